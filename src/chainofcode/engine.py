@@ -1,0 +1,223 @@
+"""The loop: Python takes what it can, the emulator takes each pause, and everything that happens is an event."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, Unpack
+
+from .emulator import Answered, Answering, Emulator, Pause, as_emulator
+from .errors import EmulationError
+from .guest.values import Opaque, ValueFormatError, decode, encode
+from .lm import Usage
+from .program import Program
+from .sandbox import Job, Limits, Sandbox, Session
+from .sandbox.frames import Ended, Parsed, Paused, Ran, RanStep, Settled
+from .sandbox.process import ProcessSandbox
+from .trace import Answer, Event, Step, Trace
+
+
+class Options(TypedDict, total=False):
+    """What a program is given beyond its text; see `Job` for the defaults."""
+
+    question: str | None
+    inputs: Mapping[str, Any]
+    policy: Literal["strict", "paper"]
+    packages: tuple[str, ...]
+    clock: float
+    seed: int
+    limits: Limits
+
+
+async def execute(
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+) -> AsyncIterator[Event]:
+    """Run a program to its end: Python takes what it can, the emulator (a model, a table, a function) each pause.
+
+    `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
+    """
+    job, log = _job(program, options), _Log()
+    async with (sandbox or ProcessSandbox()).start(job) as session:
+        async with _Answers(as_emulator(emulator), session, job, log) as answers:
+            async for signal in session:
+                match signal:
+                    case Parsed(parsed):
+                        yield log.open(parsed)
+                    case Ran(steps):
+                        for step in steps:
+                            yield log.python(step)
+                    case Paused():
+                        answers.begin(signal)  # a task of its own: several may be open
+                    case Settled(pause):
+                        for event in log.emulated(*answers.take(pause)):  # in program order
+                            yield event
+                    case Ended():
+                        yield log.answer(signal)
+
+
+def _job(program: str | Program, options: Options) -> Job:
+    if isinstance(program, Program):
+        return Job(program.source, is_reply=False, **options)
+    return Job(program, **options)
+
+
+class _Answers:
+    """Answers being fetched: begun when the guest pauses, taken when the program has used them."""
+
+    def __init__(self, emulator: Emulator, session: Session, job: Job, log: _Log) -> None:
+        self._emulator, self._session, self._job, self._log = emulator, session, job, log
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._fetched: dict[int, tuple[Paused, Answered, float]] = {}
+        self._begun = 0
+
+    async def __aenter__(self) -> _Answers:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def begin(self, paused: Paused) -> None:
+        self._begun += 1
+        allowed = self._job.limits.lm_calls
+        if self._begun > allowed:
+            self._session.end("limit:calls", f"the program asked for over {allowed} calls", *self._log.place(paused))
+            return
+        task = asyncio.create_task(self._fetch(paused))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _fetch(self, paused: Paused) -> None:
+        started = time.monotonic()
+        try:
+            answered = await self._emulator.answer(self._log.pause(paused, self._job))
+            value = _carriable(paused, answered.value)
+        except EmulationError as error:
+            self._session.end("emulation failed", str(error), *self._log.place(paused))
+        except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
+            self._session.fail(error)
+        else:
+            self._fetched[paused.id] = (paused, Answered(value, answered.calls), time.monotonic() - started)
+            self._session.resume(paused, value)
+
+    def take(self, pause: int) -> tuple[Paused, Answered, float]:
+        return self._fetched.pop(pause)
+
+
+def _carriable(paused: Paused, value: Any) -> Any:
+    """A value as the guest can take it: of the value language, and for a statement a delta of names it may set."""
+    if paused.kind == "statement":
+        if not isinstance(value, Mapping):
+            raise EmulationError(f"the statement {paused.text} needs a mapping of names to values, not {value!r}")
+        foreign = [name for name in value if name not in paused.names]
+        if foreign:
+            allowed = ", ".join(paused.names) or "nothing"
+            raise EmulationError(f"the statement {paused.text} cannot set {foreign[0]!r}; it may set {allowed}")
+        value = dict(value)
+
+    def refuse(part: object) -> str:
+        raise EmulationError(f"the value of {paused.text} holds a {type(part).__name__}, which no frame can carry")
+
+    return encode(value, brief=refuse)
+
+
+class _Log:
+    """Numbers the steps and puts what the guest says into words of the trace."""
+
+    def __init__(self) -> None:
+        self._program = Program("")
+        self._steps = 0
+        self._started = time.monotonic()
+
+    def open(self, program: Program) -> Program:
+        self._program = program
+        return program
+
+    def _number(self) -> int:
+        self._steps += 1
+        return self._steps
+
+    def _line(self, statement: int) -> int:
+        return self._program.statements[statement].line if statement < len(self._program.statements) else 0
+
+    def place(self, paused: Paused) -> tuple[int, int]:
+        return paused.statement, self._line(paused.statement)
+
+    def pause(self, paused: Paused, job: Job) -> Pause:
+        try:
+            args = tuple(decode(arg) for arg in paused.args)
+            kwargs = {name: decode(value) for name, value in paused.kwargs.items()}
+        except ValueFormatError:  # the guest may lie about its values; they are only for the emulator to read
+            args, kwargs = (Opaque("unknown", "<unreadable>"),), {}
+        return Pause(
+            "statement" if paused.kind == "statement" else "call",
+            paused.text,
+            paused.name,
+            args,
+            kwargs,
+            tuple(paused.names),
+            self._line(paused.statement),
+            paused.error,
+            self._program,
+            job.question,
+        )
+
+    def python(self, ran: RanStep) -> Step:
+        line = self._line(ran.statement)
+        number = self._number()
+        return Step(number, "python", ran.statement, line, ran.visit, ran.delta, ran.outcome, ran.output)
+
+    def emulated(self, paused: Paused, answered: Answered, seconds: float) -> list[Event]:
+        step = Step(
+            self._number(),
+            "lm",
+            paused.statement,
+            self._line(paused.statement),
+            call=paused.text,
+            value=answered.value,
+            seconds=seconds,
+        )
+        return [*answered.calls, step]
+
+    def answer(self, ended: Ended) -> Answer:
+        seconds = time.monotonic() - self._started
+        return Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a run. `answer` is the value (an Opaque where it could not leave the guest), None without one."""
+
+    trace: Trace
+    reason: str
+    usage: Usage
+    answer: Any = None
+
+    @classmethod
+    def of(cls, trace: Trace) -> Result:
+        ended = trace.answer or Answer("guest died")
+        try:
+            value = decode(ended.value)
+        except ValueFormatError:
+            value = Opaque("unknown", ended.text)
+        return cls(trace, ended.reason, trace.usage, value)
+
+
+async def arun(
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+) -> Result:
+    """Run a program to its end and keep the trace."""
+    trace = Trace(options.get("question"), options.get("inputs", {}))
+    async for event in execute(program, emulator, sandbox=sandbox, **options):
+        trace.events.append(event)
+    return Result.of(trace)
+
+
+def run(
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+) -> Result:
+    """`arun` for code that is not async. Inside a running event loop, await `arun` instead."""
+    return asyncio.run(arun(program, emulator, sandbox=sandbox, **options))

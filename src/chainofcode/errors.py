@@ -1,0 +1,36 @@
+"""Every exception this package raises.
+
+    ChainOfCodeError
+    ├── ProgramError        the text given is not a program: empty, over 1 MB, null bytes (`execute` makes it data)
+    ├── InputError          what the user handed in cannot be used: values file, --input, trace file
+    ├── EmulationError      nobody can supply a value for a pause (`execute` makes it data)
+    ├── SandboxError        the guest cannot be started here
+    └── TraceError          a trace file that cannot be read
+
+What the *model* caused is data in the trace (an Answer without a value, and its reason); only what we or the world
+caused is raised.
+"""
+
+
+class ChainOfCodeError(Exception):
+    """The root: catch this to catch everything of ours."""
+
+
+class ProgramError(ChainOfCodeError, ValueError):
+    """The text is not a program; the message says why and where."""
+
+
+class InputError(ChainOfCodeError, ValueError):
+    """Something the user handed in cannot be used; the message names the file and line."""
+
+
+class EmulationError(ChainOfCodeError):
+    """No value for a pause; the message shows the call's exact text."""
+
+
+class SandboxError(ChainOfCodeError):
+    """The guest could not be started."""
+
+
+class TraceError(InputError):
+    """A trace file that is damaged, cut short or of another version."""

@@ -1,0 +1,214 @@
+"""What the program finds in its builtins: holes, forgotten imports, and the `$` names that lowering put in its code.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import sys
+from collections.abc import Callable, Iterable
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
+
+from ..program.analyse import Analysis, analyse, near_match
+from ..program.lower import Lowered
+from .holes import Hole, Importer, call_text, stub
+from .link import Link, clean, headroom
+from .places import Places, program_frame
+from .values import Record, decode, encode
+
+MAX_TEXT_CHARS = 200_000
+# Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
+_MISFITS = (TypeError, ValueError, LookupError, AttributeError)
+
+
+class Bindings:
+    """The program's own builtins module; `last` is the value of its last expression statement."""
+
+    def __init__(
+        self,
+        link: Link,
+        found: Analysis,
+        lowered: Lowered,
+        source: str,
+        places: Places,
+        after_import: Callable[[], None],
+    ) -> None:
+        self._link, self._found, self._lowered, self._places = link, found, lowered, places
+        self._lines = source.split("\n")
+        self.last: Any = None
+        self.builtins = ModuleType("builtins", builtins.__doc__)
+        self._bind(after_import)
+
+    def _bind(self, after_import: Callable[[], None]) -> None:
+        own = self.builtins.__dict__
+        own.update(vars(builtins))
+        importer = Importer(self.ask, self._places, self._found.awaited, self._exists, after_import, self.builtins)
+        own.update({"exit": _exit, "quit": _exit, "__import__": importer})
+        own.update({"eval": self._eval, "exec": self._exec, "compile": self._compile})
+        own.update({name: self._hole(name) for name in self._found.holes | self._found.module_holes})
+        own.update({missing.name: missing.load() for missing in self._found.imports})
+        own.update({name.id: self._hole(name.id.removeprefix("$")) for name in self._found.shadowed})
+        own.update({"$attribute": self._attribute, "$stub": self._stub, "$last": self._keep_last})
+        own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
+        self.defined = [name for name in own if not name.startswith("$")]
+
+    def _hole(self, name: str) -> Hole:
+        return Hole(name, self.ask, self._found.awaited)
+
+    # --- pauses -----------------------------------------------------------------------------------------------
+
+    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Pause at a call until its value comes."""
+        with headroom():
+            message = {
+                "kind": "call",
+                "name": name,
+                "text": call_text(name, args, kwargs),
+                "args": [encode(arg) for arg in args],
+                "kwargs": {clean(key, 1000): encode(value) for key, value in kwargs.items()},
+                "statement": self._places.current_statement(program_frame()),
+            }
+            return decode(self._link.pause(message)["value"], record=Record)
+
+    def _exists(self, module: str) -> bool:
+        """Whether the host has a module that the guest was not granted."""
+        return bool(self._link.pause({"kind": "module", "name": module})["value"])
+
+    def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
+        """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""
+        frame = sys._getframe(1)
+        names = self._lowered.writable[number]
+        with headroom():
+            message = {
+                "kind": "statement",
+                "name": "",
+                "text": clean(self._statement_text(number), MAX_TEXT_CHARS),
+                "names": sorted(name.replace("$value", "return") for name in names),
+                "statement": number,
+            }
+            if error is not None:
+                message["error"] = clean(f"{type(error).__name__}: {error}", 1000)
+            delta = decode(self._link.pause(message)["value"], record=Record)
+            if isinstance(delta, dict) and "return" in delta:
+                delta["$value"] = delta.pop("return")
+            return {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
+
+    def _statement_text(self, number: int) -> str:
+        if number in self._lowered.prose_of:
+            return self._lowered.prose_of[number]
+        place = self._lowered.places[number]
+        lines = self._lines[place.start[0] - 1 : place.end[0]]
+        return "\n".join(lines).strip()
+
+    def _is_bug(self, number: int, error: BaseException) -> bool:
+        """Whether an error is the program's own: not one that a value from the LM caused where it does not fit."""
+        if number in self._lowered.prose_of:
+            return True
+        frame = sys._getframe(1)
+        caught_by = [kind.__name__ for kind in type(error).__mro__]
+        if self._places.is_guarded(frame, caught_by):
+            return True
+        if self._lowered.policy == "paper":
+            return False
+        if not isinstance(error, _MISFITS) or frame.f_code.co_name.startswith("__"):
+            return True  # in a method that Python calls itself, an error may be the protocol's way to say no
+        span = self._places.failing_span(error.__traceback__)
+        return span is None or not self._places.is_in(span, number) or not self._places.holds_hole(span)
+
+    # --- what lowered code calls ------------------------------------------------------------------------------
+
+    def _attribute(self, owner: Any, name: str) -> Any:
+        """`owner.name` about to be called, where nothing known has such a method."""
+        try:
+            return getattr(owner, name)
+        except AttributeError:
+            if isinstance(owner, ModuleType) or self._places.is_guarded(sys._getframe(1), ["AttributeError"], explicit=True):
+                raise
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return self._hole(name)(owner, *args, **kwargs)
+
+        return method
+
+    def _stub(self, index: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        name, _, _ = self._lowered.stubs[index]
+        return lambda function: stub(function, name, self.ask)
+
+    def _keep_last(self, value: Any) -> Any:
+        self.last = value
+        return value
+
+    # --- text that the program runs itself --------------------------------------------------------------------
+
+    def _eval(self, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
+        self._open_holes(source, sys._getframe(1), globals, locals)
+        return eval(source, *_namespaces(sys._getframe(1), globals, locals))
+
+    def _exec(self, source: Any, globals: Any = None, locals: Any = None, /, **closure: Any) -> None:
+        self._open_holes(source, sys._getframe(1), globals, locals)
+        exec(source, *_namespaces(sys._getframe(1), globals, locals), **closure)
+
+    def _compile(self, source: Any, *args: Any, **kwargs: Any) -> Any:
+        self._open_holes(source, sys._getframe(1), None, None)
+        kwargs.setdefault("dont_inherit", True)  # what would be inherited is our own file's
+        return compile(source, *args, **kwargs)
+
+    def _open_holes(self, source: Any, frame: FrameType, globals: Any, locals: Any) -> None:
+        """Bind the holes of a text before it runs."""
+        if not isinstance(source, str):
+            return
+        try:
+            tree = ast.parse(source.strip(" \t"))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+        seen = [frame.f_globals, frame.f_locals, globals or {}, locals or {}, self.builtins.__dict__]
+        with headroom(2000):
+            found = analyse(tree, defined={name for names in seen for name in names})
+        own = self.builtins.__dict__
+        own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
+        own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
+
+
+def _namespaces(frame: FrameType, globals: Any, locals: Any) -> tuple[Any, Any]:
+    """What builtin `eval` and `exec` would have used, had the program called them itself."""
+    if globals is None:
+        here = frame.f_locals if locals is None else locals
+        # Since 3.13 a function's f_locals writes through; the builtins see a snapshot.
+        return frame.f_globals, here if locals is not None or type(here) is dict else dict(here)
+    return globals, globals if locals is None else locals
+
+
+def _in_place(name: str, value: Any, frame: FrameType) -> Any:
+    current = frame.f_locals.get(name, frame.f_globals.get(name))
+    if type(current) is list and type(value) is list:
+        current[:] = value
+    elif type(current) is dict and type(value) is Record:
+        current.clear()
+        current.update(value)
+    elif type(current) is set and type(value) is set:
+        current.clear()
+        current.update(value)
+    else:
+        return value
+    return current
+
+
+def _exit(code: object = None) -> NoReturn:
+    raise SystemExit(code)
+
+
+def failure(error: BaseException, places: Places, known: Iterable[str]) -> dict[str, Any]:
+    """An error as data: type, message, line, and the name that was probably meant."""
+    message = str(error) or type(error).__name__
+    if isinstance(error, SystemExit):
+        message = f"the program called exit({error.code!r})"
+    if isinstance(error, NameError) and error.name:
+        match = near_match(error.name, [name for name in known if name != error.name])
+        message += f"; did you mean {match!r}?" if match else ""
+    data: dict[str, Any] = {"type": type(error).__name__, "message": clean(message, 4000)}
+    for span in places.spans_of(error.__traceback__):
+        data["line"], data["statement"] = span[0][0], places.statement_at(span[0])
+    return data

@@ -1,0 +1,178 @@
+"""Holes as Python objects: callables that pause until a value comes, modules of them, and imports. Standard library only."""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Generator, Sequence
+from types import ModuleType
+from typing import Any
+
+from .link import clean
+from .places import Places, program_frame
+from .values import brief
+
+MAX_CALL_CHARS = 200_000
+_ADDRESS = re.compile(r"(<[^<>]*?) at 0x[0-9a-fA-F]+(?=[^<>]*>)")
+Ask = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+
+
+def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """A call as it is written in values files: name, positional reprs, then keywords sorted by name."""
+    parts = [shown(arg) for arg in args]
+    parts += [f"{key}={shown(kwargs[key])}" for key in sorted(kwargs)]
+    return clean(f"{name}({', '.join(parts)})", MAX_CALL_CHARS)
+
+
+def shown(value: object) -> str:
+    """A value's own repr, without memory addresses; its type's name where that fails."""
+    try:
+        text = repr(value)
+    except Exception:  # the program's own __repr__
+        return brief(value)
+    return text if isinstance(value, (str, bytes)) else _ADDRESS.sub(r"\1", text)
+
+
+class Hole:
+    """A function nobody defined: calling it asks for its value. Its attributes are holes too."""
+
+    __slots__ = ("__dict__", "_ask", "_awaited", "_name")
+
+    def __init__(self, name: str, ask: Ask, awaited: Collection[str]) -> None:
+        self._name, self._ask, self._awaited = name, ask, awaited
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._name.rpartition(".")[2] in self._awaited:
+            return Awaited(lambda: self._ask(self._name, args, kwargs))
+        return self._ask(self._name, args, kwargs)
+
+    def __getattr__(self, name: str) -> Hole:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Hole(f"{self._name}.{name}", self._ask, self._awaited)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ()  # as a base class it adds nothing: what the subclass lacks is a hole again
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<hole {self._name}>"
+
+
+class Awaited:
+    """The value of an awaited hole: asked for when it is awaited, once."""
+
+    __slots__ = ("_ask", "_value")
+
+    def __init__(self, ask: Callable[[], Any]) -> None:
+        self._ask = ask
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if not hasattr(self, "_value"):
+            self._value = self._ask()
+        return self._value
+        yield  # makes this a generator, as the await protocol wants
+
+
+class HoleModule(ModuleType):
+    """A module that exists nowhere: its attributes are holes."""
+
+    def __init__(self, name: str, ask: Ask, awaited: Collection[str]) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self.__hole = Hole(name, ask, awaited)
+
+    def __getattr__(self, name: str) -> Hole:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__hole, name)  # type: ignore[no-any-return]
+
+
+def stub(function: Callable[..., Any], name: str, ask: Ask) -> Callable[..., Any]:
+    """A function the program declared and left empty: same name, signature and docstring, but its value is asked for."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def emulated(*args: Any, **kwargs: Any) -> Any:
+        signature.bind(*args, **kwargs)  # a wrong call is the program's TypeError, as ever
+        return ask(name, args, kwargs)
+
+    if not inspect.iscoroutinefunction(function):
+        return emulated
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return emulated(*args, **kwargs)
+
+    return awaited
+
+
+class Importer:
+    """The program's `__import__`: a module that exists nowhere is a hole, one that is not granted is an error."""
+
+    def __init__(
+        self,
+        ask: Ask,
+        places: Places,
+        awaited: Collection[str],
+        exists: Callable[[str], bool],
+        after: Callable[[], None],
+        builtins: ModuleType,
+    ) -> None:
+        self._ask, self._places, self._awaited = ask, places, awaited
+        self._exists, self._after, self._builtins = exists, after, builtins
+        self._holes: dict[str, HoleModule] = {}
+
+    def __call__(
+        self,
+        name: str,
+        globals: dict[str, Any] | None = None,
+        locals: dict[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if name == "builtins" and level == 0:
+            return self._builtins
+        try:
+            module = __import__(name, globals, locals, fromlist or (), level)
+        except ModuleNotFoundError as error:
+            top = name.partition(".")[0]
+            if level or error.name != top or self._places.is_guarded(program_frame(), _IMPORT_ERRORS):
+                raise
+            if self._exists(top):
+                raise ModuleNotFoundError(
+                    f"{top} is installed but not granted to the program: run with --allow-package {top}", name=top
+                ) from None
+            return self._hole(name if fromlist else top)
+        self._after()
+        return module
+
+    def _hole(self, name: str) -> HoleModule:
+        if name not in self._holes:
+            self._holes[name] = HoleModule(name, self._ask, self._awaited)
+        return self._holes[name]
+
+
+_IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
+
+
+class GrantedPackages:
+    """Finds granted packages, and what they need themselves, among the host's; everything else stays invisible."""
+
+    def __init__(self, names: Collection[str], paths: Sequence[str]) -> None:
+        self._names, self._paths = frozenset(names), list(paths)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if path is None and name in self._names:
+            return importlib.machinery.PathFinder.find_spec(name, self._paths)
+        return None
+
+    def install(self) -> None:
+        if self._names:
+            sys.meta_path.append(self)  # type: ignore[arg-type]

@@ -1,0 +1,212 @@
+"""Runs one program to its end, inside the guest process: prepare, bind what it lacks, execute, tell the answer.
+
+Standard library only. Everything the program can reach here it may break; the host believes nothing it says.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import io
+import json
+import linecache
+import os
+import resource
+import sys
+import threading
+from types import CodeType, ModuleType
+from typing import Any, NoReturn
+
+from ..program.analyse import Analysis, analyse
+from ..program.lower import Lowered, lower
+from ..program.parse import NotAProgram, Parsed, parse
+from .bindings import Bindings, failure
+from .holes import GrantedPackages, shown
+from .link import Link, clean
+from .places import FILENAME, Places
+from .values import Record, brief, decode, encode
+from .watch import WATCH_BY_LINE, Output, Watcher
+from .world import Chance, Clock
+
+MAX_ANSWER_CHARS = 1_000_000
+MAX_STDERR_CHARS = 64_000
+_PARSE_CPU_SECONDS = 20
+_ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
+_OWN_FRAMES = 8  # what stands below the program's first frame
+
+
+def main(read_fd: int, write_fd: int) -> NoReturn:
+    """Serve one program and exit."""
+    link = Link(read_fd, write_fd)
+    start = link.receive()
+    _limit(start)
+    ended = _serve(link, start)
+    link.send({"type": "ended", **ended})
+    os._exit(0)  # no destructor of the program's speaks after the end
+
+
+def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
+    inputs: dict[str, Any] = {name: decode(value, record=Record) for name, value in start["inputs"].items()}
+    if start["question"] is not None:
+        inputs = {"question": start["question"], **inputs}
+    GrantedPackages(start["package_names"], start["package_paths"]).install()
+    try:
+        program = _Prepared(start, inputs)
+    except NotAProgram as error:
+        return {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
+    except (RecursionError, MemoryError):
+        message = "the source is nested too deep for Python to compile"
+        return {"reason": "error", "error": {"type": "NotAProgram", "message": message}}
+    link.send({"type": "parsed", "program": program.description()})
+    return _Run(link, start, program, inputs).run()
+
+
+def describe() -> None:
+    """Only parse: a reply on standard input, the program in it on standard output."""
+    start = {"packages": [], "policy": "strict", **json.loads(sys.stdin.buffer.read())}
+    resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
+    try:
+        reply: dict[str, Any] = {"program": _Prepared(start, {"question": ""}).description()}
+    except NotAProgram as error:
+        reply = {"error": str(error)}
+    except (RecursionError, MemoryError):
+        reply = {"error": "the source is nested too deep for Python to compile"}
+    sys.stdout.write(json.dumps(reply))
+
+
+def _limit(start: dict[str, Any]) -> None:
+    """The kernel's limits, from inside; the host watches from outside too."""
+    for which, value in ((resource.RLIMIT_AS, start["memory_bytes"]), (resource.RLIMIT_CPU, start["cpu_seconds"])):
+        if value:
+            resource.setrlimit(which, (int(value), int(value)))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+class _Prepared:
+    """A program parsed, analysed, lowered and compiled."""
+
+    def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(_ANALYSIS_DEPTH)
+        try:
+            self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
+            self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
+            self.lowered: Lowered = lower(
+                self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
+            )
+        finally:
+            sys.setrecursionlimit(usual)
+        self.code = self._compile()
+
+    def _compile(self) -> CodeType:
+        try:
+            return compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+        except (RecursionError, SyntaxError):
+            # From a tree CPython takes less depth than from text. What has nothing to emulate can still run unwatched.
+            if self.parsed.prose or self.found.shadowed or self.found.methods or self.found.stubs:
+                raise NotAProgram("the source is nested too deep for Python to compile") from None
+            self.lowered = Lowered(ast.Module([], []), self.lowered.places, (), (), {}, (), {}, "strict")
+            return compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
+
+    def description(self) -> dict[str, Any]:
+        names = self.found.names.module.bindings
+        return {
+            "event": "program",
+            "source": self.parsed.source,
+            "statements": [
+                {"line": p.start[0], "column": p.start[1], "end_line": p.end[0], "end_column": p.end[1], "kind": p.kind}
+                for p in self.lowered.places
+            ],
+            "holes": sorted(
+                self.found.holes
+                | self.found.module_holes
+                | {name.id.removeprefix("$") for name in self.found.shadowed}
+                | {method.attr for method in self.found.methods}
+                | {name for name, _, _ in self.lowered.stubs}
+                | {name for name in self.found.unknown_modules if name in names}
+            ),
+            "prose": [prose.text for prose in self.parsed.prose],
+            "imports": [str(missing) for missing in self.found.imports],
+        }
+
+
+class _Run:
+    """One execution: the program's module, its builtins, and what is heard from it."""
+
+    def __init__(self, link: Link, start: dict[str, Any], program: _Prepared, inputs: dict[str, Any]) -> None:
+        self._link, self._program = link, program
+        self._stderr = ""
+        self._module = ModuleType("__main__")
+        self._module.__dict__.update(inputs)
+        places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
+        self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
+        self._bindings = Bindings(link, program.found, program.lowered, program.parsed.source, places, self._chance.settle)
+        self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
+        self._places = places
+
+    def run(self) -> dict[str, Any]:
+        error: BaseException | None = None
+        self._enter_world()
+        try:
+            exec(self._program.code, self._module.__dict__)
+        except BaseException as raised:  # the program's own, whatever it is
+            error = raised
+        self._finish_threads()
+        ended = self._ending(error)
+        self._watcher.flush()
+        return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
+
+    def _enter_world(self) -> None:
+        self._link.before_pause = self._watcher.flush
+        self._clock.install()
+        self._chance.install()
+        self._module.__dict__["__builtins__"] = self._bindings.builtins
+        source = self._program.parsed.source
+        linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
+        sys.stdout = io.TextIOWrapper(Output(self._watcher.print), encoding="utf-8", write_through=True)
+        sys.stderr = io.TextIOWrapper(
+            Output(self._take_stderr), encoding="utf-8", errors="backslashreplace", write_through=True
+        )
+        sys.argv = ["program.py"]
+        sys.modules["__main__"] = self._module
+        for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
+            del sys.modules[name]
+        sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
+        self._watcher.start(self._program.code)
+
+    def _take_stderr(self, text: str) -> None:
+        self._stderr = (self._stderr + text)[-MAX_STDERR_CHARS:]
+
+    def _finish_threads(self) -> None:
+        """As the interpreter does at its end: wait for the program's threads, then run what it registered."""
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        atexit._run_exitfuncs()
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _ending(self, error: BaseException | None) -> dict[str, Any]:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            error = None
+        names = self._module.__dict__
+        if error is not None:
+            reason = "limit:memory" if isinstance(error, MemoryError) else "error"
+            known = [*names, *self._bindings.defined]
+            return {"reason": reason, "error": failure(error, self._places, known)}
+        if "answer" in names:
+            return self._answered(names["answer"], "variable")
+        if self._bindings.last is not None:
+            return self._answered(self._bindings.last, "expression")
+        if self._watcher.printed_line:
+            return self._answered(self._watcher.printed_line, "output")
+        message = "the program ended without an answer: it sets no `answer`, ends in no expression and prints nothing"
+        return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
+
+    def _answered(self, value: Any, source: str) -> dict[str, Any]:
+        try:
+            text = clean(shown(value), MAX_ANSWER_CHARS)
+            data = encode(value, brief=brief)
+        except RecursionError:
+            text, data = brief(value), encode(None)
+        return {"reason": "answered", "answer": data, "text": text, "source": source}

@@ -1,0 +1,103 @@
+"""Where the program is: from frames and instructions to statements, holes and guards. Standard library only."""
+
+from __future__ import annotations
+
+import sys
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from types import CodeType, FrameType, TracebackType
+
+from ..program.analyse import Guard
+from ..program.lower import MARK_LINES, Place
+
+FILENAME = "<program>"
+Position = tuple[int, int]
+Span = tuple[Position, Position]
+
+
+class Places:
+    """Statement numbers by position, and which guard of the program covers a position."""
+
+    def __init__(self, places: Sequence[Place], guards: Sequence[Guard], holes: Sequence[Span]) -> None:
+        self._places, self._guards, self._holes = places, guards, holes
+        self._starts = [place.start for place in places]
+        # Keyed by id, holding the code: hashing a code object hashes its bytecode every time.
+        self._spans: dict[int, tuple[CodeType, list[Span | None]]] = {}
+
+    def statement_at(self, position: Position) -> int:
+        """The innermost statement around a position."""
+        index = bisect_right(self._starts, position) - 1
+        while index > 0 and self._places[index].end < position:
+            index -= 1
+        return max(index, 0)
+
+    def current_statement(self, frame: FrameType | None) -> int:
+        for _, (start, _end) in self._program_spans(frame):
+            return self.statement_at(start)
+        return 0
+
+    def is_guarded(self, frame: FrameType | None, names: Collection[str], *, explicit: bool = False) -> bool:
+        """Whether a `try` of the program, anywhere up the stack, catches one of these exceptions by name.
+
+        With `explicit`, a handler that catches everything does not count.
+        """
+        for _, (start, _end) in self._program_spans(frame):
+            for guard in self._guards:
+                if guard.start <= start < guard.end:
+                    if guard.catches is None and not explicit:
+                        return True
+                    if guard.catches is not None and not guard.catches.isdisjoint(names):
+                        return True
+        return False
+
+    def failing_span(self, trace: TracebackType | None) -> Span | None:
+        """The part of the program whose own operation raised, if the error did not come from deeper code."""
+        last = trace
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        if last is None or last.tb_frame.f_code.co_filename != FILENAME:
+            return None
+        return self._span(last.tb_frame.f_code, last.tb_lasti)
+
+    def spans_of(self, trace: TracebackType | None) -> Iterator[Span]:
+        """The places of the program that a traceback passes through, outermost first."""
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == FILENAME:
+                span = self._span(trace.tb_frame.f_code, trace.tb_lasti)
+                if span is not None:
+                    yield span
+            trace = trace.tb_next
+
+    def is_in(self, span: Span, statement: int) -> bool:
+        place = self._places[statement]
+        return place.start <= span[0] and span[1] <= place.end
+
+    def holds_hole(self, span: Span) -> bool:
+        return any(span[0] <= start and end <= span[1] for start, end in self._holes)
+
+    def _program_spans(self, frame: FrameType | None) -> Iterator[tuple[FrameType, Span]]:
+        while frame is not None:
+            if frame.f_code.co_filename == FILENAME:
+                span = self._span(frame.f_code, frame.f_lasti)
+                if span is not None:
+                    yield frame, span
+            frame = frame.f_back
+
+    def _span(self, code: CodeType, lasti: int) -> Span | None:
+        known = self._spans.get(id(code))
+        if known is None:
+            spans: list[Span | None] = [
+                None if line is None or line >= MARK_LINES else ((line, column or 0), (end_line or line, end or 0))
+                for line, end_line, column, end in code.co_positions()
+            ]
+            known = self._spans[id(code)] = (code, spans)
+        index = lasti // 2
+        return known[1][index] if 0 <= index < len(known[1]) else None
+
+
+def program_frame() -> FrameType | None:
+    """The innermost frame of the program, as seen from guest code it called."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename != FILENAME:
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,217 @@
+"""What each statement changed: bounded, and free once a place has been seen often enough. Standard library only.
+
+The watcher never runs the program's code: values are shown by `values.brief`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import io
+import sys
+import threading
+import time
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Sequence
+from inspect import CO_OPTIMIZED
+from types import CodeType, FrameType
+from typing import Any
+
+from ..program.lower import MARK_LINES, Mark
+from .link import Link, clean, headroom
+from .places import Places, program_frame
+from .values import Record, brief
+
+MAX_VISITS = 64
+MAX_STEPS = 10_000
+MAX_DELTA_CHARS = 500_000  # over the whole run
+_MAX_NAMES = 200
+_FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
+_ATOMS = (int, float, str, bytes, bool, complex, type(None))
+_CONTAINERS = (list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
+_real_clock = time.monotonic  # the program's own clock may be fixed
+WATCH_BY_LINE = sys.version_info >= (3, 12)
+
+
+class Watcher:
+    """Turns visits of marks into steps and sends them in batches, together with what was printed meanwhile."""
+
+    def __init__(self, link: Link, marks: Sequence[Mark], places: Places, builtins: dict[str, Any]) -> None:
+        self._link, self._marks, self._places, self._builtins = link, marks, places, builtins
+        self._visits = [0] * len(marks)
+        self._statement_visits: dict[int, int] = {}
+        self._before: dict[tuple[int, int], dict[str, Any]] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._recorded = self._chars = 0
+        self._flushed_at = _real_clock()
+        self._lock = threading.RLock()
+        self._printed = ""
+        self.printed_line = ""  # the last line printed that is not empty
+        self._open_line = ""
+
+    def start(self, code: CodeType) -> None:
+        """Begin to watch a program's code."""
+        if WATCH_BY_LINE:
+            self._monitor(code)
+        else:
+            self._builtins["$mark"] = self._visit_by_flag
+            self._builtins.update({f"$on{index}": True for index in range(len(self._marks))})
+
+    # --- Python ≥ 3.12: marks are lines of their own ----------------------------------------------------------
+
+    def _monitor(self, code: CodeType) -> None:
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(monitoring.PROFILER_ID, "chainofcode")
+        monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.LINE, self._visit_by_line)
+        pending = [code]
+        while pending:
+            current = pending.pop()
+            monitoring.set_local_events(monitoring.PROFILER_ID, current, monitoring.events.LINE)
+            pending.extend(constant for constant in current.co_consts if isinstance(constant, CodeType))
+
+    def _visit_by_line(self, code: CodeType, line: int) -> object:
+        if line < MARK_LINES:
+            return sys.monitoring.DISABLE
+        return None if self._visit(line - MARK_LINES, sys._getframe(1)) else sys.monitoring.DISABLE
+
+    # --- Python 3.11: marks test a flag -----------------------------------------------------------------------
+
+    def _visit_by_flag(self, index: int) -> None:
+        if not self._visit(index, sys._getframe(1)):
+            self._builtins[f"$on{index}"] = False
+
+    # --- both -------------------------------------------------------------------------------------------------
+
+    def _visit(self, index: int, frame: FrameType) -> bool:
+        """Record one visit; False when this mark need not call again."""
+        if not self._lock.acquire(blocking=False):
+            return True  # another thread records, or this one was interrupted while it did
+        try:
+            with headroom():
+                return self._record(index, frame)
+        finally:
+            self._lock.release()
+
+    def _record(self, index: int, frame: FrameType) -> bool:
+        mark = self._marks[index]
+        self._visits[index] = visits = self._visits[index] + 1
+        key = (id(frame), mark.statement)
+        if mark.phase == "before":
+            self._before.pop(key, None)  # one a failed statement left behind
+            if visits > MAX_VISITS or self._is_full():
+                return False
+            self._before[key] = {name: _fingerprint(value) for name, value in _names(frame).items()}
+            return True
+        if visits > MAX_VISITS or self._is_full():
+            return False
+        outcome = mark.outcome
+        if mark.phase == "return":
+            outcome = brief(_names(frame).get("$value"))
+        self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome)
+        return visits < MAX_VISITS
+
+    def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
+        if not mark.written and before is None:
+            return {}
+        names = _names(frame)
+        delta: dict[str, str | None] = {}
+        for name in mark.written:
+            if name in names:
+                delta[name] = brief(names[name])
+            elif name in frame.f_globals:
+                delta[name] = brief(frame.f_globals[name])
+            else:
+                delta[name] = None
+        if before is not None:
+            for name, value in names.items():
+                if name not in delta and not _same(before.get(name, _ABSENT), _fingerprint(value)):
+                    delta[name] = brief(value)
+            delta.update({name: None for name in before if name not in names and name not in delta})
+        return delta
+
+    def _is_full(self) -> bool:
+        return self._recorded >= MAX_STEPS or self._chars >= MAX_DELTA_CHARS
+
+    def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None) -> None:
+        self._recorded += 1
+        self._chars += sum(len(name) + len(text or "") for name, text in delta.items()) + len(outcome or "")
+        visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
+        step: dict[str, Any] = {"statement": statement, "visit": visit}
+        if delta:
+            step["delta"] = {clean(name, 200): None if text is None else clean(text, 400) for name, text in delta.items()}
+        if outcome is not None:
+            step["outcome"] = clean(outcome, 400)
+        if self._printed:
+            step["output"], self._printed = self._printed, ""
+        self._steps.append(step)
+        if len(self._steps) >= _FLUSH_STEPS or _real_clock() - self._flushed_at > _FLUSH_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what has been recorded; output that belongs to no recorded step makes one of its own."""
+        with self._lock:
+            if self._printed:
+                statement = self._places.current_statement(program_frame())
+                self._steps.append({"statement": statement, "visit": 0, "output": self._printed})
+                self._printed = ""
+            if self._steps:
+                self._link.send({"type": "ran", "steps": self._steps})
+                self._steps = []
+            self._flushed_at = _real_clock()
+
+    def print(self, text: str) -> None:
+        """Take what the program wrote to its standard output."""
+        with self._lock:
+            self._printed += text
+            lines = (self._open_line + text).split("\n")
+            self._open_line = lines.pop()[-100_000:]
+            self.printed_line = next((line for line in (self._open_line, *reversed(lines)) if line.strip()), self.printed_line)
+            if len(self._printed) > _FLUSH_CHARS:
+                self.flush()
+
+
+class Output(io.RawIOBase):
+    """The program's standard output or error: bytes go to `take` as text."""
+
+    def __init__(self, take: Any) -> None:
+        self._take = take
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        text = self._decoder.decode(bytes(data))
+        if text:
+            self._take(text)
+        return len(data)
+
+
+_ABSENT = object()
+
+
+def _names(frame: FrameType) -> dict[str, Any]:
+    """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
+    live = frame.f_locals
+    code = frame.f_code
+    if sys.version_info >= (3, 13) or not code.co_flags & CO_OPTIMIZED:
+        if len(live) <= _MAX_NAMES:
+            return dict(live)
+        return {name: live[name] for name in list(live)[-_MAX_NAMES:]}
+    if "locals" in code.co_names or "vars" in code.co_names:  # the program may hold this very dict
+        return {}
+    names = dict(live)
+    for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        live.pop(name, None)
+    return names
+
+
+def _fingerprint(value: Any) -> Any:
+    """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    return (brief(value),) if kind in _CONTAINERS else (id(value),)
+
+
+def _same(before: Any, now: Any) -> bool:
+    return before is now or (type(before) is tuple and type(now) is tuple and before == now)

@@ -1,0 +1,108 @@
+"""A world that is the same every time: clock, random numbers. (Hash seed, time zone and locale come with the process.)
+
+The clock starts where the host says and moves a microsecond each time it is read, and by what the program sleeps.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import datetime
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+class Clock:
+    """A clock that depends only on how often it was read and how long the program slept."""
+
+    def __init__(self, start: float) -> None:
+        self.start_ns = self._now_ns = int(start * 1e9)
+        self._real_sleep = time.sleep
+
+    def time_ns(self) -> int:
+        self._now_ns += 1000
+        return self._now_ns
+
+    def elapsed_ns(self) -> int:
+        return self.time_ns() - self.start_ns
+
+    def sleep(self, seconds: float) -> None:
+        self._real_sleep(seconds)
+        self._now_ns += int(seconds * 1e9)
+
+    def install(self) -> None:
+        shown: dict[str, Callable[..., Any]] = {
+            "time": lambda: self.time_ns() / 1e9,
+            "time_ns": self.time_ns,
+            "sleep": self.sleep,
+        }
+        for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
+            shown[name] = lambda: self.elapsed_ns() / 1e9
+            shown[f"{name}_ns"] = self.elapsed_ns
+        for name in ("localtime", "gmtime", "ctime"):
+            shown[name] = self._with_default(getattr(time, name))
+        for name, function in shown.items():
+            setattr(time, name, function)
+        strftime = time.strftime
+        time.strftime = lambda form, *when: strftime(form, *(when or (time.localtime(),)))  # type: ignore[assignment]
+        self._install_in_datetime()
+
+    def _with_default(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def at(seconds: float | None = None) -> Any:
+            return real(self.time_ns() / 1e9 if seconds is None else seconds)
+
+        return at
+
+    def _install_in_datetime(self) -> None:
+        """`datetime.now` asks the kernel from C, and the type cannot be assigned to: change its dict before first use."""
+        cls = datetime.datetime
+
+        def now(kind: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+            return kind.fromtimestamp(self.time_ns() / 1e9, tz)
+
+        def utcnow(kind: type[datetime.datetime]) -> datetime.datetime:
+            return kind.fromtimestamp(self.time_ns() / 1e9, datetime.UTC).replace(tzinfo=None)
+
+        (members,) = gc.get_referents(cls.__dict__)
+        members.update(now=classmethod(now), utcnow=classmethod(utcnow), today=classmethod(lambda kind: now(kind)))
+
+
+class Chance:
+    """Seeds whatever generator the program has brought in; call `settle` after each of its imports."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._done, self._drawn = seed, set[str](), 0
+
+    def install(self) -> None:
+        def urandom(size: int) -> bytes:
+            import hashlib
+
+            self._drawn += 1
+            return hashlib.shake_128(f"{self._seed}:{self._drawn}".encode()).digest(size)
+
+        os.urandom = urandom
+        self.settle()
+
+    def settle(self) -> None:
+        for name, seed in (("random", self._seed_random), ("numpy.random", self._seed_numpy)):
+            if name in sys.modules and name not in self._done:
+                self._done.add(name)
+                seed(sys.modules[name])
+
+    def _seed_random(self, module: Any) -> None:
+        real_seed = module.Random.seed
+
+        def seed(generator: Any, a: Any = None, version: int = 2) -> None:
+            if a is None:  # asks the kernel for entropy
+                self._drawn += 1
+                a = f"{self._seed}:{self._drawn}"
+            real_seed(generator, a, version)
+
+        module.Random.seed = seed
+        module.seed(self._seed)
+
+    def _seed_numpy(self, module: Any) -> None:
+        module.seed(self._seed)

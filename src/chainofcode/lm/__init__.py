@@ -1,0 +1,58 @@
+"""Asking language models. Knows nothing of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What requests cost. `dollars` is None when the price is unknown, which is not the same as nothing."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    dollars: float | None = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        known = self.dollars is not None and other.dollars is not None
+        return Usage(
+            self.requests + other.requests,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            (self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+        )
+
+
+class Completion(msgspec.Struct, frozen=True):
+    text: str
+    usage: Usage = Usage(requests=1)
+    seconds: float = 0.0
+    finish_reason: str = "stop"
+
+
+class LM(Protocol):
+    """A language model."""
+
+    name: str
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        stop: Sequence[str] = (),
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        n: int = 1,
+        seed: int | None = None,
+    ) -> list[Completion]:
+        """`n` completions of a conversation."""
+        ...

@@ -1,0 +1,74 @@
+"""A program as data: its source, its statements, and what it leaves open. Text in, analysed program out; runs nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from ..errors import ProgramError
+
+_PARSE_SECONDS = 20
+_GUEST = Path(__file__).parent.parent / "guest" / "boot.py"
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """One statement: lines from 1, columns in UTF-8 bytes, ends included and excluded as in `ast`; kind as in `ast`."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    kind: str
+
+
+class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
+    """A parsed program. `holes` are names the LM may be asked for, `prose` the lines that are not Python, `imports`
+    those the author forgot."""
+
+    source: str
+    statements: tuple[Statement, ...] = ()
+    holes: tuple[str, ...] = ()
+    prose: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, reply: str) -> Program:
+        """The program in a model's reply. Raises ProgramError when there is none.
+
+        Parses in a process of its own: source nested deep enough can crash CPython's parser.
+        """
+        start = msgspec.json.encode({"source": _carriable(reply), "is_reply": True})
+        command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "parse"]
+        try:
+            child = subprocess.run(command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None
+        if child.returncode != 0 or not child.stdout:
+            raise ProgramError("Python's parser died of this source: it is nested too deep or too large")
+        parsed = msgspec.json.decode(child.stdout, type=_Reply)
+        if parsed.program is None:
+            raise ProgramError(parsed.error)
+        return parsed.program
+
+    def text(self, statement: int) -> str:
+        """A statement's own source, all its lines."""
+        place = self.statements[statement]
+        return "\n".join(self.source.split("\n")[place.line - 1 : place.end_line])
+
+
+class _Reply(msgspec.Struct):
+    program: Program | None = None
+    error: str = ""
+
+
+def _carriable(text: str) -> str:
+    """JSON has no lone surrogates; say so before the wire does."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise ProgramError(f"line {line} holds a lone surrogate, which no Python source can") from None
+    return text

@@ -1,0 +1,423 @@
+"""AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
+
+Nothing is hoisted or reordered. Names that start with `$` cannot be spelt by a program; the guest binds them in the
+program's builtins. A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line
+number of its own (`sys.monitoring` sees the line and can disable it), on 3.11 a test of a global flag.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+from .analyse import Analysis
+from .parse import PROSE_NAME, Prose
+from .scopes import Function, Scope
+
+MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
+Policy = Literal["strict", "paper"]
+Phase = Literal["before", "after", "outcome", "turn", "return", "reach"]
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_SILENT = (ast.Global, ast.Nonlocal)
+_WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A place where the watcher looks: after which statement, at what point of it, and which names it wrote."""
+
+    statement: int
+    phase: Phase
+    written: tuple[str, ...] = ()
+    outcome: str | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A statement's number is its index in preorder; positions are Python's (lines from 1, columns in UTF-8 bytes)."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    kind: str
+
+
+@dataclass(frozen=True)
+class Lowered:
+    tree: ast.Module
+    places: tuple[Place, ...]
+    marks: tuple[Mark, ...]
+    stubs: tuple[tuple[str, str | None, str | None], ...]  # name, docstring, return annotation
+    writable: dict[int, frozenset[str]]  # for statements that may be emulated: the names such a delta may set
+    hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+    prose_of: dict[int, str]  # statement number → prose text
+    policy: Policy
+
+
+def lower(
+    found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict"
+) -> Lowered:
+    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated."""
+    return _Lowering(found, prose, watch_by_line, policy).run()
+
+
+class _Lowering:
+    def __init__(self, found: Analysis, prose: tuple[Prose, ...], watch_by_line: bool, policy: Policy) -> None:
+        self.found, self.prose, self.policy = found, prose, policy
+        self.watch_by_line = watch_by_line
+        self.numbers: dict[ast.stmt, int] = {}
+        self.places: list[Place] = []
+        self.marks: list[Mark] = []
+        self.stubs: list[tuple[str, str | None, str | None]] = []
+        self.writable: dict[int, frozenset[str]] = {}
+        self.prose_of: dict[int, str] = {}
+        self.last_expressions: set[ast.stmt] = set()
+
+    def run(self) -> Lowered:
+        tree = self.found.tree
+        for statement in _statements(tree.body):
+            self._number(statement)
+        hole_nodes = {id(node): node for node in self.found.hole_calls(tree)}
+        ranges = tuple(_range(node) for node in hole_nodes.values() if hasattr(node, "lineno"))
+        self.holding = {s for s in self.numbers if _holds(s, hole_nodes)}
+        if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
+            self.last_expressions = set(_last_expressions(tree.body))
+        self._rewrite_names()
+        tree.body = self._block(tree.body, self.found.names.module)
+        ast.fix_missing_locations(tree)
+        return Lowered(
+            tree, tuple(self.places), tuple(self.marks), tuple(self.stubs), self.writable, ranges, self.prose_of, self.policy
+        )
+
+    def _number(self, statement: ast.stmt) -> None:
+        number = self.numbers[statement] = len(self.places)
+        text = _prose_number(statement)
+        if text is None:
+            start = statement
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and statement.decorator_list:
+                first = statement.decorator_list[0]
+                place = Place((first.lineno, first.col_offset), _range(start)[1], type(statement).__name__)
+            else:
+                place = Place(*_range(start), type(statement).__name__)
+        else:
+            prose = self.prose[text]
+            place = Place((prose.line, statement.col_offset), (prose.end_line, 10**6), "Prose")
+            self.prose_of[number] = prose.text
+        self.places.append(place)
+
+    # --- names and expressions -------------------------------------------------------------------------------
+
+    def _rewrite_names(self) -> None:
+        for name in self.found.shadowed:
+            name.id = "$" + name.id
+        wrapped = {id(attribute) for attribute in self.found.methods}
+        for node in ast.walk(self.found.tree):
+            for field, value in ast.iter_fields(node):
+                if id(value) in wrapped:
+                    setattr(node, field, self._attribute(value))
+                elif isinstance(value, list):
+                    value[:] = [self._attribute(v) if id(v) in wrapped else v for v in value]
+        for function in self.found.stubs:
+            self._stub(function)
+
+    def _attribute(self, node: ast.Attribute) -> ast.expr:
+        call = ast.Call(ast.Name("$attribute", ast.Load()), [node.value, ast.Constant(node.attr)], [])
+        return _at(node, call)
+
+    def _stub(self, function: Function) -> None:
+        returns = ast.unparse(function.returns) if function.returns is not None else None
+        self.stubs.append((function.name, ast.get_docstring(function), returns))
+        decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
+        function.decorator_list.append(_at(function, decorator))
+
+    # --- blocks and marks ------------------------------------------------------------------------------------
+
+    def _mark(self, statement: ast.stmt, phase: Phase, written: Iterable[str] = (), outcome: str | None = None) -> ast.stmt:
+        index = len(self.marks)
+        self.marks.append(Mark(self.numbers[statement], phase, tuple(written), outcome))
+        if self.watch_by_line:
+            line = MARK_LINES + index
+            return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+        call = ast.Expr(ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(index)], []))
+        return _at(statement, ast.If(ast.Name(f"$on{index}", ast.Load()), [call], []))
+
+    def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
+        lowered: list[ast.stmt] = []
+        for index, statement in enumerate(body):
+            if index == 0 and _is_docstring(statement):
+                lowered.append(statement)
+            else:
+                lowered.extend(self._statement(statement, scope))
+        return lowered
+
+    def _statement(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        if _prose_number(statement) is not None:
+            return self._prose(statement, scope)
+        if isinstance(statement, _SILENT) or _is_docstring(statement):
+            return [statement]
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            return [statement]
+        compound: Callable[[ast.stmt, Scope], list[ast.stmt]] | None = getattr(
+            self, f"_{type(statement).__name__.removeprefix('Async')}", None
+        )
+        if compound is None:
+            return self._simple(statement, scope)
+        lowered = compound(statement, scope)
+        if self.policy == "paper" and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return [self._wrapped(statement, lowered, scope)]
+        return lowered
+
+    def _simple(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        core: list[ast.stmt] = [statement]
+        after: list[ast.stmt] = []
+        if isinstance(statement, ast.Return) and statement.value is not None and not isinstance(statement.value, ast.Constant):
+            keep = _at(statement, ast.Assign([ast.Name("$value", ast.Store())], statement.value))
+            core, after = [keep], [self._mark(statement, "return")]
+            after.append(_at(statement, ast.Return(ast.Name("$value", ast.Load()))))
+        elif isinstance(statement, _LEAVES):
+            return [self._mark(statement, "reach"), statement]
+        else:
+            if statement in self.last_expressions and isinstance(statement, ast.Expr):
+                statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
+            after = [self._mark(statement, "after", _written(statement))]
+        before = [self._mark(statement, "before")] if _may_mutate(statement) else []
+        if isinstance(statement, _WRAPPABLE) and (statement in self.holding or self.policy == "paper"):
+            core = [self._wrapped(statement, core, scope)]
+        return before + core + after
+
+    # --- compound statements ---------------------------------------------------------------------------------
+
+    def _before(self, statement: ast.stmt, header: ast.AST) -> list[ast.stmt]:
+        return [self._mark(statement, "before")] if _may_mutate(header) else []
+
+    def _If(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.test)
+        node.body = [self._mark(node, "outcome", _written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", _written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        return [*before, node]
+
+    def _While(self, node: ast.While, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.test)
+        node.body = [self._mark(node, "outcome", _written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", _written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        return [*before, node]
+
+    def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.iter)
+        node.body = [self._mark(node, "turn", _written(node.target)), *self._block_in(node.body, scope)]
+        node.orelse = self._block_in(node.orelse, scope)
+        return [*before, node]
+
+    def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
+        written = [name for item in node.items for name in _written(item)]
+        before = [self._mark(node, "before")]
+        node.body = [self._mark(node, "after", written), *self._block_in(node.body, scope)]
+        return [*before, node]
+
+    def _Try(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[ast.stmt]:
+        node.body = self._block_in(node.body, scope)
+        for handler in node.handlers:
+            caught = f"except {ast.unparse(handler.type)}" if handler.type is not None else "except"
+            mark = self._mark(node, "outcome", [handler.name] if handler.name else [], caught)
+            handler.body = [mark, *self._block_in(handler.body, scope)]
+        node.orelse = self._block_in(node.orelse, scope)
+        node.finalbody = self._block_in(node.finalbody, scope)
+        return [node]
+
+    _TryStar = _Try
+
+    def _Match(self, node: ast.Match, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.subject)
+        for case in node.cases:
+            pattern = ast.unparse(case.pattern)
+            mark = self._mark(node, "outcome", _written(case.pattern), f"case {pattern[:60]}")
+            case.body = [mark, *self._block_in(case.body, scope)]
+        return [*before, node]
+
+    def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
+        inner = self.found.names.scope_of[node.body[0]]
+        node.body = self._block(node.body, inner)
+        return [node, self._mark(node, "after", [node.name])]
+
+    def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
+        inner = self.found.names.scope_of[node.body[0]]
+        node.body = self._block(node.body, inner)
+        return [node, self._mark(node, "after", [node.name])]
+
+    def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
+        return [lowered for statement in body for lowered in self._statement(statement, scope)]
+
+    # --- statements the LM may have to carry out --------------------------------------------------------------
+
+    def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        number = self.numbers[statement]
+        names = self._prose_names(scope)
+        self.writable[number] = names
+        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
+        return self._apply_delta(statement, _at(statement, ask), names, scope)
+
+    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
+        """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
+        number = self.numbers[statement]
+        names = frozenset(_written_in(statement)) | frozenset(_bases_of_targets(statement))
+        if isinstance(statement, ast.Return):
+            names = frozenset(["$value"])
+        names = frozenset(name for name in names if name == "$value" or not name.startswith("$"))
+        self.writable[number] = names
+        error = ast.Name("$error", ast.Load())
+        is_bug = ast.Call(ast.Name("$is_bug", ast.Load()), [ast.Constant(number), error], [])
+        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), error], [])
+        handler = ast.ExceptHandler(
+            ast.Name("$Exception", ast.Load()),
+            "$error",
+            [ast.If(is_bug, [ast.Raise(None, None)], []), *self._apply_delta(statement, ask, names, scope)],
+        )
+        return _at(statement, ast.Try(core, [handler], [], []))
+
+    def _apply_delta(self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope) -> list[ast.stmt]:
+        """Generated assignments, because function locals cannot be written from outside before Python 3.13."""
+        body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
+        for name in sorted(names):
+            test = ast.Compare(ast.Constant(name), [ast.In()], [ast.Name("$delta", ast.Load())])
+            value = ast.Subscript(ast.Name("$delta", ast.Load()), ast.Constant(name), ast.Load())
+            body.append(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], value)], []))
+        body.append(ast.Delete([ast.Name("$delta", ast.Del())]))
+        return [_at(statement, node) for node in body]
+
+    def _prose_names(self, scope: Scope) -> frozenset[str]:
+        """Names a prose statement may set: those of its scope, and those read somewhere in it that nobody sets."""
+        names = self.found.names
+        home = scope
+        while home.kind == "comprehension" and home.parent is not None:
+            home = home.parent
+        free = {
+            node.id
+            for node, where in names.unresolved()
+            if (where is home or home.kind == "module")
+            and node.id not in self.found.holes
+            and node.id not in self.found.module_holes
+            and not node.id.startswith("$")
+        }
+        missing = {item.name for item in self.found.imports}
+        own = set(home.bindings) | (free - missing - _BUILTIN_NAMES)
+        if home.kind == "module":
+            own.add("answer")
+        else:
+            own |= home.global_names
+        return frozenset(own)
+
+
+_BUILTIN_NAMES = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+
+
+Node = TypeVar("Node", bound=ast.AST)
+
+
+def _at(where: ast.AST, node: Node) -> Node:
+    """Give a new node, and the parts of it that have no place yet, the place of an old one."""
+    return ast.fix_missing_locations(ast.copy_location(node, where))
+
+
+def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
+
+
+def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement in the order it is written."""
+    for statement in body:
+        yield statement
+        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+            for child in getattr(statement, name, ()):
+                yield from _statements(child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child])
+
+
+def _prose_number(statement: ast.stmt) -> int | None:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        if isinstance(call.func, ast.Name) and call.func.id == PROSE_NAME and isinstance(call.args[0], ast.Constant):
+            number = call.args[0].value
+            return number if isinstance(number, int) else None
+    return None
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def _last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The expression statements that may be the program's last: the last of the body, and of the blocks after it."""
+    for statement in reversed(body):
+        if isinstance(statement, ast.Expr) and not _is_docstring(statement) and _prose_number(statement) is None:
+            yield statement
+            return
+        if isinstance(statement, (ast.If, ast.With, ast.Try)):
+            yield from _last_expressions(statement.body)
+            yield from _last_expressions(getattr(statement, "orelse", []))
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement's nodes, without nested statements and without what stands in scopes of its own."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.stmt, ast.Lambda, ast.ExceptHandler, ast.match_case)):
+            continue
+        yield from _own_nodes(child)
+
+
+def _written(node: ast.AST) -> list[str]:
+    """The names a statement (or header) binds itself, in order."""
+    names: list[str] = []
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        names = [alias.asname or alias.name.partition(".")[0] for alias in node.names if alias.name != "*"]
+    for child in _own_nodes(node):
+        if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
+            names.append(child.id)
+        elif isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
+            names.append(child.name)
+        elif isinstance(child, ast.MatchMapping) and child.rest:
+            names.append(child.rest)
+    comprehension = {
+        n.id
+        for c in _own_nodes(node)
+        if isinstance(c, ast.comprehension)
+        for n in ast.walk(c.target)
+        if isinstance(n, ast.Name)
+    }
+    return [name for name in dict.fromkeys(names) if name not in comprehension and not name.startswith("$")]
+
+
+def _written_in(statement: ast.stmt) -> set[str]:
+    return {name for node in ast.walk(statement) if isinstance(node, ast.stmt) for name in _written(node)}
+
+
+def _bases_of_targets(statement: ast.stmt) -> Iterator[str]:
+    """`d` of `d["x"] = …`: changed in place."""
+    for node in ast.walk(statement):
+        if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
+            base: ast.expr = node
+            while isinstance(base, (ast.Subscript, ast.Attribute)):
+                base = base.value
+            if isinstance(base, ast.Name):
+                yield base.id
+
+
+def _may_mutate(node: ast.AST) -> bool:
+    """Whether running this may change an object in place: a call, an await, a store into something."""
+    return any(
+        isinstance(child, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.AugAssign))
+        or (isinstance(child, (ast.Subscript, ast.Attribute)) and not isinstance(child.ctx, ast.Load))
+        for child in _own_nodes(node)
+    )
+
+
+def _holds(statement: ast.stmt, hole_nodes: dict[int, ast.AST]) -> bool:
+    return any(id(node) in hole_nodes for node in _own_nodes_and_lambdas(statement))
+
+
+def _own_nodes_and_lambdas(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+            yield from _own_nodes_and_lambdas(child)

@@ -1,0 +1,159 @@
+"""The wire, host side. Every frame from a guest is hostile: bounded, decoded into types, checked against what came before."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Literal
+
+import msgspec
+
+from ..program import Program
+
+_LENGTH = struct.Struct("<I")
+_MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below
+
+
+class FrameError(ValueError):
+    """The guest broke the protocol; the message says how."""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An error as data: exception type, message, and the program's line and statement if there is one."""
+
+    type: str
+    message: str
+    line: int | None = None
+    statement: int | None = None
+
+
+class Parsed(msgspec.Struct, frozen=True, tag="parsed"):
+    program: Program
+
+
+class RanStep(msgspec.Struct, frozen=True):
+    statement: int
+    visit: int
+    delta: dict[str, str | None] = {}
+    outcome: str | None = None
+    output: str = ""
+
+
+class Ran(msgspec.Struct, frozen=True, tag="ran"):
+    """Statements that Python ran."""
+
+    steps: list[RanStep]
+
+
+class Paused(msgspec.Struct, frozen=True, tag="paused"):
+    """The guest waits: for a call's value, a statement's delta, or to hear whether the host has a module."""
+
+    id: int
+    kind: Literal["call", "statement", "module"]
+    name: str
+    text: str = ""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    names: list[str] = []
+    statement: int = 0
+    error: str | None = None
+
+
+class Settled(msgspec.Struct, frozen=True, tag="settled"):
+    """The program took the value of a pause: in program order."""
+
+    id: int
+
+
+class Ended(msgspec.Struct, frozen=True, tag="ended"):
+    """The end. From a guest the reason is `answered`, `error` or `limit:memory`; the host knows more of them."""
+
+    reason: str
+    answer: Any = None
+    text: str = ""
+    source: Literal["variable", "expression", "output", ""] = ""
+    error: Failure | None = None
+    stderr: str = ""
+
+
+Signal = Parsed | Ran | Paused | Settled | Ended
+_decoder = msgspec.json.Decoder(Signal)
+
+
+def encode(message: dict[str, Any]) -> bytes:
+    body = msgspec.json.encode(message)
+    return _LENGTH.pack(len(body)) + body
+
+
+class Reader:
+    """Cuts a guest's bytes into signals and holds them against the protocol."""
+
+    def __init__(self, frame_bytes: int, output_bytes: int) -> None:
+        self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
+        self._buffer = bytearray()
+        self._statements = -1
+        self._last_pause = self._steps = self._output = 0
+        self._unsettled: set[int] = set()
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    def next(self) -> Signal | None:
+        """The next whole signal, None when more bytes are needed. Raises FrameError, or OutputLimit."""
+        if len(self._buffer) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._buffer)
+        if length > self._frame_bytes:
+            raise FrameError(f"a frame of {length:,} bytes; {self._frame_bytes:,} are allowed")
+        end = _LENGTH.size + length
+        if len(self._buffer) < end:
+            return None
+        body = bytes(self._buffer[_LENGTH.size : end])
+        del self._buffer[:end]
+        try:
+            signal = _decoder.decode(body)
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise FrameError(f"a frame that is none: {error}") from None
+        self._check(signal)
+        return signal
+
+    def is_cut(self) -> bool:
+        return bool(self._buffer)
+
+    def _check(self, signal: Signal) -> None:
+        match signal:
+            case Parsed(program):
+                if self._statements >= 0:
+                    raise FrameError("a second program")
+                self._statements = len(program.statements)
+            case Ran(steps):
+                self._steps += len(steps)
+                self._output += sum(len(step.output.encode()) for step in steps)
+                if self._steps > _MAX_STEPS:
+                    raise FrameError(f"over {_MAX_STEPS:,} steps")
+                if self._output > self._output_bytes:
+                    raise OutputLimit
+                for step in steps:
+                    self._check_statement(step.statement)
+            case Paused():
+                if signal.id <= self._last_pause:
+                    raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
+                self._last_pause = signal.id
+                self._unsettled.add(signal.id)
+                self._check_statement(signal.statement)
+            case Settled(id):
+                if id not in self._unsettled:
+                    raise FrameError(f"pause {id} settled, but it was not open")
+                self._unsettled.remove(id)
+            case Ended():
+                if signal.reason not in ("answered", "error", "limit:memory"):
+                    raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
+                if signal.error is not None and signal.error.statement is not None:
+                    self._check_statement(signal.error.statement)
+
+    def _check_statement(self, number: int) -> None:
+        if not 0 <= number < max(self._statements, 1):
+            raise FrameError(f"statement {number} of {max(self._statements, 0)}")
+
+
+class OutputLimit(Exception):
+    """The program printed more than it may."""

@@ -1,0 +1,95 @@
+"""A guest in a process of its own, without a wall: limits, deadlines and a hostile-proof wire, but no isolation.
+
+Covered: CPU, memory, run and wall time, output and frame size; a guest that lies, hangs, dies or floods; what it
+started stays in its process group and is killed with it. No secret reaches it: its environment is our own.
+Not covered: files, network and other processes of the same user. SECURITY.md says what that means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import SandboxError
+from .job import Job
+from .session import Session
+
+_BOOT = Path(__file__).parent.parent / "guest" / "boot.py"
+# Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
+_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+
+
+class ProcessSandbox:
+    """Starts one Python process per program."""
+
+    def __init__(self, python: str = sys.executable) -> None:
+        self._python = python
+
+    @asynccontextmanager
+    async def start(self, job: Job) -> AsyncIterator[Session]:
+        session = Session(ProcessGuest(self._python), job)
+        try:
+            session.begin()
+            yield session
+        finally:
+            await session.close()
+
+
+@dataclass(frozen=True)
+class ProcessExit:
+    code: int
+    cpu_seconds: float
+
+
+class ProcessGuest:
+    """The process, in a session of its own so that its group can be killed whole."""
+
+    def __init__(self, python: str) -> None:
+        guest_read, self.write_fd = os.pipe()
+        self.read_fd, guest_write = os.pipe()
+        self.noise_fd, noise_write = os.pipe()
+        command = [python, "-s", "-P", "-S", "-X", "utf8", str(_BOOT), str(guest_read), str(guest_write)]
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=noise_write,
+                stderr=noise_write,
+                pass_fds=(guest_read, guest_write),
+                env=_ENVIRONMENT,
+                start_new_session=True,
+                cwd="/",
+            )
+        except OSError as error:
+            for fd in (self.write_fd, self.read_fd, self.noise_fd):
+                os.close(fd)
+            raise SandboxError(f"cannot start a guest with {python}: {error.strerror}") from None
+        finally:
+            for fd in (guest_read, guest_write, noise_write):
+                os.close(fd)
+        self._exit: ProcessExit | None = None
+
+    def kill(self) -> None:
+        if self._exit is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def wait(self) -> ProcessExit:
+        pause = 0.0005
+        while self._exit is None:
+            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+            if pid:
+                code = self._process.returncode = os.waitstatus_to_exitcode(status)
+                self._exit = ProcessExit(code, usage.ru_utime + usage.ru_stime)
+            else:
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 0.05)
+        return self._exit

@@ -1,0 +1,231 @@
+"""One guest at work, whatever it runs in: its signals one by one, its pauses resumed, its limits enforced from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from . import packages
+from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Reader, Settled, Signal, encode
+from .job import Job
+
+_READ_BYTES = 1 << 18
+_NOISE_BYTES = 4096
+
+
+class Exit(Protocol):
+    """How a guest process ended."""
+
+    code: int  # negative: the signal that killed it
+    cpu_seconds: float
+
+
+class Guest(Protocol):
+    """A started guest process: pipes to and from it, what it says outside the protocol, and power over its life."""
+
+    read_fd: int
+    write_fd: int
+    noise_fd: int
+
+    def kill(self) -> None:
+        """Kill it and everything it started; harmless when it is dead."""
+
+    async def wait(self) -> Exit: ...
+
+
+class Session:
+    """Iterate over the guest's signals; the last is always an Ended."""
+
+    def __init__(self, guest: Guest, job: Job) -> None:
+        self._guest, self._job, self._limits = guest, job, job.limits
+        self._loop = asyncio.get_running_loop()
+        self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes)
+        self._paused: set[int] = set()  # waiting for a value
+        self._private: set[int] = set()  # pauses that are nobody's business but ours
+        self._verdict: Ended | BaseException | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._outbox = bytearray()
+        self._noise, self._noise_bytes = b"", 0
+        self._is_gone = False
+        self._ran_seconds = 0.0
+        self._started = self._resumed = time.monotonic()
+
+    def begin(self) -> None:
+        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd):
+            os.set_blocking(fd, False)
+        self._loop.add_reader(self._guest.noise_fd, self._hear_noise)
+        shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
+        self._tick_seconds = min(0.1, max(0.005, shortest / 10))
+        self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
+        self._send({**self._job.message(), **packages.grant(self._job.packages)})
+
+    async def close(self) -> None:
+        self._timer.cancel()
+        self._guest.kill()
+        self._loop.remove_writer(self._guest.write_fd)
+        self._loop.remove_reader(self._guest.noise_fd)
+        await self._guest.wait()
+        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd):
+            os.close(fd)
+
+    # --- what the caller does ---------------------------------------------------------------------------------
+
+    def resume(self, pause: Paused, value: Any) -> None:
+        """Let the guest go on with a tagged value. A pause is resumed once; after the end it no longer matters."""
+        if self._verdict is not None:
+            return
+        self._paused.remove(pause.id)
+        if not self._paused:
+            self._resumed = time.monotonic()
+        self._send({"type": "resume", "id": pause.id, "value": value})
+
+    def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
+        """Stop the guest; its last signal is an Ended with this reason."""
+        self._decide(Ended(reason, error=Failure(reason, message, line, statement)))
+
+    def fail(self, error: BaseException) -> None:
+        """Stop the guest; iterating raises this error."""
+        self._decide(error)
+
+    def _decide(self, verdict: Ended | BaseException) -> None:
+        if self._verdict is None:
+            self._verdict = verdict
+            self._guest.kill()
+            self._wake()
+
+    # --- signals ----------------------------------------------------------------------------------------------
+
+    async def __aiter__(self) -> AsyncIterator[Signal]:
+        while True:
+            received = self._next()
+            if isinstance(self._verdict, BaseException):
+                raise self._verdict
+            if self._verdict is not None:
+                yield self._verdict
+                return
+            if isinstance(received, Ended):
+                yield received
+                return
+            if received is None and self._is_gone:
+                yield await self._obituary()
+                return
+            if received is None:
+                await self._wait()
+            elif not self._is_private(received):
+                yield received
+
+    def _next(self) -> Signal | None:
+        """The guest's next signal, if it is there. A broken protocol decides the run."""
+        try:
+            received = self._reader.next()
+            while received is None and self._receive():
+                received = self._reader.next()
+        except OutputLimit:
+            self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
+            return None
+        except FrameError as error:
+            self.end("guest died", f"it broke the protocol: {error}")
+            return None
+        if isinstance(received, Paused):
+            if not self._paused:
+                self._ran_seconds += time.monotonic() - self._resumed
+            self._paused.add(received.id)
+        return received
+
+    def _is_private(self, received: Signal) -> bool:
+        if isinstance(received, Paused) and received.kind == "module":
+            self._private.add(received.id)
+            self.resume(received, packages.is_installed(received.name))
+            return True
+        if isinstance(received, Settled) and received.id in self._private:
+            self._private.remove(received.id)
+            return True
+        return False
+
+    def _receive(self) -> bool:
+        """Whether more bytes came from the guest."""
+        try:
+            data = os.read(self._guest.read_fd, _READ_BYTES)
+        except BlockingIOError:
+            return False
+        self._reader.feed(data)
+        self._is_gone = not data
+        return bool(data)
+
+    async def _wait(self) -> None:
+        self._waiter = self._loop.create_future()
+        self._loop.add_reader(self._guest.read_fd, self._wake)
+        try:
+            await self._waiter
+        finally:
+            self._loop.remove_reader(self._guest.read_fd)
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._outbox += encode(message)
+        self._write()
+
+    def _write(self) -> None:
+        """Write what the pipe takes now; the event loop calls again for the rest."""
+        try:
+            while self._outbox:
+                del self._outbox[: os.write(self._guest.write_fd, self._outbox)]
+        except BlockingIOError:
+            self._loop.add_writer(self._guest.write_fd, self._write)
+            return
+        except BrokenPipeError:  # it died; reading tells how
+            self._outbox.clear()
+        self._loop.remove_writer(self._guest.write_fd)
+
+    # --- limits and death -------------------------------------------------------------------------------------
+
+    def _check_time(self) -> None:
+        now = time.monotonic()
+        running = 0.0 if self._paused else now - self._resumed
+        if now - self._started > self._limits.wall_seconds:
+            self.end("limit:wall", f"the run took over {self._limits.wall_seconds:g} seconds in all")
+        elif self._ran_seconds + running > self._limits.run_seconds:
+            self.end("limit:run", f"the program ran for over {self._limits.run_seconds:g} seconds")
+        else:
+            self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
+
+    def _hear_noise(self) -> None:
+        """What reaches the process's own output (C code, child processes): counted, the last of it kept."""
+        try:
+            data = os.read(self._guest.noise_fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self._guest.noise_fd)
+        self._noise = (self._noise + data)[-_NOISE_BYTES:]
+        self._noise_bytes += len(data)
+        if self._noise_bytes > self._limits.output_bytes:
+            self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
+
+    async def _obituary(self) -> Ended:
+        """Why the guest stopped talking: a limit of the kernel's, a crash, or its own will."""
+        try:
+            ended = await asyncio.wait_for(self._guest.wait(), 0.5)
+        except TimeoutError:
+            self._guest.kill()
+            return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
+        self._hear_noise()
+        if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= self._limits.cpu_seconds:
+            text = f"the program used over {self._limits.cpu_seconds:g} seconds of CPU"
+            return Ended("limit:cpu", error=Failure("limit:cpu", text))
+        how = f"with exit code {ended.code}"
+        if ended.code < 0:
+            how = f"of {signal.Signals(-ended.code).name}"
+        if self._reader.is_cut():
+            how += ", in the middle of a frame"
+        said = self._noise.decode("utf-8", "replace").strip().splitlines()
+        message = f"the guest process ended {how}" + (f": {said[-1][:300]}" if said else "")
+        return Ended("guest died", error=Failure("guest died", message))

@@ -1,0 +1,166 @@
+"""What happened, as data: events in order, and their JSON-lines form. A trace can be read, shown and checked without a model."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from .errors import TraceError
+from .guest.values import ValueFormatError, decode, encode
+from .lm import Usage
+from .program import Program
+from .sandbox.frames import Failure
+
+VERSION = 1
+Delta = dict[str, str | None]  # name → new value as text; None: the name is gone
+
+
+class Call(msgspec.Struct, frozen=True, tag_field="event", tag="call", omit_defaults=True):
+    """One request to an LM: what was asked, what it said, what it cost."""
+
+    prompt: str
+    reply: str
+    model: str = ""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+
+
+class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defaults=True):
+    """One thing done: a statement Python ran, or a call or statement that the LM or a tool answered.
+
+    `visit` counts a statement's runs; 0 marks output of runs past the bound. `value` is tagged (see guest/values.py).
+    """
+
+    number: int
+    by: Literal["python", "lm", "tool"]
+    statement: int
+    line: int
+    visit: int = 0
+    delta: Delta = {}
+    outcome: str | None = None
+    output: str = ""
+    call: str | None = None
+    value: Any = None
+    seconds: float | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_defaults=True):
+    """The end of a run and its reason: `answered`, `error`, `limit:<which>`, `emulation failed` or `guest died`."""
+
+    reason: str
+    value: Any = None
+    text: str = ""
+    source: Literal["variable", "expression", "output", ""] = ""
+    error: Failure | None = None
+    stderr: str = ""
+    seconds: float = 0.0
+
+
+Event = Program | Call | Step | Answer
+
+
+class _Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):
+    version: int
+    python: str
+    question: str | None = None
+    inputs: dict[str, Any] = {}
+
+
+_decoder = msgspec.json.Decoder(_Header | Program | Call | Step | Answer)
+
+
+@dataclass
+class Trace:
+    """A run's events in the order they happened, and what the program was given."""
+
+    question: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    python: str = field(default_factory=platform.python_version)
+
+    @property
+    def program(self) -> Program | None:
+        return next((event for event in self.events if isinstance(event, Program)), None)
+
+    @property
+    def steps(self) -> list[Step]:
+        return [event for event in self.events if isinstance(event, Step)]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [event for event in self.events if isinstance(event, Call)]
+
+    @property
+    def answer(self) -> Answer | None:
+        return next((event for event in reversed(self.events) if isinstance(event, Answer)), None)
+
+    @property
+    def output(self) -> str:
+        """What the program printed."""
+        return "".join(step.output for step in self.steps)
+
+    @property
+    def lm_calls(self) -> int:
+        """How many pauses the LM (or whoever stood in for it) answered."""
+        return sum(step.by == "lm" for step in self.steps)
+
+    @property
+    def usage(self) -> Usage:
+        total = Usage()
+        for call in self.calls:
+            total += call.usage
+        return total
+
+    # --- JSON lines -------------------------------------------------------------------------------------------
+
+    def lines(self) -> Iterable[str]:
+        inputs = {name: encode(value) for name, value in self.inputs.items()}
+        for item in (_Header(VERSION, self.python, self.question, inputs), *self.events):
+            yield msgspec.json.encode(item).decode()
+
+    def write(self, path: Path) -> None:
+        """Write the trace; an interrupted or failed write leaves what was there before."""
+        partial = path.with_name(path.name + ".partial")
+        try:
+            with partial.open("w", encoding="utf-8") as file:
+                file.writelines(line + "\n" for line in self.lines())
+            partial.replace(path)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise TraceError(f"cannot write {path}: {error.strerror}") from None
+
+    @classmethod
+    def read(cls, path: Path) -> Trace:
+        """Read a trace back. Raises TraceError, with the line, when it is none."""
+        try:
+            lines = path.read_bytes().splitlines()
+        except OSError as error:
+            raise TraceError(f"cannot read {path}: {error.strerror}") from None
+        return cls.parse(lines, str(path))
+
+    @classmethod
+    def parse(cls, lines: Iterable[bytes], name: str = "trace") -> Trace:
+        trace: Trace | None = None
+        for number, line in enumerate(lines, 1):
+            try:
+                item = _decoder.decode(line)
+                if isinstance(item, _Header):
+                    inputs = {key: decode(value) for key, value in item.inputs.items()}
+            except (msgspec.DecodeError, ValueFormatError, RecursionError) as error:
+                raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
+            if isinstance(item, _Header) and trace is None:
+                if item.version != VERSION:
+                    raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
+                trace = cls(item.question, inputs, [], item.python)
+            elif trace is None or isinstance(item, _Header):
+                raise TraceError(f"{name}, line {number}: a trace starts with one header line")
+            else:
+                trace.events.append(item)
+        if trace is None:
+            raise TraceError(f"{name}: empty; a trace starts with a header line")
+        return trace
