@@ -5,8 +5,12 @@ Standard library only.
 
 from __future__ import annotations
 
+import __future__
+
 import ast
 import builtins
+import functools
+import operator
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -20,6 +24,7 @@ from .places import Places, program_frame
 from .values import Record, decode, encode
 
 MAX_TEXT_CHARS = 200_000
+_FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 
@@ -144,17 +149,33 @@ class Bindings:
     # --- text that the program runs itself --------------------------------------------------------------------
 
     def _eval(self, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
-        self._open_holes(source, sys._getframe(1), globals, locals)
-        return eval(source, *_namespaces(sys._getframe(1), globals, locals))
+        frame = sys._getframe(1)
+        code = self._code(source, frame, "eval", globals, locals)
+        return eval(code, *_namespaces(frame, globals, locals))
 
     def _exec(self, source: Any, globals: Any = None, locals: Any = None, /, **closure: Any) -> None:
-        self._open_holes(source, sys._getframe(1), globals, locals)
-        exec(source, *_namespaces(sys._getframe(1), globals, locals), **closure)
+        frame = sys._getframe(1)
+        code = self._code(source, frame, "exec", globals, locals)
+        exec(code, *_namespaces(frame, globals, locals), **closure)
 
-    def _compile(self, source: Any, *args: Any, **kwargs: Any) -> Any:
-        self._open_holes(source, sys._getframe(1), None, None)
-        kwargs.setdefault("dont_inherit", True)  # what would be inherited is our own file's
-        return compile(source, *args, **kwargs)
+    def _compile(
+        self, source: Any, filename: Any, mode: str, flags: int = 0, dont_inherit: bool = False, optimize: int = -1,
+        *, _feature_version: int = -1,
+    ) -> Any:  # fmt: skip
+        frame = sys._getframe(1)
+        self._open_holes(source, frame, None, None)
+        if not dont_inherit:
+            flags |= frame.f_code.co_flags & _FUTURE
+        return compile(source, filename, mode, flags, True, optimize, _feature_version=_feature_version)  # type: ignore[call-overload]
+
+    def _code(self, source: Any, frame: FrameType, mode: str, globals: Any, locals: Any) -> Any:
+        """Text as code that sees the program's `__future__` imports, not ours; anything else as it is."""
+        if not isinstance(source, (str, bytes)):
+            return source
+        self._open_holes(source, frame, globals, locals)
+        if mode == "eval":
+            source = source.lstrip(" \t") if isinstance(source, str) else source.lstrip(b" \t")
+        return compile(source, "<string>", mode, frame.f_code.co_flags & _FUTURE, dont_inherit=True)
 
     def _open_holes(self, source: Any, frame: FrameType, globals: Any, locals: Any) -> None:
         """Bind the holes of a text before it runs."""

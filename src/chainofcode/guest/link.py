@@ -24,17 +24,27 @@ class Link:
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._lock = threading.RLock()
+        self._outbox = bytearray()
         self._pauses = 0
         self._pid = os.getpid()
         self.before_pause: Callable[[], None] = lambda: None
         self._encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
-    def send(self, message: dict[str, Any]) -> None:
+    def post(self, message: dict[str, Any]) -> None:
+        """Leave a message to go with the next one sent: a write wakes the host."""
         body = self._encode(message).encode()
-        data = memoryview(_LENGTH.pack(len(body)) + body)
         with self._lock:
-            while data:
-                data = data[os.write(self._write_fd, data) :]
+            self._outbox += _LENGTH.pack(len(body)) + body
+
+    def send(self, message: dict[str, Any]) -> None:
+        with self._lock:
+            self.post(message)
+            self.flush()
+
+    def flush(self) -> None:
+        with self._lock:
+            while self._outbox:
+                del self._outbox[: os.write(self._write_fd, self._outbox)]
 
     def receive(self) -> dict[str, Any]:
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
@@ -54,7 +64,7 @@ class Link:
             reply = self.receive()
             if reply.get("type") != "resume" or reply.get("id") != self._pauses:
                 raise EOFError("the host resumed something else")
-            self.send({"type": "settled", "id": self._pauses})
+            self.post({"type": "settled", "id": self._pauses})
             return reply
 
     def _read(self, size: int) -> bytes:

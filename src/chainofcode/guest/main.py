@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import gc
 import io
 import json
 import linecache
@@ -146,18 +147,18 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         error: BaseException | None = None
-        self._enter_world()
+        code = self._enter_world()
         try:
-            exec(self._program.code, self._module.__dict__)
+            exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
             error = raised
         self._finish_threads()
         ended = self._ending(error)
-        self._watcher.flush()
+        self._watcher.post()
         return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
 
-    def _enter_world(self) -> None:
-        self._link.before_pause = self._watcher.flush
+    def _enter_world(self) -> CodeType:
+        self._link.before_pause = self._watcher.post
         self._clock.install()
         self._chance.install()
         self._module.__dict__["__builtins__"] = self._bindings.builtins
@@ -169,10 +170,12 @@ class _Run:
         )
         sys.argv = ["program.py"]
         sys.modules["__main__"] = self._module
+        code = self._watcher.watch(self._program.code)
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
         sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
-        self._watcher.start(self._program.code)
+        gc.freeze()  # our own objects are not the program's garbage to look through
+        return code
 
     def _take_stderr(self, text: str) -> None:
         self._stderr = (self._stderr + text)[-MAX_STDERR_CHARS:]

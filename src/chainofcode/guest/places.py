@@ -31,6 +31,12 @@ class Places:
             index -= 1
         return max(index, 0)
 
+    def return_at(self, code: CodeType, offset: int) -> int | None:
+        """The `return` statement an instruction belongs to; None where a function just ends."""
+        span = self._span(code, offset)
+        statement = self.statement_at(span[0]) if span is not None else 0
+        return statement if span is not None and self._places[statement].kind == "Return" else None
+
     def current_statement(self, frame: FrameType | None) -> int:
         for _, (start, _end) in self._program_spans(frame):
             return self.statement_at(start)

@@ -38,6 +38,7 @@ class Watcher:
     def __init__(self, link: Link, marks: Sequence[Mark], places: Places, builtins: dict[str, Any]) -> None:
         self._link, self._marks, self._places, self._builtins = link, marks, places, builtins
         self._visits = [0] * len(marks)
+        self._returns: dict[tuple[int, int], int] = {}
         self._statement_visits: dict[int, int] = {}
         self._before: dict[tuple[int, int], dict[str, Any]] = {}
         self._steps: list[dict[str, Any]] = []
@@ -48,24 +49,30 @@ class Watcher:
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
 
-    def start(self, code: CodeType) -> None:
-        """Begin to watch a program's code."""
+    def watch(self, code: CodeType) -> CodeType:
+        """Begin to watch; gives the code to run."""
         if WATCH_BY_LINE:
             self._monitor(code)
-        else:
-            self._builtins["$mark"] = self._visit_by_flag
-            self._builtins.update({f"$on{index}": True for index in range(len(self._marks))})
+            return code
+        self._builtins["$mark"] = self._visit_by_flag
+        from .flags import Flags
+
+        self._flags = Flags(len(self._marks), self._builtins)
+        return self._flags.built_into(code)
 
     # --- Python ≥ 3.12: marks are lines of their own ----------------------------------------------------------
 
     def _monitor(self, code: CodeType) -> None:
         monitoring = sys.monitoring
-        monitoring.use_tool_id(monitoring.PROFILER_ID, "chainofcode")
-        monitoring.register_callback(monitoring.PROFILER_ID, monitoring.events.LINE, self._visit_by_line)
+        tool, events = monitoring.PROFILER_ID, monitoring.events
+        monitoring.use_tool_id(tool, "chainofcode")
+        monitoring.register_callback(tool, events.LINE, self._visit_by_line)
+        monitoring.register_callback(tool, events.PY_RETURN, self._visit_return)
         pending = [code]
         while pending:
             current = pending.pop()
-            monitoring.set_local_events(monitoring.PROFILER_ID, current, monitoring.events.LINE)
+            returns = 0 if current.co_name.startswith("<") else events.PY_RETURN
+            monitoring.set_local_events(tool, current, events.LINE | returns)
             pending.extend(constant for constant in current.co_consts if isinstance(constant, CodeType))
 
     def _visit_by_line(self, code: CodeType, line: int) -> object:
@@ -73,11 +80,24 @@ class Watcher:
             return sys.monitoring.DISABLE
         return None if self._visit(line - MARK_LINES, sys._getframe(1)) else sys.monitoring.DISABLE
 
-    # --- Python 3.11: marks test a flag -----------------------------------------------------------------------
+    def _visit_return(self, code: CodeType, offset: int, value: object) -> object:
+        statement = self._places.return_at(code, offset)
+        visits = self._returns[id(code), offset] = self._returns.get((id(code), offset), 0) + 1
+        if statement is None or visits > MAX_VISITS or self._is_full():
+            return sys.monitoring.DISABLE
+        if self._lock.acquire(blocking=False):
+            try:
+                with headroom():
+                    self._add(statement, {}, brief(value))
+            finally:
+                self._lock.release()
+        return None
+
+    # --- Python 3.11: marks test a flag (guest/flags.py) -----------------------------------------------------------------------
 
     def _visit_by_flag(self, index: int) -> None:
         if not self._visit(index, sys._getframe(1)):
-            self._builtins[f"$on{index}"] = False
+            self._flags.switch_off(index)
 
     # --- both -------------------------------------------------------------------------------------------------
 
@@ -144,17 +164,18 @@ class Watcher:
             step["output"], self._printed = self._printed, ""
         self._steps.append(step)
         if len(self._steps) >= _FLUSH_STEPS or _real_clock() - self._flushed_at > _FLUSH_SECONDS:
-            self.flush()
+            self.post()
+            self._link.flush()
 
-    def flush(self) -> None:
-        """Send what has been recorded; output that belongs to no recorded step makes one of its own."""
+    def post(self) -> None:
+        """Hand over what has been recorded; output that belongs to no recorded step makes one of its own."""
         with self._lock:
             if self._printed:
                 statement = self._places.current_statement(program_frame())
                 self._steps.append({"statement": statement, "visit": 0, "output": self._printed})
                 self._printed = ""
             if self._steps:
-                self._link.send({"type": "ran", "steps": self._steps})
+                self._link.post({"type": "ran", "steps": self._steps})
                 self._steps = []
             self._flushed_at = _real_clock()
 
@@ -166,7 +187,8 @@ class Watcher:
             self._open_line = lines.pop()[-100_000:]
             self.printed_line = next((line for line in (self._open_line, *reversed(lines)) if line.strip()), self.printed_line)
             if len(self._printed) > _FLUSH_CHARS:
-                self.flush()
+                self.post()
+                self._link.flush()
 
 
 class Output(io.RawIOBase):

@@ -163,29 +163,37 @@ class _Lowering:
             self, f"_{type(statement).__name__.removeprefix('Async')}", None
         )
         if compound is None:
-            return self._simple(statement, scope)
+            return self._simple(statement)
         lowered = compound(statement, scope)
         if self.policy == "paper" and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            return [self._wrapped(statement, lowered, scope)]
+            return [self._wrapped(statement, lowered)]
         return lowered
 
-    def _simple(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+    def _simple(self, statement: ast.stmt) -> list[ast.stmt]:
         core: list[ast.stmt] = [statement]
         after: list[ast.stmt] = []
-        if isinstance(statement, ast.Return) and statement.value is not None and not isinstance(statement.value, ast.Constant):
-            keep = _at(statement, ast.Assign([ast.Name("$value", ast.Store())], statement.value))
-            core, after = [keep], [self._mark(statement, "return")]
-            after.append(_at(statement, ast.Return(ast.Name("$value", ast.Load()))))
+        before: list[ast.stmt] = []
+        if isinstance(statement, ast.Return):
+            core = self._return(statement)
         elif isinstance(statement, _LEAVES):
             return [self._mark(statement, "reach"), statement]
         else:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
                 statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
             after = [self._mark(statement, "after", _written(statement))]
-        before = [self._mark(statement, "before")] if _may_mutate(statement) else []
+            before = [self._mark(statement, "before")] if _may_mutate(statement) else []
         if isinstance(statement, _WRAPPABLE) and (statement in self.holding or self.policy == "paper"):
-            core = [self._wrapped(statement, core, scope)]
+            core = [self._wrapped(statement, core)]
         return before + core + after
+
+    def _return(self, statement: ast.Return) -> list[ast.stmt]:
+        """Where lines are watched, the monitor sees what is returned; elsewhere it is kept in a variable to look at."""
+        if self.watch_by_line:
+            return [statement]
+        value = statement.value or ast.Constant(None)
+        keep = _at(statement, ast.Assign([ast.Name("$value", ast.Store())], value))
+        mark = self._mark(statement, "return")
+        return [keep, mark, _at(statement, ast.Return(ast.Name("$value", ast.Load())))]
 
     # --- compound statements ---------------------------------------------------------------------------------
 
@@ -256,9 +264,9 @@ class _Lowering:
         names = self._prose_names(scope)
         self.writable[number] = names
         ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
-        return self._apply_delta(statement, _at(statement, ask), names, scope)
+        return self._apply_delta(statement, _at(statement, ask), names)
 
-    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
+    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt]) -> ast.stmt:
         """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
         number = self.numbers[statement]
         names = frozenset(_written_in(statement)) | frozenset(_bases_of_targets(statement))
@@ -272,11 +280,13 @@ class _Lowering:
         handler = ast.ExceptHandler(
             ast.Name("$Exception", ast.Load()),
             "$error",
-            [ast.If(is_bug, [ast.Raise(None, None)], []), *self._apply_delta(statement, ask, names, scope)],
+            [ast.If(is_bug, [ast.Raise(None, None)], []), *self._apply_delta(statement, ask, names)],
         )
+        if isinstance(statement, ast.Return):
+            handler.body.append(_at(statement, ast.Return(ast.Name("$value", ast.Load()))))
         return _at(statement, ast.Try(core, [handler], [], []))
 
-    def _apply_delta(self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope) -> list[ast.stmt]:
+    def _apply_delta(self, statement: ast.stmt, ask: ast.expr, names: frozenset[str]) -> list[ast.stmt]:
         """Generated assignments, because function locals cannot be written from outside before Python 3.13."""
         body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
         for name in sorted(names):
@@ -406,7 +416,7 @@ def _bases_of_targets(statement: ast.stmt) -> Iterator[str]:
 def _may_mutate(node: ast.AST) -> bool:
     """Whether running this may change an object in place: a call, an await, a store into something."""
     return any(
-        isinstance(child, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.AugAssign))
+        isinstance(child, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom))
         or (isinstance(child, (ast.Subscript, ast.Attribute)) and not isinstance(child.ctx, ast.Load))
         for child in _own_nodes(node)
     )

@@ -1,0 +1,162 @@
+"""What watching costs: the engine, with traces on, beside plain `exec` of the same text, in one interleaved run.
+
+    python bench/overhead.py            on this Python; .venv-3.12/bin/python bench/overhead.py on another
+
+Engine time is from the Program event to the Answer event: process start and parsing are not in it, everything that
+happens while the program runs is. Prints the ratio of the fastest of each, the size of the trace, and what a pause
+costs. Exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+
+from chainofcode import Answer, Program, Trace, execute
+
+PROGRAMS = {
+    "a 10⁶-turn loop": """
+total = 0
+for i in range(1_000_000):
+    total += i % 7 * 3
+    if total > 1000:
+        total -= 1000
+answer = total
+""",
+    "a tight loop": """
+total = 0
+for i in range(3_000_000):
+    total += i
+answer = total
+""",
+    "b strings, dicts, sorting": """
+words = []
+for i in range(400_000):
+    words.append("w" + str(i * 7919 % 10_007))
+counts = {}
+for word in words:
+    counts[word] = counts.get(word, 0) + 1
+ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+text = ",".join(f"{word}:{count}" for word, count in ranked)
+total = 0
+for part in text.split(","):
+    word, count = part.split(":")
+    total += int(count) * len(word)
+for turn in range(4):
+    words = sorted(words, key=lambda word: word[::-1])
+answer = (total, words[0], len(text))
+""",
+    "c recursive calls": """
+def fib(n):
+    if n < 2:
+        return n
+    return fib(n - 1) + fib(n - 2)
+answer = fib(30)
+""",
+}
+NEW = sys.version_info >= (3, 12)
+TARGETS = {name: 1.15 if NEW else 2.0 if name.startswith("c") else 1.5 for name in PROGRAMS}
+PLAIN = """
+import sys, time
+code = compile(sys.stdin.read(), "<program>", "exec")
+started = time.perf_counter()
+exec(code, {"__name__": "__main__"})
+print(time.perf_counter() - started)
+"""
+PAUSES = 2000
+
+
+def plain_seconds(program: str) -> float:
+    """Plain `exec` in a fresh interpreter, as the engine has one."""
+    command = [sys.executable, "-s", "-P", "-S", "-c", PLAIN]
+    return float(subprocess.run(command, input=program, capture_output=True, text=True, check=True).stdout)
+
+
+async def engine_seconds(program: str) -> tuple[float, Trace]:
+    trace, started = Trace(), 0.0
+    async for event in execute(program):
+        trace.events.append(event)
+        if isinstance(event, Program):
+            started = time.perf_counter()
+        if isinstance(event, Answer):
+            assert event.reason == "answered", event
+            return time.perf_counter() - started, trace
+    raise AssertionError("no answer")
+
+
+def pause_microseconds() -> float:
+    """A pause and its resumption through `execute`, the median over many in one program."""
+    program = f"for i in range({PAUSES}):\n    value = ask(i)\nanswer = value"
+    moments: list[float] = []
+
+    async def collect() -> None:
+        def answer(pause: object) -> int:
+            moments.append(time.perf_counter())
+            return 1
+
+        from chainofcode import Limits
+
+        async for _ in execute(program, answer, limits=Limits(lm_calls=PAUSES)):
+            pass
+
+    asyncio.run(collect())
+    gaps = sorted(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    return gaps[len(gaps) // 2] * 1e6
+
+
+def frame_microseconds() -> float:
+    """The same at the level of frames: a guest, a pipe, and nothing else on the host."""
+    from chainofcode.sandbox.frames import Ended, Paused, Reader, encode
+    from chainofcode.sandbox.job import Job
+    from chainofcode.sandbox.process import ProcessGuest
+    import os
+
+    guest = ProcessGuest(sys.executable)
+    job = Job(f"for i in range({PAUSES}):\n    value = ask(i)\nanswer = value")
+    reader, moments = Reader(1 << 24, 1 << 24), []
+    os.write(guest.write_fd, encode({**job.message(), "package_names": [], "package_paths": []}))
+    while True:
+        signal = reader.next()
+        if signal is None:
+            reader.feed(os.read(guest.read_fd, 1 << 16))
+        elif isinstance(signal, Paused):
+            moments.append(time.perf_counter())
+            os.write(guest.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
+        elif isinstance(signal, Ended):
+            break
+    guest.kill()
+    asyncio.run(guest.wait())
+    gaps = sorted(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    return gaps[len(gaps) // 2] * 1e6
+
+
+def main() -> int:
+    missed = 0
+    print(f"Python {sys.version.split()[0]}          plain s  engine s  ratio  target  trace kB")
+    for name, program in PROGRAMS.items():
+        plain, engine = [], []
+        for _ in range(7):
+            plain.append(plain_seconds(program))
+            seconds, trace = asyncio.run(engine_seconds(program))
+            engine.append(seconds)
+        ratio = min(engine) / min(plain)
+        size = sum(len(line) + 1 for line in trace.lines()) / 1000
+        missed += ratio > TARGETS[name]
+        print(f"{name:26} {min(plain):8.3f} {min(engine):9.3f} {ratio:6.2f} {TARGETS[name]:7} {size:9.0f}")
+    _, trace = asyncio.run(engine_seconds("n = 0\nwhile n < 10_000_000:\n    n += 1\nanswer = n"))
+    size = sum(len(line) + 1 for line in trace.lines()) / 1000
+    missed += size > 1000
+    print(f"a 10⁷-turn loop leaves a trace of {size:.0f} kB (target < 1000)")
+    for what, microseconds, target in (
+        ("frames", frame_microseconds(), 100),
+        ("execute", pause_microseconds(), 250),
+    ):
+        missed += microseconds > target
+        print(f"pause and resume, {what:8} {microseconds:6.0f} µs (target ≤ {target})")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
