@@ -33,7 +33,7 @@ def shown(value: object) -> str:
         text = repr(value)
     except Exception:  # the program's own __repr__
         return brief(value)
-    return text if isinstance(value, (str, bytes)) else _ADDRESS.sub(r"\1", text)
+    return text if isinstance(value, (str, bytes)) or " at 0x" not in text else _ADDRESS.sub(r"\1", text)
 
 
 class Hole:

@@ -38,8 +38,12 @@ class Places:
         return statement if span is not None and self._places[statement].kind == "Return" else None
 
     def current_statement(self, frame: FrameType | None) -> int:
-        for _, (start, _end) in self._program_spans(frame):
-            return self.statement_at(start)
+        while frame is not None:
+            if frame.f_code.co_filename == FILENAME:
+                span = self._span(frame.f_code, frame.f_lasti)
+                if span is not None:
+                    return self.statement_at(span[0])
+            frame = frame.f_back
         return 0
 
     def is_guarded(self, frame: FrameType | None, names: Collection[str], *, explicit: bool = False) -> bool:
