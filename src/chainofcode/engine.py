@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
 from .emulator import Answered, Answering, Emulator, Pause, as_emulator
-from .errors import EmulationError
+from .errors import EmulationError, ProgramError
 from .guest.values import Opaque, ValueFormatError, decode, encode
 from .lm import Usage
-from .program import Program
+from .program import Program, check_size
 from .sandbox import Job, Limits, Sandbox, Session
-from .sandbox.frames import Ended, Parsed, Paused, Ran, RanStep, Settled
+from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
 from .sandbox.process import ProcessSandbox
 from .trace import Answer, Event, Step, Trace
 
@@ -38,7 +38,12 @@ async def execute(
 
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     """
-    job, log = _job(program, options), _Log()
+    log = _Log()
+    try:
+        job = _job(program, options)
+    except ProgramError as error:
+        yield log.answer(Ended("error", error=Failure("NotAProgram", str(error))))
+        return
     async with (sandbox or ProcessSandbox()).start(job) as session:
         async with _Answers(as_emulator(emulator), session, job, log) as answers:
             async for signal in session:
@@ -60,7 +65,7 @@ async def execute(
 def _job(program: str | Program, options: Options) -> Job:
     if isinstance(program, Program):
         return Job(program.source, is_reply=False, **options)
-    return Job(program, **options)
+    return Job(check_size(program), **options)
 
 
 class _Answers:

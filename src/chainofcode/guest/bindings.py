@@ -5,12 +5,8 @@ Standard library only.
 
 from __future__ import annotations
 
-import __future__
-
 import ast
 import builtins
-import functools
-import operator
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -18,13 +14,12 @@ from typing import Any, NoReturn
 
 from ..program.analyse import Analysis, analyse, near_match
 from ..program.lower import Lowered
-from .holes import Hole, Importer, call_text, stub
+from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
 from .places import Places, program_frame
 from .values import Record, decode, encode
 
 MAX_TEXT_CHARS = 200_000
-_FUTURE = functools.reduce(operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names))
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 
@@ -52,11 +47,11 @@ class Bindings:
         own.update(vars(builtins))
         importer = Importer(self.ask, self._places, self._found.awaited, self._exists, after_import, self.builtins)
         own.update({"exit": _exit, "quit": _exit, "__import__": importer})
-        own.update({"eval": self._eval, "exec": self._exec, "compile": self._compile})
         own.update({name: self._hole(name) for name in self._found.holes | self._found.module_holes})
         own.update({missing.name: missing.load() for missing in self._found.imports})
         own.update({name.id: self._hole(name.id.removeprefix("$")) for name in self._found.shadowed})
         own.update({"$attribute": self._attribute, "$stub": self._stub, "$last": self._keep_last})
+        own.update({"$text": self._text, "$eval": self._eval})
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
 
@@ -72,8 +67,8 @@ class Bindings:
                 "kind": "call",
                 "name": name,
                 "text": call_text(name, args, kwargs),
-                "args": [encode(arg) for arg in args],
-                "kwargs": {clean(key, 1000): encode(value) for key, value in kwargs.items()},
+                "args": [encode(arg, brief=shown) for arg in args],
+                "kwargs": {clean(key, 1000): encode(value, brief=shown) for key, value in kwargs.items()},
                 "statement": self._places.current_statement(program_frame()),
             }
             return decode(self._link.pause(message)["value"], record=Record)
@@ -148,58 +143,29 @@ class Bindings:
 
     # --- text that the program runs itself --------------------------------------------------------------------
 
-    def _eval(self, source: Any, globals: Any = None, locals: Any = None, /) -> Any:
+    def _text(self, source: Any) -> Any:
+        """The text, with the holes in it bound before it runs."""
+        self._open_holes(source, sys._getframe(1))
+        return source
+
+    def _eval(self, source: Any, /) -> Any:
+        """`eval` handed on as a function, as in `map(eval, texts)`."""
         frame = sys._getframe(1)
-        code = self._code(source, frame, "eval", globals, locals)
-        return eval(code, *_namespaces(frame, globals, locals))
+        self._open_holes(source, frame)
+        return eval(source, frame.f_globals, dict(frame.f_locals))
 
-    def _exec(self, source: Any, globals: Any = None, locals: Any = None, /, **closure: Any) -> None:
-        frame = sys._getframe(1)
-        code = self._code(source, frame, "exec", globals, locals)
-        exec(code, *_namespaces(frame, globals, locals), **closure)
-
-    def _compile(
-        self, source: Any, filename: Any, mode: str, flags: int = 0, dont_inherit: bool = False, optimize: int = -1,
-        *, _feature_version: int = -1,
-    ) -> Any:  # fmt: skip
-        frame = sys._getframe(1)
-        self._open_holes(source, frame, None, None)
-        if not dont_inherit:
-            flags |= frame.f_code.co_flags & _FUTURE
-        return compile(source, filename, mode, flags, True, optimize, _feature_version=_feature_version)  # type: ignore[call-overload]
-
-    def _code(self, source: Any, frame: FrameType, mode: str, globals: Any, locals: Any) -> Any:
-        """Text as code that sees the program's `__future__` imports, not ours; anything else as it is."""
-        if not isinstance(source, (str, bytes)):
-            return source
-        self._open_holes(source, frame, globals, locals)
-        if mode == "eval":
-            source = source.lstrip(" \t") if isinstance(source, str) else source.lstrip(b" \t")
-        return compile(source, "<string>", mode, frame.f_code.co_flags & _FUTURE, dont_inherit=True)
-
-    def _open_holes(self, source: Any, frame: FrameType, globals: Any, locals: Any) -> None:
-        """Bind the holes of a text before it runs."""
+    def _open_holes(self, source: Any, frame: FrameType) -> None:
         if not isinstance(source, str):
             return
         try:
             tree = ast.parse(source.strip(" \t"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
-        seen = [frame.f_globals, frame.f_locals, globals or {}, locals or {}, self.builtins.__dict__]
         with headroom(2000):
-            found = analyse(tree, defined={name for names in seen for name in names})
+            found = analyse(tree, defined={*frame.f_globals, *frame.f_locals, *self.builtins.__dict__})
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
-
-
-def _namespaces(frame: FrameType, globals: Any, locals: Any) -> tuple[Any, Any]:
-    """What builtin `eval` and `exec` would have used, had the program called them itself."""
-    if globals is None:
-        here = frame.f_locals if locals is None else locals
-        # Since 3.13 a function's f_locals writes through; the builtins see a snapshot.
-        return frame.f_globals, here if locals is not None or type(here) is dict else dict(here)
-    return globals, globals if locals is None else locals
 
 
 def _in_place(name: str, value: Any, frame: FrameType) -> Any:

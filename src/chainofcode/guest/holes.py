@@ -7,7 +7,7 @@ import importlib.machinery
 import inspect
 import re
 import sys
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -47,7 +47,7 @@ class Hole:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._name.rpartition(".")[2] in self._awaited:
-            return Awaited(lambda: self._ask(self._name, args, kwargs))
+            return _awaited(lambda: self._ask(self._name, args, kwargs))
         return self._ask(self._name, args, kwargs)
 
     def __getattr__(self, name: str) -> Hole:
@@ -65,19 +65,9 @@ class Hole:
         return f"<hole {self._name}>"
 
 
-class Awaited:
-    """The value of an awaited hole: asked for when it is awaited, once."""
-
-    __slots__ = ("_ask", "_value")
-
-    def __init__(self, ask: Callable[[], Any]) -> None:
-        self._ask = ask
-
-    def __await__(self) -> Generator[Any, None, Any]:
-        if not hasattr(self, "_value"):
-            self._value = self._ask()
-        return self._value
-        yield  # makes this a generator, as the await protocol wants
+async def _awaited(ask: Callable[[], Any]) -> Any:
+    """An awaited hole's value: asked for when it is awaited."""
+    return ask()
 
 
 class HoleModule(ModuleType):

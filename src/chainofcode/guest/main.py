@@ -49,7 +49,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
 def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
     inputs: dict[str, Any] = {name: decode(value, record=Record) for name, value in start["inputs"].items()}
     if start["question"] is not None:
-        inputs = {"question": start["question"], **inputs}
+        inputs = {"question": decode(start["question"]), **inputs}
     GrantedPackages(start["package_names"], start["package_paths"]).install()
     try:
         program = _Prepared(start, inputs)
@@ -90,7 +90,7 @@ class _Prepared:
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         try:
-            self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
+            self.parsed: Parsed = parse(decode(start["source"]), is_reply=start["is_reply"])
             self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
             self.lowered: Lowered = lower(
                 self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
@@ -141,7 +141,7 @@ class _Run:
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
         self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
-        self._bindings = Bindings(link, program.found, program.lowered, program.parsed.source, places, self._chance.settle)
+        self._bindings = Bindings(link, program.found, program.lowered, program.parsed.source, places, self._settle)
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
         self._places = places
 
@@ -156,6 +156,10 @@ class _Run:
         ended = self._ending(error)
         self._watcher.post()
         return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
+
+    def _settle(self) -> None:
+        self._clock.settle()
+        self._chance.settle()
 
     def _enter_world(self) -> CodeType:
         self._link.before_pause = self._watcher.post

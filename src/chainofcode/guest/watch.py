@@ -95,23 +95,24 @@ class Watcher:
 
     # --- Python 3.11: marks test a flag (guest/flags.py) -----------------------------------------------------------------------
 
-    def _visit_by_flag(self, index: int) -> None:
-        if not self._visit(index, sys._getframe(1)):
+    def _visit_by_flag(self, index: int, returned: Any = None) -> Any:
+        if not self._visit(index, sys._getframe(1), returned):
             self._flags.switch_off(index)
+        return returned
 
     # --- both -------------------------------------------------------------------------------------------------
 
-    def _visit(self, index: int, frame: FrameType) -> bool:
+    def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
         """Record one visit; False when this mark need not call again."""
         if not self._lock.acquire(blocking=False):
             return True  # another thread records, or this one was interrupted while it did
         try:
             with headroom():
-                return self._record(index, frame)
+                return self._record(index, frame, returned)
         finally:
             self._lock.release()
 
-    def _record(self, index: int, frame: FrameType) -> bool:
+    def _record(self, index: int, frame: FrameType, returned: Any) -> bool:
         mark = self._marks[index]
         self._visits[index] = visits = self._visits[index] + 1
         key = (id(frame), mark.statement)
@@ -123,9 +124,7 @@ class Watcher:
             return True
         if visits > MAX_VISITS or self._is_full():
             return False
-        outcome = mark.outcome
-        if mark.phase == "return":
-            outcome = brief(_names(frame).get("$value"))
+        outcome = brief(returned) if mark.phase == "return" else mark.outcome
         self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome)
         return visits < MAX_VISITS
 

@@ -21,6 +21,7 @@ class Clock:
     def __init__(self, start: float) -> None:
         self.start_ns = self._now_ns = int(start * 1e9)
         self._real_sleep = time.sleep
+        self._selectors_are_done = False
 
     def time_ns(self) -> int:
         self._now_ns += 1000
@@ -49,6 +50,27 @@ class Clock:
         strftime = time.strftime
         time.strftime = lambda form, *when: strftime(form, *(when or (time.localtime(),)))  # type: ignore[assignment]
         self._install_in_datetime()
+
+    def settle(self) -> None:
+        """An event loop waits in a selector; its clock must move by as much. Call after each of the program's imports."""
+        module = sys.modules.get("selectors")
+        if module is None or self._selectors_are_done:
+            return
+        self._selectors_are_done = True
+        for name in ("SelectSelector", "PollSelector", "EpollSelector"):
+            if hasattr(module, name):
+                self._move_with(getattr(module, name))
+
+    def _move_with(self, selector: Any) -> None:
+        real = selector.select
+
+        def select(this: Any, timeout: float | None = None) -> Any:
+            ready = real(this, timeout)
+            if not ready and timeout is not None and timeout > 0:
+                self._now_ns += int(timeout * 1e9) + 1
+            return ready
+
+        selector.select = select
 
     def _with_default(self, real: Callable[..., Any]) -> Callable[..., Any]:
         def at(seconds: float | None = None) -> Any:

@@ -9,6 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ProgramError
+from ..guest.values import encode
+from .parse import MAX_SOURCE_BYTES
 
 _PARSE_SECONDS = 20
 _GUEST = Path(__file__).parent.parent / "guest" / "boot.py"
@@ -40,7 +42,7 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
 
         Parses in a process of its own: source nested deep enough can crash CPython's parser.
         """
-        start = msgspec.json.encode({"source": _carriable(reply), "is_reply": True})
+        start = msgspec.json.encode({"source": encode(check_size(reply)), "is_reply": True})
         command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "parse"]
         try:
             child = subprocess.run(command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False)
@@ -64,11 +66,8 @@ class _Reply(msgspec.Struct):
     error: str = ""
 
 
-def _carriable(text: str) -> str:
-    """JSON has no lone surrogates; say so before the wire does."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        line = text.count("\n", 0, error.start) + 1
-        raise ProgramError(f"line {line} holds a lone surrogate, which no Python source can") from None
+def check_size(text: str) -> str:
+    """Refuse here what a parser need not see; everything else about a text is the parser's to say."""
+    if len(text) > MAX_SOURCE_BYTES:
+        raise ProgramError(f"the source has {len(text):,} characters; over {MAX_SOURCE_BYTES:,} bytes is refused")
     return text

@@ -28,6 +28,7 @@ _GATHERERS = {
     "gather", "create_task", "ensure_future", "wait_for", "wait", "as_completed", "shield", "run_until_complete",
     "run_coroutine_threadsafe", "timeout",
 }  # fmt: skip
+_TEXT_RUNNERS = {"eval", "exec", "compile"}
 _NEVER_STUBS = {
     "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "property", "setter",
     "deleter", "getter", "fixture",
@@ -55,6 +56,7 @@ class Analysis:
     shadowed: list[ast.Name] = field(default_factory=list)  # the called `name` in `name = name(…)`
     methods: list[ast.Attribute] = field(default_factory=list)  # called attributes that nothing known has
     stubs: list[Function] = field(default_factory=list)
+    text_runners: list[ast.Name] = field(default_factory=list)  # `eval`, `exec`, `compile`, where they are the builtins
     guards: list[Guard] = field(default_factory=list)
 
     def hole_calls(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -90,6 +92,8 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
     given = ALWAYS_DEFINED | set(defined)
     uses: dict[str, list[Use]] = {}
     for node, _scope in names.unresolved():
+        if node.id in _TEXT_RUNNERS:
+            found.text_runners.append(node)
         if node.id not in given and not node.id.startswith("$"):
             uses.setdefault(node.id, []).append(_use(node, found))
     known = set(names.module.bindings) | set(defined)
@@ -99,7 +103,7 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
             found.imports.append(missing)
         elif any(use.how in ("call", "function", "base") for use in seen):
             found.holes.add(name)
-        elif any(use.how == "attribute" for use in seen) and not near_match(name, known):
+        elif any(use.how == "attribute" and use.is_called for use in seen) and not near_match(name, known):
             found.module_holes.add(name)
     found.shadowed = list(_self_shadowing(names, given))
     found.stubs = list(_stubs(tree, found))
@@ -147,7 +151,7 @@ def _use(node: ast.expr, found: Analysis) -> Use:
         if parent.arg in _FUNCTION_KEYWORDS or isinstance(call, ast.Call) and _takes_function(call, node, found):
             return Use("function")
     if isinstance(parent, ast.Attribute):
-        return Use("attribute", attribute=parent.attr)
+        return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, found))
     if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         if node in parent.decorator_list:
             return Use("call", arity=1)
@@ -159,6 +163,14 @@ def _use(node: ast.expr, found: Analysis) -> Use:
     if _reaches_call(node, found):
         return Use("function")
     return Use("type" if _in_annotation(node, found) else "read")
+
+
+def _chain_is_called(node: ast.expr, found: Analysis) -> bool:
+    """Whether `a.b.c` ends in a call, or is handed on as a function."""
+    parent = found.parents.get(node)
+    while isinstance(parent, ast.Attribute):
+        node, parent = parent, found.parents.get(parent)
+    return _use(node, found).how in ("call", "function")
 
 
 def _called_name(call: ast.Call) -> str | None:
@@ -276,11 +288,15 @@ def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
 
 
 def _calls_of(name: str, source: ast.AST) -> list[ast.Name]:
-    return [
-        node.func
-        for node in ast.walk(source)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
-    ]
+    """The calls made while `source` is evaluated; those inside a lambda come later."""
+    calls: list[ast.Name] = []
+    pending = [] if isinstance(source, ast.Lambda) else [source]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
+            calls.append(node.func)
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda))
+    return calls
 
 
 def _stubs(tree: ast.Module, found: Analysis) -> Iterator[Function]:
@@ -436,14 +452,11 @@ def _awaited_variables(node: ast.AST) -> Iterator[str]:
             inner = arg.value if isinstance(arg, ast.Starred) else arg
             if isinstance(inner, ast.Name):
                 yield inner.id
-    elif isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)) and isinstance(node.iter, ast.Name):
-        # `for t in tasks: await t` awaits what tasks holds
-        if isinstance(node, ast.comprehension):
-            return
-        target = node.target.id if isinstance(node.target, ast.Name) else None
-        for inner in (n for statement in node.body for n in ast.walk(statement)):
-            if isinstance(inner, ast.Await) and isinstance(inner.value, ast.Name) and inner.value.id == target:
-                yield node.iter.id
+    elif isinstance(node, (ast.For, *Comprehension)):  # `for t in tasks: await t` awaits what tasks holds
+        awaited = {a.value.id for a in ast.walk(node) if isinstance(a, ast.Await) and isinstance(a.value, ast.Name)}
+        for loop in [node] if isinstance(node, ast.For) else node.generators:
+            if isinstance(loop.target, ast.Name) and loop.target.id in awaited and isinstance(loop.iter, ast.Name):
+                yield loop.iter.id
 
 
 def _is_awaited(call: ast.AST, found: Analysis) -> bool:

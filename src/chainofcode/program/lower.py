@@ -119,8 +119,18 @@ class _Lowering:
                     setattr(node, field, self._attribute(value))
                 elif isinstance(value, list):
                     value[:] = [self._attribute(v) if id(v) in wrapped else v for v in value]
+        for runner in self.found.text_runners:
+            self._text_runner(runner)
         for function in self.found.stubs:
             self._stub(function)
+
+    def _text_runner(self, name: ast.Name) -> None:
+        """`eval(x)` → `eval($text(x))`, which binds the holes in a text before it runs."""
+        call = self.found.parents.get(name)
+        if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
+            call.args[0] = _at(call.args[0], ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []))
+        elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
+            name.id = "$eval"  # handed on as a function
 
     def _attribute(self, node: ast.Attribute) -> ast.expr:
         call = ast.Call(ast.Name("$attribute", ast.Load()), [node.value, ast.Constant(node.attr)], [])
@@ -187,13 +197,15 @@ class _Lowering:
         return before + core + after
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
-        """Where lines are watched, the monitor sees what is returned; elsewhere it is kept in a variable to look at."""
+        """Where lines are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
         if self.watch_by_line:
             return [statement]
-        value = statement.value or ast.Constant(None)
-        keep = _at(statement, ast.Assign([ast.Name("$value", ast.Store())], value))
         mark = self._mark(statement, "return")
-        return [keep, mark, _at(statement, ast.Return(ast.Name("$value", ast.Load())))]
+        assert isinstance(mark, ast.If)
+        seen = ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(len(self.marks) - 1)], [])
+        seen.args.append(statement.value or ast.Constant(None))
+        mark.body = [_at(statement, ast.Return(seen))]
+        return [mark, statement]
 
     # --- compound statements ---------------------------------------------------------------------------------
 
@@ -252,6 +264,8 @@ class _Lowering:
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
         node.body = self._block(node.body, inner)
+        if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
+            node.body.insert(1 if _is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
         return [node, self._mark(node, "after", [node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:

@@ -50,6 +50,7 @@ class Use:
     how: str  # call, raise, attribute, function, type, base, read
     attribute: str | None = None
     arity: int | None = None  # positional arguments of a plain call
+    is_called: bool = False  # the attribute, or one of its own, is called
 
 
 def find_import(name: str, uses: Sequence[Use], packages: Iterable[str]) -> MissingImport | None:

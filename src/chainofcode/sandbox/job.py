@@ -39,9 +39,9 @@ class Job:
     def message(self) -> dict[str, Any]:
         """The job as the guest's first frame."""
         return {
-            "source": self.source,
+            "source": encode(self.source),  # tagged: a lone surrogate must reach the parser, which refuses it
             "is_reply": self.is_reply,
-            "question": self.question,
+            "question": encode(self.question),
             "inputs": {name: encode(value) for name, value in self.inputs.items()},
             "policy": self.policy,
             "packages": list(self.packages),

@@ -1,0 +1,5 @@
+"""`python -m chainofcode` is `coc`."""
+
+from .cli import script
+
+script()

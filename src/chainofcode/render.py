@@ -1,0 +1,154 @@
+"""A trace as text: one line a step, who did it in the gutter, values beside. Terminal and golden files share it."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .guest.values import ValueFormatError, brief, decode
+from .program import Program
+from .trace import Answer, Step, Trace
+
+_GUTTER = {"python": "py", "lm": "lm", "tool": "tool"}
+_COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
+_RESET = "\x1b[0m"
+MAX_VISITS = 3  # of one statement, unless everything is asked for
+
+
+@dataclass
+class Page:
+    """How to show a trace: how wide, in colour or plain, all steps or the first few of each statement."""
+
+    width: int = 100
+    colour: bool = False
+    all_steps: bool = False
+    _seen: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def trace(self, trace: Trace) -> Iterator[str]:
+        """The whole trace: the answer first, then how it came about."""
+        if trace.answer is not None:
+            yield from self.answer(trace.answer)
+        program = trace.program
+        if program is not None:
+            yield ""
+            yield from self.notes(program)
+            yield from self.steps(program, trace.steps)
+        if trace.answer is not None:
+            yield self._paint("dim", self.summary(trace, trace.answer))
+
+    def answer(self, answer: Answer) -> Iterator[str]:
+        if answer.reason == "answered":
+            yield self._paint("bold", f"answer: {plain(answer.text)}") + _from(answer)
+            return
+        where = f"line {answer.error.line}: " if answer.error and answer.error.line else ""
+        yield self._paint("bold", f"no answer: {answer.reason}")
+        if answer.error is not None:
+            kind = answer.error.type
+            named = "" if kind in (answer.reason, "NotAProgram", "NoAnswer") else f"{kind}: "
+            yield f"  {where}{plain(named + answer.error.message)}"
+
+    def notes(self, program: Program) -> Iterator[str]:
+        for line in program.imports:
+            yield self._paint("dim", f"      py  {line}   (the program forgot it)")
+
+    def steps(self, program: Program, steps: Iterable[Step]) -> Iterator[str]:
+        hidden = 0
+        for step in steps:
+            if self._is_shown(step):
+                if hidden:
+                    yield self._hidden(hidden)
+                    hidden = 0
+                yield from self.step(program, step)
+            else:
+                hidden += 1
+        if hidden:
+            yield self._hidden(hidden)
+
+    def step(self, program: Program, step: Step) -> Iterator[str]:
+        """One step: line, gutter, source, and what came of it."""
+        lines = program.text(step.statement).split("\n") if step.statement < len(program.statements) else [""]
+        first = _expand(lines[0])
+        is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
+        source = first + (" …" if is_cut else "")
+        room = max(24, min(44, self.width * 4 // 10))
+        gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
+        head = f"{step.line:>4}  {gutter}{_fit(plain(source), room)}"
+        what = _what(step)
+        yield (head + "  " + _cut(plain(what), max(self.width - room - 12, 20))).rstrip()
+        for line in step.output.splitlines():
+            yield " " * 10 + self._paint("dim", _cut("│ " + plain(line), self.width - 10))
+
+    def summary(self, trace: Trace, answer: Answer) -> str:
+        python = sum(step.by == "python" for step in trace.steps)
+        calls = trace.lm_calls
+        parts = [_count(python, "Python step"), _count(calls, "LM call"), f"{answer.seconds:.2f} s"]
+        return "      " + " · ".join(parts)
+
+    def _is_shown(self, step: Step) -> bool:
+        key = (step.statement, step.by)
+        self._seen[key] = self._seen.get(key, 0) + 1
+        return self.all_steps or self._seen[key] <= MAX_VISITS or bool(step.output)
+
+    def _hidden(self, count: int) -> str:
+        return self._paint("dim", f"   ⋮  {_count(count, 'more step')} like these (--all shows them)")
+
+    def _paint(self, style: str, text: str) -> str:
+        return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text
+
+
+def _what(step: Step) -> str:
+    parts = []
+    if step.call is not None:
+        call = step.call.replace("\n", "⏎")
+        parts.append(f"{_cut(call, 60)} → {_value(step.value)}")
+    parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]
+    if step.outcome is not None and not parts:
+        parts.append(f"→ {step.outcome}")
+    elif step.outcome is not None:
+        parts.insert(0, step.outcome)
+    return "   ".join(parts)
+
+
+def _value(value: object) -> str:
+    try:
+        return brief(decode(value), 120)
+    except ValueFormatError:
+        return "?"
+
+
+def _from(answer: Answer) -> str:
+    sources = {"expression": "   (the value of its last expression)", "output": "   (what it printed last)"}
+    return sources.get(answer.source, "")
+
+
+def plain(text: str) -> str:
+    """Text without anything a terminal would obey: control characters are written out."""
+    return "".join(
+        c if c.isprintable() or c == " " else repr(c)[1:-1] if c != "\t" else "    " for c in text
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _expand(line: str) -> str:
+    return line.expandtabs(4)
+
+
+def _columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
+
+
+def _fit(text: str, width: int) -> str:
+    text = _cut(text, width)
+    return text + " " * (width - _columns(text))
+
+
+def _cut(text: str, width: int) -> str:
+    if _columns(text) <= width:
+        return text
+    while text and _columns(text) > width - 1:
+        text = text[: max(1, len(text) - max(1, _columns(text) - width + 1))] if len(text) > 1 else ""
+    return text + "…"
