@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 from chainofcode import Answer, Program, Trace, execute
 
@@ -104,7 +105,7 @@ def pause_microseconds() -> float:
             pass
 
     asyncio.run(collect())
-    gaps = sorted(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    gaps = sorted(later - earlier for earlier, later in pairwise(moments))
     return gaps[len(gaps) // 2] * 1e6
 
 
@@ -129,7 +130,7 @@ def frame_microseconds() -> float:
             break
     guest.kill()
     asyncio.run(guest.wait())
-    gaps = sorted(later - earlier for earlier, later in zip(moments, moments[1:], strict=False))
+    gaps = sorted(later - earlier for earlier, later in pairwise(moments))
     return gaps[len(gaps) // 2] * 1e6
 
 

@@ -74,7 +74,7 @@ PROGRAMS = {
     "unpacking": "a, b = pair_of(5)\n(c, d), *e = [pair_of(1), 2, 3]\nanswer = (a, b, c, d, e)",
     "augmented": "d = {'n': 1}\nd['n'] += legs('cat')\nxs = [1]\nxs += list_colours()\nanswer = (d, xs)",
     "slice_and_index": "xs = list(range(10))\nanswer = (xs[legs('bird'):legs('ant')], xs[legs('cat')])",
-    "f_string_nested": "w = 'fig'\nanswer = f'{w!r:>{legs(\"ant\")}} is {\"\" if is_fruit(w) else \"not \"}fruit'",
+    "f_string_nested": 'w = \'fig\'\nanswer = f\'{w!r:>{legs("ant")}} is {"" if is_fruit(w) else "not "}fruit\'',
     "assert_message": "try:\n    assert is_fruit('rock'), capital_of('Spain')\nexcept AssertionError as e:\n    answer = str(e)",
     "global_and_nonlocal": "n = 0\ndef outer():\n    m = 0\n    def inner():\n        nonlocal m\n        global n\n        m += legs('cat')\n        n += m\n    inner(); inner()\n    return m\nanswer = (outer(), n)",
     "del_and_star": "x = legs('cat')\ny = x\ndel x\nanswer = [y, *list_colours(), *pair_of(0)]",

@@ -46,7 +46,10 @@ def error(result: Result) -> str:
         ("d = defaultdict(int)\nd['x'] += 1\nanswer = d['x']", 1),
         ("answer = json.loads('[1]')[0]", 1),
         ("answer = list(permutations([1, 2]))", [(1, 2), (2, 1)]),
-        ("def f(xs: List[int], y: Optional[int] = None) -> Dict[str, int]:\n    return {'n': len(xs)}\nanswer = f([1])", {"n": 1}),
+        (
+            "def f(xs: List[int], y: Optional[int] = None) -> Dict[str, int]:\n    return {'n': len(xs)}\nanswer = f([1])",
+            {"n": 1},
+        ),
         ("@dataclass\nclass P:\n    x: int\nanswer = P(3).x", 3),
         ("class C(Enum):\n    A = 1\nanswer = C.A.value", 1),
         ("answer = list(map(sqrt, [4, 9]))", [2.0, 3.0]),
@@ -88,7 +91,9 @@ def test_duck_typing_probe_is_the_programs() -> None:
 
 
 def test_methods_that_exist_are_untouched() -> None:
-    program = "class A:\n    def __getattr__(self, name):\n        return lambda *a: (name, a)\nanswer = A().anything(1)"
+    program = (
+        "class A:\n    def __getattr__(self, name):\n        return lambda *a: (name, a)\nanswer = A().anything(1)"
+    )
     assert answered(program) == ("anything", (1,))
     assert "no attribute" in error(failed("x = [1]\nx.add(2)"))
 
@@ -116,7 +121,12 @@ def test_import_inside_try_is_the_programs_error() -> None:
     for handler in ("ImportError", "ModuleNotFoundError", "Exception", "(ImportError, OSError)"):
         assert answered(f"try:\n    import nlp\nexcept {handler}:\n    nlp = None\nanswer = nlp is None") is True
     assert answered("try:\n    import nlp\nexcept:\n    nlp = None\nanswer = nlp is None") is True
-    assert answered("from contextlib import suppress\nn = 1\nwith suppress(ImportError):\n    import nlp\n    n = 2\nanswer = n") == 1
+    assert (
+        answered(
+            "from contextlib import suppress\nn = 1\nwith suppress(ImportError):\n    import nlp\n    n = 2\nanswer = n"
+        )
+        == 1
+    )
 
 
 def test_installed_but_not_granted_names_the_grant() -> None:
@@ -138,7 +148,14 @@ def test_undefined_base_class() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["...", "pass", '"""Whether x is a fruit."""', '"""Doc."""\n    ...', "raise NotImplementedError", "raise NotImplementedError('todo')"],
+    [
+        "...",
+        "pass",
+        '"""Whether x is a fruit."""',
+        '"""Doc."""\n    ...',
+        "raise NotImplementedError",
+        "raise NotImplementedError('todo')",
+    ],
 )
 def test_stub(body: str) -> None:
     program = f"def is_fruit(x: str, strict=False) -> bool:\n    {body}\nanswer = [is_fruit('fig'), is_fruit(x='car')]"
@@ -146,9 +163,13 @@ def test_stub(body: str) -> None:
 
 
 def test_stub_methods_and_async_stubs() -> None:
-    program = "class A:\n    def mood(self): ...\n    @staticmethod\n    def tone(x): ...\nanswer = (A().mood(), A.tone(1))"
+    program = (
+        "class A:\n    def mood(self): ...\n    @staticmethod\n    def tone(x): ...\nanswer = (A().mood(), A.tone(1))"
+    )
     assert answered(program, {"mood(<__main__.A object>)": "ok", "tone(1)": "low"}) == ("ok", "low")
-    program = "import asyncio\nasync def f(x): ...\nasync def main():\n    return await f(1)\nanswer = asyncio.run(main())"
+    program = (
+        "import asyncio\nasync def f(x): ...\nasync def main():\n    return await f(1)\nanswer = asyncio.run(main())"
+    )
     assert answered(program, {"f(1)": 5}) == 5
 
 
@@ -156,7 +177,9 @@ def test_what_only_looks_like_a_stub() -> None:
     assert answered("def nothing(): pass\nnothing()\nanswer = 1") == 1
     abstract = "from abc import ABC, abstractmethod\nclass A(ABC):\n    @abstractmethod\n    def f(self): ...\nclass B(A):\n    def f(self):\n        return 2\nanswer = B().f()"
     assert answered(abstract) == 2
-    template = "class A:\n    def f(self): raise NotImplementedError\nclass B(A):\n    def f(self): return 3\nanswer = B().f()"
+    template = (
+        "class A:\n    def f(self): raise NotImplementedError\nclass B(A):\n    def f(self): return 3\nanswer = B().f()"
+    )
     assert answered(template) == 3
     handled = "def f(): raise NotImplementedError\ntry:\n    x = f()\nexcept NotImplementedError:\n    x = 'handled'\nanswer = x"
     assert answered(handled) == "handled"
@@ -298,7 +321,11 @@ def test_reply_with_fences_and_talk() -> None:
 
 
 def test_question_and_inputs_are_bound() -> None:
-    assert answered("answer = (question, n, d['k'])", question="why?", inputs={"n": 3, "d": {"k": (1, 2)}}) == ("why?", 3, (1, 2))
+    assert answered("answer = (question, n, d['k'])", question="why?", inputs={"n": 3, "d": {"k": (1, 2)}}) == (
+        "why?",
+        3,
+        (1, 2),
+    )
 
 
 @pytest.mark.parametrize(
@@ -340,8 +367,16 @@ def test_world_is_the_same_every_time() -> None:
 
 def test_clock_moves_when_the_program_waits() -> None:
     assert answered("import time\nt = time.time()\ntime.sleep(0.01)\nanswer = 0.01 <= time.time() - t < 0.02") is True
-    assert answered("import asyncio, time\nasync def main():\n    t = time.monotonic()\n    await asyncio.sleep(0.05)\n    return time.monotonic() - t >= 0.05\nanswer = asyncio.run(main())") is True
-    assert answered("import time\nt = time.time()\nn = 0\nwhile time.time() - t < 0.01:\n    n += 1\nanswer = n > 10") is True
+    assert (
+        answered(
+            "import asyncio, time\nasync def main():\n    t = time.monotonic()\n    await asyncio.sleep(0.05)\n    return time.monotonic() - t >= 0.05\nanswer = asyncio.run(main())"
+        )
+        is True
+    )
+    assert (
+        answered("import time\nt = time.time()\nn = 0\nwhile time.time() - t < 0.01:\n    n += 1\nanswer = n > 10")
+        is True
+    )
 
 
 def test_second_question_in_the_same_process() -> None:

@@ -79,16 +79,39 @@ def _add_run(commands: Any) -> None:
         description="Run PROGRAM.py, or every record of PROGRAMS.jsonl (one JSON result a line). "
         "Exit code: 0 answered, 1 no answer, 2 could not run.",
     )
-    run.add_argument("program", metavar="PROGRAM", type=Path, help="a .py file, a model's reply as text, or a .jsonl file")
-    run.add_argument("--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}')
-    run.add_argument("--input", metavar="NAME=VALUE", action="append", default=[], help="a variable for the program: a Python literal, else text")
+    run.add_argument(
+        "program", metavar="PROGRAM", type=Path, help="a .py file, a model's reply as text, or a .jsonl file"
+    )
+    run.add_argument(
+        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
+    )
+    run.add_argument(
+        "--input",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable for the program: a Python literal, else text",
+    )
     run.add_argument("--question", metavar="TEXT", help="the variable `question`")
     run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
-    run.add_argument("--allow-package", metavar="NAME", action="append", default=[], help="let the program import an installed package")
-    run.add_argument("--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(_LIMITS)} (seconds, bytes, count)")
-    run.add_argument("--policy", choices=["strict", "paper"], default="strict", help="paper: emulate every failing statement, as published")
+    run.add_argument(
+        "--allow-package",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let the program import an installed package",
+    )
+    run.add_argument(
+        "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(_LIMITS)} (seconds, bytes, count)"
+    )
+    run.add_argument(
+        "--policy",
+        choices=["strict", "paper"],
+        default="strict",
+        help="paper: emulate every failing statement, as published",
+    )
     run.set_defaults(command=_run)
 
 
@@ -122,7 +145,9 @@ def _limits(given: Sequence[str]) -> Limits:
             if not 0 < value < 1e18:
                 raise ValueError
         except (KeyError, ValueError):
-            raise InputError(f"--limit takes one of {', '.join(_LIMITS)} and a number, as in run=5; not {text!r}") from None
+            raise InputError(
+                f"--limit takes one of {', '.join(_LIMITS)} and a number, as in run=5; not {text!r}"
+            ) from None
         chosen[field] = value if field.endswith("seconds") else int(value)
     return Limits(**chosen)
 
@@ -197,7 +222,11 @@ async def _run_records(given: argparse.Namespace) -> int:
     shared = Table.read(given.values) if given.values else None
     lines = _read(given.program).split("\n")
     slots = asyncio.Semaphore(max(os.cpu_count() or 1, 1))
-    tasks = [asyncio.create_task(_run_record(n, line, base, shared, slots)) for n, line in enumerate(lines, 1) if line.strip()]
+    tasks = [
+        asyncio.create_task(_run_record(n, line, base, shared, slots))
+        for n, line in enumerate(lines, 1)
+        if line.strip()
+    ]
     worst = ANSWERED
     try:
         async for record, code in _as_finished(tasks):
@@ -210,7 +239,9 @@ async def _run_records(given: argparse.Namespace) -> int:
     return worst
 
 
-async def _as_finished(tasks: Sequence[asyncio.Task[tuple[dict[str, Any], int]]]) -> AsyncIterator[tuple[dict[str, Any], int]]:
+async def _as_finished(
+    tasks: Sequence[asyncio.Task[tuple[dict[str, Any], int]]],
+) -> AsyncIterator[tuple[dict[str, Any], int]]:
     for task in asyncio.as_completed(tasks):
         yield await task
 

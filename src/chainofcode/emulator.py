@@ -6,15 +6,13 @@ import ast
 import inspect
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, Union, runtime_checkable
-
-import msgspec
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from .errors import EmulationError, InputError
-from .guest.values import ValueFormatError, decode, encode
+from .guest.values import ValueFormatError, decode
 from .lm import LM, Message
 from .program import Program
 from .trace import Call
@@ -57,7 +55,7 @@ class Emulator(Protocol):
     async def answer(self, pause: Pause) -> Answered: ...
 
 
-Answering = Union[Emulator, LM, Mapping[str, Any], Callable[[Pause], Any], None]
+Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
 
 
 def as_emulator(given: Answering) -> Emulator:
@@ -68,7 +66,7 @@ def as_emulator(given: Answering) -> Emulator:
         return given
     if isinstance(given, Mapping):
         return Table(given.items())
-    if hasattr(given, "complete"):
+    if isinstance(given, LM):
         return Asking(given)
     if callable(given):
         return Function(given)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
 from .emulator import Answered, Answering, Emulator, Pause, as_emulator
-from .errors import EmulationError, ProgramError
+from .errors import EmulationError
 from .guest.values import Opaque, ValueFormatError, decode, encode
 from .lm import Usage
-from .program import Program, check_size
+from .program import Program
 from .sandbox import Job, Limits, Sandbox, Session
-from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
+from .sandbox.frames import Ended, Parsed, Paused, Ran, RanStep, Settled
 from .sandbox.process import ProcessSandbox
 from .trace import Answer, Event, Step, Trace
 
@@ -38,34 +38,31 @@ async def execute(
 
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     """
-    log = _Log()
-    try:
-        job = _job(program, options)
-    except ProgramError as error:
-        yield log.answer(Ended("error", error=Failure("NotAProgram", str(error))))
-        return
-    async with (sandbox or ProcessSandbox()).start(job) as session:
-        async with _Answers(as_emulator(emulator), session, job, log) as answers:
-            async for signal in session:
-                match signal:
-                    case Parsed(parsed):
-                        yield log.open(parsed)
-                    case Ran(steps):
-                        for step in steps:
-                            yield log.python(step)
-                    case Paused():
-                        answers.begin(signal)  # a task of its own: several may be open
-                    case Settled(pause):
-                        for event in log.emulated(*answers.take(pause)):  # in program order
-                            yield event
-                    case Ended():
-                        yield log.answer(signal)
+    job, log = _job(program, options), _Log()
+    async with (
+        (sandbox or ProcessSandbox()).start(job) as session,
+        _Answers(as_emulator(emulator), session, job, log) as answers,
+    ):
+        async for signal in session:
+            match signal:
+                case Parsed(parsed):
+                    yield log.open(parsed)
+                case Ran(steps):
+                    for step in steps:
+                        yield log.python(step)
+                case Paused():
+                    answers.begin(signal)  # a task of its own: several may be open
+                case Settled(pause):
+                    for event in log.emulated(*answers.take(pause)):  # in program order
+                        yield event
+                case Ended():
+                    yield log.answer(signal)
 
 
 def _job(program: str | Program, options: Options) -> Job:
     if isinstance(program, Program):
         return Job(program.source, is_reply=False, **options)
-    return Job(check_size(program), **options)
+    return Job(program, **options)
 
 
 class _Answers:

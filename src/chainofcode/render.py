@@ -124,9 +124,7 @@ def _from(answer: Answer) -> str:
 
 def plain(text: str) -> str:
     """Text without anything a terminal would obey: control characters are written out."""
-    return "".join(
-        c if c.isprintable() or c == " " else repr(c)[1:-1] if c != "\t" else "    " for c in text
-    )
+    return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] if c != "\t" else "    " for c in text)
 
 
 def _count(number: int, what: str) -> str:

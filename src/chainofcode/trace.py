@@ -1,4 +1,4 @@
-"""What happened, as data: events in order, and their JSON-lines form. A trace can be read, shown and checked without a model."""
+"""What happened, as data: events in order, and their JSON-lines form, which is read back without a model."""
 
 from __future__ import annotations
 

@@ -125,7 +125,9 @@ class Bindings:
         try:
             return getattr(owner, name)
         except AttributeError:
-            if isinstance(owner, ModuleType) or self._places.is_guarded(sys._getframe(1), ["AttributeError"], explicit=True):
+            if isinstance(owner, ModuleType) or self._places.is_guarded(
+                sys._getframe(1), ["AttributeError"], explicit=True
+            ):
                 raise
 
         def method(*args: Any, **kwargs: Any) -> Any:
@@ -172,10 +174,7 @@ def _in_place(name: str, value: Any, frame: FrameType) -> Any:
     current = frame.f_locals.get(name, frame.f_globals.get(name))
     if type(current) is list and type(value) is list:
         current[:] = value
-    elif type(current) is dict and type(value) is Record:
-        current.clear()
-        current.update(value)
-    elif type(current) is set and type(value) is set:
+    elif (type(current) is dict and type(value) is Record) or (type(current) is set and type(value) is set):
         current.clear()
         current.update(value)
     else:

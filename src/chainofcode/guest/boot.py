@@ -1,4 +1,7 @@
-"""The guest's first file: `python boot.py READ_FD WRITE_FD`, or `python boot.py parse`. Loads the guest's modules without running any package."""
+"""The guest's first file: `python boot.py READ_FD WRITE_FD`, or `python boot.py parse`.
+
+Loads the guest's modules without running any package.
+"""
 
 import os
 import sys

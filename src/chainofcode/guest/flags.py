@@ -12,7 +12,9 @@ import opcode
 from types import CodeType
 from typing import Any
 
-_LOAD_CONST, _JUMP_FORWARD, _EXTENDED_ARG = (opcode.opmap.get(n, 0) for n in ("LOAD_CONST", "JUMP_FORWARD", "EXTENDED_ARG"))
+_LOAD_CONST, _JUMP_FORWARD, _EXTENDED_ARG = (
+    opcode.opmap.get(n, 0) for n in ("LOAD_CONST", "JUMP_FORWARD", "EXTENDED_ARG")
+)
 _LOADS = {opcode.opmap["LOAD_NAME"]: 0, opcode.opmap["LOAD_GLOBAL"]: 1}  # bits of the argument that are not the index
 
 
@@ -29,7 +31,8 @@ class Flags:
         self._builtins[name] = False
         for constants, position in self._slots[name]:
             address = id(constants) + tuple.__basicsize__ + position * ctypes.sizeof(ctypes.c_void_p)
-            ctypes.py_object.from_address(address).value = False
+            slot: Any = ctypes.py_object.from_address(address)
+            slot.value = False
 
     def built_into(self, code: CodeType) -> CodeType:
         """The same code with loads of flag names turned into loads of constants, nested code included."""
@@ -61,7 +64,7 @@ def _patched(code: CodeType, own: dict[str, int]) -> bytes:
 
 
 def _replace(data: bytearray, position: int, constant: int, is_extended: bool, spare: int) -> None:
-    """Put LOAD_CONST where a load of a name stands, with a jump over the units it leaves; or leave it, which is slower."""
+    """Put LOAD_CONST where a load of a name stands, and a jump over the units it leaves; or leave it, which is slow."""
     units: list[tuple[int, int]] = [(_LOAD_CONST, constant & 0xFF)]
     if is_extended and constant < 1 << 16:
         data[position - 1] = constant >> 8

@@ -1,4 +1,4 @@
-"""Holes as Python objects: callables that pause until a value comes, modules of them, and imports. Standard library only."""
+"""Holes as objects: callables that pause until a value comes, modules of them, imports. Standard library only."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class HoleModule(ModuleType):
 
 
 def stub(function: Callable[..., Any], name: str, ask: Ask) -> Callable[..., Any]:
-    """A function the program declared and left empty: same name, signature and docstring, but its value is asked for."""
+    """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -165,4 +165,4 @@ class GrantedPackages:
 
     def install(self) -> None:
         if self._names:
-            sys.meta_path.append(self)  # type: ignore[arg-type]
+            sys.meta_path.append(self)

@@ -83,7 +83,7 @@ class Link:
 def _encoder() -> Callable[[Any], str]:
     """`json.JSONEncoder.encode`, which builds its C part anew for every message, with that part built once."""
     slow = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-    make = json.encoder.c_make_encoder
+    make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return slow.encode
     parts = make({}, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)

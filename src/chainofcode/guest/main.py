@@ -11,6 +11,7 @@ import gc
 import io
 import json
 import linecache
+import math
 import os
 import resource
 import sys
@@ -77,9 +78,9 @@ def describe() -> None:
 
 def _limit(start: dict[str, Any]) -> None:
     """The kernel's limits, from inside; the host watches from outside too."""
-    for which, value in ((resource.RLIMIT_AS, start["memory_bytes"]), (resource.RLIMIT_CPU, start["cpu_seconds"])):
-        if value:
-            resource.setrlimit(which, (int(value), int(value)))
+    seconds = max(1, math.ceil(start["cpu_seconds"]))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # SIGXCPU tells; who ignores it is killed
+    resource.setrlimit(resource.RLIMIT_AS, (start["memory_bytes"],) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
@@ -90,7 +91,7 @@ class _Prepared:
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         try:
-            self.parsed: Parsed = parse(decode(start["source"]), is_reply=start["is_reply"])
+            self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
             self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
             self.lowered: Lowered = lower(
                 self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]

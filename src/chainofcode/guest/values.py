@@ -60,7 +60,9 @@ class Record(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the emulated object has no {name!r}; it has {', '.join(self) or 'nothing'}") from None
+            raise AttributeError(
+                f"the emulated object has no {name!r}; it has {', '.join(self) or 'nothing'}"
+            ) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -146,17 +148,23 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
     complex: lambda v: {"$complex": [_encode_float(v.real), _encode_float(v.imag)]},
     bytes: lambda v: {"$bytes": base64.b64encode(v).decode()},
     decimal.Decimal: lambda v: {"$decimal": str(v)},
-    fractions.Fraction: lambda v: {"$fraction": f"{v.numerator:#x}/{v.denominator:#x}"}
-    if v.numerator.bit_length() > _DECIMAL_DIGITS_BITS or v.denominator.bit_length() > _DECIMAL_DIGITS_BITS
-    else {"$fraction": str(v)},
+    fractions.Fraction: lambda v: (
+        {"$fraction": f"{v.numerator:#x}/{v.denominator:#x}"}
+        if v.numerator.bit_length() > _DECIMAL_DIGITS_BITS or v.denominator.bit_length() > _DECIMAL_DIGITS_BITS
+        else {"$fraction": str(v)}
+    ),
     datetime.date: lambda v: {"$date": v.isoformat()},
     # A datetime with a zone of the program's own making would run the program's code here: only fixed offsets pass.
-    datetime.datetime: lambda v: {"$datetime": v.isoformat()}
-    if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
-    else {"$object": {"type": "datetime", "text": "<datetime>"}},
-    datetime.time: lambda v: {"$time": v.isoformat()}
-    if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
-    else {"$object": {"type": "time", "text": "<time>"}},
+    datetime.datetime: lambda v: (
+        {"$datetime": v.isoformat()}
+        if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
+        else {"$object": {"type": "datetime", "text": "<datetime>"}}
+    ),
+    datetime.time: lambda v: (
+        {"$time": v.isoformat()}
+        if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
+        else {"$object": {"type": "time", "text": "<time>"}}
+    ),
     datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
     range: lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
 }
@@ -224,7 +232,7 @@ _UNTAG_MANY: dict[str, Callable[[Iterable[Any]], Any]] = {
     "$tuple": tuple,
     "$set": set,
     "$frozenset": frozenset,
-    "$dict": lambda pairs: {key: value for key, value in pairs},
+    "$dict": dict,
 }
 _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
     "$int": _int,
@@ -267,9 +275,7 @@ class _Writer:
 
     def write(self, value: Any, depth: int) -> None:
         kind = type(value)
-        if value is None or kind is bool:
-            self.put(repr(value))
-        elif kind in _SHORT:
+        if value is None or kind is bool or kind in _SHORT:
             self.put(repr(value))
         elif kind is int:
             self.put(repr(value) if value.bit_length() <= 400 else f"<int of {value.bit_length()} bits>")
@@ -284,12 +290,13 @@ class _Writer:
     def _write_items(self, value: Any, depth: int) -> None:
         opening, closing, empty, pairs = _BRACKETS[type(value)]
         if len(value) == 0:
-            return self.put(empty)
+            self.put(empty)
+            return
         self.put(opening(value) if callable(opening) else opening)
         if depth >= 4 or self.left <= 0:
-            return self.put(f"…{closing}")
-        shown = 0
-        for item in value.items() if pairs else value:
+            self.put(f"…{closing}")
+            return
+        for shown, item in enumerate(value.items() if pairs else value):
             if shown:
                 self.put(", ")
             if self.left <= 0 or shown >= 64:
@@ -298,9 +305,7 @@ class _Writer:
             if pairs:
                 self.write(item[0], depth + 1)
                 self.put(": ")
-                item = item[1]
-            self.write(item, depth + 1)
-            shown += 1
+            self.write(item[1] if pairs else item, depth + 1)
         if type(value) is tuple and len(value) == 1:
             self.put(",")
         self.put(closing)

@@ -93,7 +93,7 @@ class Watcher:
                 self._lock.release()
         return None
 
-    # --- Python 3.11: marks test a flag (guest/flags.py) -----------------------------------------------------------------------
+    # --- Python 3.11: marks test a flag (see flags.py) --------------------------------------------------------
 
     def _visit_by_flag(self, index: int, returned: Any = None) -> Any:
         if not self._visit(index, sys._getframe(1), returned):
@@ -156,7 +156,9 @@ class Watcher:
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
         step: dict[str, Any] = {"statement": statement, "visit": visit}
         if delta:
-            step["delta"] = {clean(name, 200): None if text is None else clean(text, 400) for name, text in delta.items()}
+            step["delta"] = {
+                clean(name, 200): None if text is None else clean(text, 400) for name, text in delta.items()
+            }
         if outcome is not None:
             step["outcome"] = clean(outcome, 400)
         if self._printed:
@@ -184,7 +186,9 @@ class Watcher:
             self._printed += text
             lines = (self._open_line + text).split("\n")
             self._open_line = lines.pop()[-100_000:]
-            self.printed_line = next((line for line in (self._open_line, *reversed(lines)) if line.strip()), self.printed_line)
+            self.printed_line = next(
+                (line for line in (self._open_line, *reversed(lines)) if line.strip()), self.printed_line
+            )
             if len(self._printed) > _FLUSH_CHARS:
                 self.post()
                 self._link.flush()

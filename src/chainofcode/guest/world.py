@@ -48,11 +48,11 @@ class Clock:
         for name, function in shown.items():
             setattr(time, name, function)
         strftime = time.strftime
-        time.strftime = lambda form, *when: strftime(form, *(when or (time.localtime(),)))  # type: ignore[assignment]
+        time.strftime = lambda form, *when: strftime(form, *(when or (time.localtime(),)))
         self._install_in_datetime()
 
     def settle(self) -> None:
-        """An event loop waits in a selector; its clock must move by as much. Call after each of the program's imports."""
+        """An event loop waits in a selector; the clock must move by as much. Call after each import of the program."""
         module = sys.modules.get("selectors")
         if module is None or self._selectors_are_done:
             return
@@ -79,7 +79,7 @@ class Clock:
         return at
 
     def _install_in_datetime(self) -> None:
-        """`datetime.now` asks the kernel from C, and the type cannot be assigned to: change its dict before first use."""
+        """`datetime.now` asks the kernel from C, and the type takes no attribute: change its dict before first use."""
         cls = datetime.datetime
 
         def now(kind: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -38,6 +38,7 @@ class Completion(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
 
 
+@runtime_checkable
 class LM(Protocol):
     """A language model."""
 

@@ -9,7 +9,7 @@ from . import Completion, Message, Usage
 
 
 class ScriptedLM:
-    """Replies in the given order, or whatever the function makes of the conversation. `requests` keeps what was asked."""
+    """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked."""
 
     def __init__(self, replies: Iterable[str] | Callable[[Sequence[Message]], str], name: str = "scripted") -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""A program as data: its source, its statements, and what it leaves open. Text in, analysed program out; runs nothing."""
+"""A program as data: its source, its statements, what it leaves open. Text in, program out; runs nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ..errors import ProgramError
-from ..guest.values import encode
-from .parse import MAX_SOURCE_BYTES
+from .parse import NotAProgram, check_readable
 
 _PARSE_SECONDS = 20
 _GUEST = Path(__file__).parent.parent / "guest" / "boot.py"
@@ -42,7 +41,11 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
 
         Parses in a process of its own: source nested deep enough can crash CPython's parser.
         """
-        start = msgspec.json.encode({"source": encode(check_size(reply)), "is_reply": True})
+        try:
+            check_readable(reply)
+        except NotAProgram as error:
+            raise ProgramError(str(error)) from None
+        start = msgspec.json.encode({"source": reply, "is_reply": True})
         command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "parse"]
         try:
             child = subprocess.run(command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False)
@@ -64,10 +67,3 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
 class _Reply(msgspec.Struct):
     program: Program | None = None
     error: str = ""
-
-
-def check_size(text: str) -> str:
-    """Refuse here what a parser need not see; everything else about a text is the parser's to say."""
-    if len(text) > MAX_SOURCE_BYTES:
-        raise ProgramError(f"the source has {len(text):,} characters; over {MAX_SOURCE_BYTES:,} bytes is refused")
-    return text

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 from .analyse import Analysis
 from .parse import PROSE_NAME, Prose
 from .scopes import Function, Scope
+from .writes import bases_of_targets, may_mutate, own_nodes, written, written_in
 
 MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
 Policy = Literal["strict", "paper"]
@@ -56,9 +57,7 @@ class Lowered:
     policy: Policy
 
 
-def lower(
-    found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict"
-) -> Lowered:
+def lower(found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict") -> Lowered:
     """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated."""
     return _Lowering(found, prose, watch_by_line, policy).run()
 
@@ -76,10 +75,10 @@ class _Lowering:
         self.last_expressions: set[ast.stmt] = set()
 
     def run(self) -> Lowered:
-        tree = self.found.tree
+        tree = self.found.syntax.tree
         for statement in _statements(tree.body):
             self._number(statement)
-        hole_nodes = {id(node): node for node in self.found.hole_calls(tree)}
+        hole_nodes = {id(node): node for node in self.found.hole_calls()}
         ranges = tuple(_range(node) for node in hole_nodes.values() if hasattr(node, "lineno"))
         self.holding = {s for s in self.numbers if _holds(s, hole_nodes)}
         if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
@@ -88,7 +87,14 @@ class _Lowering:
         tree.body = self._block(tree.body, self.found.names.module)
         ast.fix_missing_locations(tree)
         return Lowered(
-            tree, tuple(self.places), tuple(self.marks), tuple(self.stubs), self.writable, ranges, self.prose_of, self.policy
+            tree,
+            tuple(self.places),
+            tuple(self.marks),
+            tuple(self.stubs),
+            self.writable,
+            ranges,
+            self.prose_of,
+            self.policy,
         )
 
     def _number(self, statement: ast.stmt) -> None:
@@ -96,7 +102,10 @@ class _Lowering:
         text = _prose_number(statement)
         if text is None:
             start = statement
-            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and statement.decorator_list:
+            if (
+                isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+                and statement.decorator_list
+            ):
                 first = statement.decorator_list[0]
                 place = Place((first.lineno, first.col_offset), _range(start)[1], type(statement).__name__)
             else:
@@ -113,7 +122,7 @@ class _Lowering:
         for name in self.found.shadowed:
             name.id = "$" + name.id
         wrapped = {id(attribute) for attribute in self.found.methods}
-        for node in ast.walk(self.found.tree):
+        for node in ast.walk(self.found.syntax.tree):
             for field, value in ast.iter_fields(node):
                 if id(value) in wrapped:
                     setattr(node, field, self._attribute(value))
@@ -126,7 +135,7 @@ class _Lowering:
 
     def _text_runner(self, name: ast.Name) -> None:
         """`eval(x)` → `eval($text(x))`, which binds the holes in a text before it runs."""
-        call = self.found.parents.get(name)
+        call = self.found.syntax.parents.get(name)
         if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
             call.args[0] = _at(call.args[0], ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []))
         elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
@@ -144,7 +153,9 @@ class _Lowering:
 
     # --- blocks and marks ------------------------------------------------------------------------------------
 
-    def _mark(self, statement: ast.stmt, phase: Phase, written: Iterable[str] = (), outcome: str | None = None) -> ast.stmt:
+    def _mark(
+        self, statement: ast.stmt, phase: Phase, written: Iterable[str] = (), outcome: str | None = None
+    ) -> ast.stmt:
         index = len(self.marks)
         self.marks.append(Mark(self.numbers[statement], phase, tuple(written), outcome))
         if self.watch_by_line:
@@ -190,8 +201,8 @@ class _Lowering:
         else:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
                 statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
-            after = [self._mark(statement, "after", _written(statement))]
-            before = [self._mark(statement, "before")] if _may_mutate(statement) else []
+            after = [self._mark(statement, "after", written(statement))]
+            before = [self._mark(statement, "before")] if may_mutate(statement) else []
         if isinstance(statement, _WRAPPABLE) and (statement in self.holding or self.policy == "paper"):
             core = [self._wrapped(statement, core)]
         return before + core + after
@@ -210,30 +221,30 @@ class _Lowering:
     # --- compound statements ---------------------------------------------------------------------------------
 
     def _before(self, statement: ast.stmt, header: ast.AST) -> list[ast.stmt]:
-        return [self._mark(statement, "before")] if _may_mutate(header) else []
+        return [self._mark(statement, "before")] if may_mutate(header) else []
 
     def _If(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.test)
-        node.body = [self._mark(node, "outcome", _written(node.test), "True"), *self._block_in(node.body, scope)]
-        node.orelse = [self._mark(node, "outcome", _written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
         return [*before, node]
 
     def _While(self, node: ast.While, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.test)
-        node.body = [self._mark(node, "outcome", _written(node.test), "True"), *self._block_in(node.body, scope)]
-        node.orelse = [self._mark(node, "outcome", _written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
         return [*before, node]
 
     def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.iter)
-        node.body = [self._mark(node, "turn", _written(node.target)), *self._block_in(node.body, scope)]
+        node.body = [self._mark(node, "turn", written(node.target)), *self._block_in(node.body, scope)]
         node.orelse = self._block_in(node.orelse, scope)
         return [*before, node]
 
     def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
-        written = [name for item in node.items for name in _written(item)]
+        bound = [name for item in node.items for name in written(item)]
         before = [self._mark(node, "before")]
-        node.body = [self._mark(node, "after", written), *self._block_in(node.body, scope)]
+        node.body = [self._mark(node, "after", bound), *self._block_in(node.body, scope)]
         return [*before, node]
 
     def _Try(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[ast.stmt]:
@@ -252,7 +263,7 @@ class _Lowering:
         before = self._before(node, node.subject)
         for case in node.cases:
             pattern = ast.unparse(case.pattern)
-            mark = self._mark(node, "outcome", _written(case.pattern), f"case {pattern[:60]}")
+            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}")
             case.body = [mark, *self._block_in(case.body, scope)]
         return [*before, node]
 
@@ -283,7 +294,7 @@ class _Lowering:
     def _wrapped(self, statement: ast.stmt, core: list[ast.stmt]) -> ast.stmt:
         """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
         number = self.numbers[statement]
-        names = frozenset(_written_in(statement)) | frozenset(_bases_of_targets(statement))
+        names = frozenset(written_in(statement)) | frozenset(bases_of_targets(statement))
         if isinstance(statement, ast.Return):
             names = frozenset(["$value"])
         names = frozenset(name for name in names if name == "$value" or not name.startswith("$"))
@@ -318,8 +329,8 @@ class _Lowering:
             home = home.parent
         free = {
             node.id
-            for node, where in names.unresolved()
-            if (where is home or home.kind == "module")
+            for node in names.unresolved()
+            if (names.scope_of[node] is home or home.kind == "module")
             and node.id not in self.found.holes
             and node.id not in self.found.module_holes
             and not node.id.startswith("$")
@@ -354,7 +365,9 @@ def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
         yield statement
         for name in ("body", "handlers", "cases", "orelse", "finalbody"):
             for child in getattr(statement, name, ()):
-                yield from _statements(child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child])
+                yield from _statements(
+                    child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child]
+                )
 
 
 def _prose_number(statement: ast.stmt) -> int | None:
@@ -381,67 +394,5 @@ def _last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _last_expressions(getattr(statement, "orelse", []))
 
 
-def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement's nodes, without nested statements and without what stands in scopes of its own."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.stmt, ast.Lambda, ast.ExceptHandler, ast.match_case)):
-            continue
-        yield from _own_nodes(child)
-
-
-def _written(node: ast.AST) -> list[str]:
-    """The names a statement (or header) binds itself, in order."""
-    names: list[str] = []
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        names = [alias.asname or alias.name.partition(".")[0] for alias in node.names if alias.name != "*"]
-    for child in _own_nodes(node):
-        if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
-            names.append(child.id)
-        elif isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
-            names.append(child.name)
-        elif isinstance(child, ast.MatchMapping) and child.rest:
-            names.append(child.rest)
-    comprehension = {
-        n.id
-        for c in _own_nodes(node)
-        if isinstance(c, ast.comprehension)
-        for n in ast.walk(c.target)
-        if isinstance(n, ast.Name)
-    }
-    return [name for name in dict.fromkeys(names) if name not in comprehension and not name.startswith("$")]
-
-
-def _written_in(statement: ast.stmt) -> set[str]:
-    return {name for node in ast.walk(statement) if isinstance(node, ast.stmt) for name in _written(node)}
-
-
-def _bases_of_targets(statement: ast.stmt) -> Iterator[str]:
-    """`d` of `d["x"] = …`: changed in place."""
-    for node in ast.walk(statement):
-        if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-            base: ast.expr = node
-            while isinstance(base, (ast.Subscript, ast.Attribute)):
-                base = base.value
-            if isinstance(base, ast.Name):
-                yield base.id
-
-
-def _may_mutate(node: ast.AST) -> bool:
-    """Whether running this may change an object in place: a call, an await, a store into something."""
-    return any(
-        isinstance(child, (ast.Call, ast.Await, ast.Yield, ast.YieldFrom))
-        or (isinstance(child, (ast.Subscript, ast.Attribute)) and not isinstance(child.ctx, ast.Load))
-        for child in _own_nodes(node)
-    )
-
-
 def _holds(statement: ast.stmt, hole_nodes: dict[int, ast.AST]) -> bool:
-    return any(id(node) in hole_nodes for node in _own_nodes_and_lambdas(statement))
-
-
-def _own_nodes_and_lambdas(node: ast.AST) -> Iterator[ast.AST]:
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-            yield from _own_nodes_and_lambdas(child)
+    return any(id(node) in hole_nodes for node in own_nodes(statement, into_lambdas=True))

@@ -80,9 +80,9 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
         except ImportError:
             continue
         exported = getattr(module, "__all__", None)
-        if name in exported if exported is not None else not name.startswith("_") and name in vars(module):
-            if not inspect.ismodule(getattr(module, name, None)):
-                yield MissingImport(name, module_name, name)
+        names = exported if exported is not None else [word for word in vars(module) if not word.startswith("_")]
+        if name in names and not inspect.ismodule(getattr(module, name, None)):
+            yield MissingImport(name, module_name, name)
 
 
 def _fits(value: Any, use: Use) -> bool:

@@ -42,7 +42,7 @@ class Parsed:
 
 def parse(reply: str, *, is_reply: bool = True) -> Parsed:
     """The program in a reply. Never rejects a line of pseudo-code; raises NotAProgram when there is nothing to run."""
-    _refuse_unreadable(reply)
+    check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     source = find_program(text) if is_reply else text
     if not source.strip():
@@ -53,7 +53,8 @@ def parse(reply: str, *, is_reply: bool = True) -> Parsed:
     return Parsed(source, tree, tuple(prose))
 
 
-def _refuse_unreadable(reply: str) -> None:
+def check_readable(reply: str) -> None:
+    """Refuse what no parser need see: too large, or with characters that no source can hold."""
     try:
         size = len(reply.encode())
     except UnicodeEncodeError as error:
@@ -241,7 +242,7 @@ def _blank_out(lines: list[str], start: int, end: int) -> None:
 
 
 def _whole_block(lines: list[str], start: int, end: int) -> int:
-    """The end of a run, with the block of a prose header that ends in `:` and with further lines that cannot be code."""
+    """The end of a run, with the block of a prose header that ends in `:` and further lines that cannot be code."""
     header = lines[end - 1].rstrip()
     depth = _depth(lines[start - 1])
     if header.endswith(":"):

@@ -52,11 +52,12 @@ class Names:
             current = current.parent
         return None
 
-    def unresolved(self) -> Iterator[tuple[ast.Name, Scope]]:
+    def unresolved(self) -> Iterator[ast.Name]:
+        """Every read of a name that no scope of the program binds."""
         for scope in self.scopes:
             for node in scope.loads:
                 if self.resolve(node.id, scope) is None:
-                    yield node, scope
+                    yield node
 
     # --- walking ---------------------------------------------------------------------------------------------
 

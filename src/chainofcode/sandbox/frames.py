@@ -1,4 +1,4 @@
-"""The wire, host side. Every frame from a guest is hostile: bounded, decoded into types, checked against what came before."""
+"""The wire, host side. Every frame from a guest is hostile: bounded, typed, checked against what came before."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
 
 
 Signal = Parsed | Ran | Paused | Settled | Ended
-_decoder = msgspec.json.Decoder(Signal)
+_decoder: msgspec.json.Decoder[Signal] = msgspec.json.Decoder(Signal)
 
 
 def encode(message: dict[str, Any]) -> bytes:

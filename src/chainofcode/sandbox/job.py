@@ -39,7 +39,7 @@ class Job:
     def message(self) -> dict[str, Any]:
         """The job as the guest's first frame."""
         return {
-            "source": encode(self.source),  # tagged: a lone surrogate must reach the parser, which refuses it
+            "source": self.source,
             "is_reply": self.is_reply,
             "question": encode(self.question),
             "inputs": {name: encode(value) for name, value in self.inputs.items()},

@@ -15,12 +15,11 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import SandboxError
 from .job import Job
-from .session import Session
+from .session import Exit, Session
 
 _BOOT = Path(__file__).parent.parent / "guest" / "boot.py"
 # Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
@@ -41,12 +40,6 @@ class ProcessSandbox:
             yield session
         finally:
             await session.close()
-
-
-@dataclass(frozen=True)
-class ProcessExit:
-    code: int
-    cpu_seconds: float
 
 
 class ProcessGuest:
@@ -75,20 +68,20 @@ class ProcessGuest:
         finally:
             for fd in (guest_read, guest_write, noise_write):
                 os.close(fd)
-        self._exit: ProcessExit | None = None
+        self._exit: Exit | None = None
 
     def kill(self) -> None:
         if self._exit is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def wait(self) -> ProcessExit:
+    async def wait(self) -> Exit:
         pause = 0.0005
         while self._exit is None:
-            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)
+            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)  # noqa: ASYNC222 (WNOHANG does not wait)
             if pid:
                 code = self._process.returncode = os.waitstatus_to_exitcode(status)
-                self._exit = ProcessExit(code, usage.ru_utime + usage.ru_stime)
+                self._exit = Exit(code, usage.ru_utime + usage.ru_stime)
             else:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.05)

@@ -1,4 +1,4 @@
-"""One guest at work, whatever it runs in: its signals one by one, its pauses resumed, its limits enforced from outside."""
+"""One guest at work, whatever it runs in: its signals, its pauses, its limits enforced from outside."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..program.parse import NotAProgram, check_readable
 from . import packages
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Reader, Settled, Signal, encode
 from .job import Job
@@ -17,7 +19,8 @@ _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
 
 
-class Exit(Protocol):
+@dataclass(frozen=True)
+class Exit:
     """How a guest process ended."""
 
     code: int  # negative: the signal that killed it
@@ -61,6 +64,11 @@ class Session:
         shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
         self._tick_seconds = min(0.1, max(0.005, shortest / 10))
         self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
+        try:
+            check_readable(self._job.source)
+        except NotAProgram as error:
+            self.end("error", str(error))
+            return
         self._send({**self._job.message(), **packages.grant(self._job.packages)})
 
     async def close(self) -> None:
@@ -218,7 +226,7 @@ class Session:
             self._guest.kill()
             return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
         self._hear_noise()
-        if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= self._limits.cpu_seconds:
+        if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
             text = f"the program used over {self._limits.cpu_seconds:g} seconds of CPU"
             return Ended("limit:cpu", error=Failure("limit:cpu", text))
         how = f"with exit code {ended.code}"

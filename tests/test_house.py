@@ -1,0 +1,107 @@
+"""The rules of the house as tests: the order of modules, sizes, no globals, a light import."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "chainofcode"
+FILES = sorted(SOURCE.rglob("*.py"))
+# A module imports only from those before it.
+ORDER = ["errors", "lm", "program", "guest", "sandbox", "trace", "render", "emulator", "engine", "cli"]
+
+
+def part(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[str]:
+    """The modules of ours that a file imports, as dotted names below the package."""
+    found = []
+    depth = len(path.relative_to(SOURCE).parts)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            if node.level == depth:  # relative to the package itself
+                found += [f"{node.module}.{a.name}" if node.module else a.name for a in node.names]
+            else:
+                found += [f"{part(path)}.{node.module or a.name}" for a in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_only_what_comes_before(path: Path) -> None:
+    own = part(path)
+    if own in ("__init__", "__main__"):
+        return
+    for name in imports(path):
+        other = name.partition(".")[0]
+        if other in ORDER and other != own:
+            assert ORDER.index(other) < ORDER.index(own), f"{own} imports {name}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_sizes_and_manners(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert ast.get_docstring(tree), "a module says what it is"
+    assert text.count("\n") <= 400
+    limit = 40 if path.name == "engine.py" else 60
+    for node in ast.walk(tree):
+        assert not isinstance(node, ast.Global), f"global at line {node.lineno}"
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            assert (node.end_lineno or 0) - node.lineno < limit, node.name
+    assert not re.search(r"\b(pickle|marshal|shelve)\b.*import|import.*\b(pickle|marshal|shelve)\b", text)
+
+
+@pytest.mark.parametrize("path", [p for p in FILES if part(p) in ("guest", "program")], ids=lambda p: p.name)
+def test_guest_files_use_the_standard_library_only(path: Path) -> None:
+    if path == SOURCE / "program" / "__init__.py":
+        return  # host side; no package's __init__ runs in the guest
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        for name in names:
+            assert name.partition(".")[0] in {*sys.stdlib_module_names, "chainofcode"}, name
+
+
+def test_names_that_hide_things() -> None:
+    assert not {path.name for path in FILES} & {"utils.py", "base.py", "config.py", "helpers.py", "common.py"}
+
+
+def test_public_names() -> None:
+    import chainofcode
+
+    assert len(chainofcode.__all__) <= 30
+    for name in chainofcode.__all__:
+        assert getattr(chainofcode, name) is not None
+
+
+def test_import_is_light() -> None:
+    """Under 200 ms; the fastest of several, because the machine may be busy."""
+    timing = "import time; t = time.perf_counter(); import chainofcode; print(time.perf_counter() - t)"
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", timing], capture_output=True, text=True, check=True).stdout)
+        for _ in range(5)
+    ]
+    assert min(seconds) < 0.2
+
+
+def test_few_dependencies() -> None:
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert len(project["dependencies"]) <= 15
+
+
+def test_no_path_of_a_machine_in_the_files() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    for name in listed or [str(path.relative_to(ROOT)) for path in FILES]:
+        text = (ROOT / name).read_text(encoding="utf-8", errors="replace") if (ROOT / name).is_file() else ""
+        assert str(ROOT.parent) + "/" not in text, name
