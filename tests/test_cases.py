@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from conftest import records, shared
 
 from chainofcode import Program, run
 from chainofcode.emulator import Table
-from conftest import records, shared
 
 CASES = [(name, record) for name in ("holes", "bbh", "recorded") for record in records(f"cases/{name}.jsonl")]
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from .emulator import Answered, Answering, Emulator, Pause, as_emulator
 from .errors import EmulationError
-from .guest.values import Opaque, ValueFormatError, decode, encode
+from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
 from .program import Program
 from .sandbox import Job, Limits, Sandbox, Session
@@ -173,11 +173,15 @@ class _Log:
         return Step(number, "python", ran.statement, line, ran.visit, ran.delta, ran.outcome, ran.output)
 
     def emulated(self, paused: Paused, answered: Answered, seconds: float) -> list[Event]:
+        delta: dict[str, str | None] = {}
+        if paused.kind == "statement":
+            delta = {name: brief(value) for name, value in decode(answered.value).items()}
         step = Step(
             self._number(),
             "lm",
             paused.statement,
             self._line(paused.statement),
+            delta=delta,
             call=paused.text,
             value=answered.value,
             seconds=seconds,

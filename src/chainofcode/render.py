@@ -99,7 +99,7 @@ class Page:
 
 def _what(step: Step) -> str:
     parts = []
-    if step.call is not None:
+    if step.call is not None and not step.delta:
         call = step.call.replace("\n", "⏎")
         parts.append(f"{_cut(call, 60)} → {_value(step.value)}")
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]

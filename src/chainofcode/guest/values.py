@@ -311,7 +311,13 @@ class _Writer:
         self.put(closing)
 
 
-def _other(value: object) -> str:
+def _other(value: Any) -> str:
+    kind = type(value)
+    if issubclass(kind, type):  # not `isinstance`: that asks the value for its `__class__`
+        return f"<class '{type.__dict__['__name__'].__get__(value)}'>"
+    if issubclass(kind, BaseException) and kind.__module__ == "builtins":
+        arguments = BaseException.args.__get__(value)  # type: ignore[attr-defined]
+        return f"{type_name(value)}({', '.join(brief(argument, 60) for argument in arguments[:3])})"
     return f"<{type_name(value)}>"
 
 
@@ -340,7 +346,6 @@ def _fraction_text(value: fractions.Fraction) -> str:
 
 
 _NAMED: dict[type, Callable[[Any], str]] = {
-    type: lambda v: f"<class '{type.__dict__['__name__'].__get__(v)}'>",
     type(math): lambda v: f"<module '{v.__dict__.get('__name__', '?')}'>",
     type(_other): lambda v: f"<function {v.__name__}>",
     type(len): lambda v: f"<built-in function {v.__name__}>",

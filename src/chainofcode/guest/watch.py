@@ -120,7 +120,9 @@ class Watcher:
             self._before.pop(key, None)  # one a failed statement left behind
             if visits > MAX_VISITS or self._is_full():
                 return False
-            self._before[key] = {name: _fingerprint(value) for name, value in _names(frame).items()}
+            names = {name: frame.f_globals[name] for name in mark.reads if name in frame.f_globals}
+            names.update(_names(frame))
+            self._before[key] = {name: _fingerprint(value) for name, value in names.items()}
             return True
         if visits > MAX_VISITS or self._is_full():
             return False
@@ -132,6 +134,8 @@ class Watcher:
         if not mark.written and before is None:
             return {}
         names = _names(frame)
+        if before is not None:  # which may have looked at globals too
+            names = {**{name: frame.f_globals[name] for name in before if name in frame.f_globals}, **names}
         delta: dict[str, str | None] = {}
         for name in mark.written:
             if name in names:

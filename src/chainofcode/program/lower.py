@@ -14,9 +14,19 @@ from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from .analyse import Analysis
-from .parse import PROSE_NAME, Prose
+from .parse import Prose
 from .scopes import Function, Scope
-from .writes import bases_of_targets, may_mutate, own_nodes, written, written_in
+from .statements import (
+    bases_of_targets,
+    is_docstring,
+    last_expressions,
+    may_mutate,
+    own_nodes,
+    prose_number,
+    statements,
+    written,
+    written_in,
+)
 
 MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
 Policy = Literal["strict", "paper"]
@@ -34,6 +44,7 @@ class Mark:
     phase: Phase
     written: tuple[str, ...] = ()
     outcome: str | None = None
+    reads: tuple[str, ...] = ()  # before a statement in a function: the globals it mentions
 
 
 @dataclass(frozen=True)
@@ -76,13 +87,13 @@ class _Lowering:
 
     def run(self) -> Lowered:
         tree = self.found.syntax.tree
-        for statement in _statements(tree.body):
+        for statement in statements(tree.body):
             self._number(statement)
         hole_nodes = {id(node): node for node in self.found.hole_calls()}
         ranges = tuple(_range(node) for node in hole_nodes.values() if hasattr(node, "lineno"))
         self.holding = {s for s in self.numbers if _holds(s, hole_nodes)}
         if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
-            self.last_expressions = set(_last_expressions(tree.body))
+            self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
         ast.fix_missing_locations(tree)
@@ -99,7 +110,7 @@ class _Lowering:
 
     def _number(self, statement: ast.stmt) -> None:
         number = self.numbers[statement] = len(self.places)
-        text = _prose_number(statement)
+        text = prose_number(statement)
         if text is None:
             start = statement
             if (
@@ -154,10 +165,15 @@ class _Lowering:
     # --- blocks and marks ------------------------------------------------------------------------------------
 
     def _mark(
-        self, statement: ast.stmt, phase: Phase, written: Iterable[str] = (), outcome: str | None = None
+        self,
+        statement: ast.stmt,
+        phase: Phase,
+        written: Iterable[str] = (),
+        outcome: str | None = None,
+        reads: Iterable[str] = (),
     ) -> ast.stmt:
         index = len(self.marks)
-        self.marks.append(Mark(self.numbers[statement], phase, tuple(written), outcome))
+        self.marks.append(Mark(self.numbers[statement], phase, tuple(written), outcome, tuple(reads)))
         if self.watch_by_line:
             line = MARK_LINES + index
             return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
@@ -167,16 +183,16 @@ class _Lowering:
     def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
         lowered: list[ast.stmt] = []
         for index, statement in enumerate(body):
-            if index == 0 and _is_docstring(statement):
+            if index == 0 and is_docstring(statement):
                 lowered.append(statement)
             else:
                 lowered.extend(self._statement(statement, scope))
         return lowered
 
     def _statement(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
-        if _prose_number(statement) is not None:
+        if prose_number(statement) is not None:
             return self._prose(statement, scope)
-        if isinstance(statement, _SILENT) or _is_docstring(statement):
+        if isinstance(statement, _SILENT) or is_docstring(statement):
             return [statement]
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
             return [statement]
@@ -202,7 +218,7 @@ class _Lowering:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
                 statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
             after = [self._mark(statement, "after", written(statement))]
-            before = [self._mark(statement, "before")] if may_mutate(statement) else []
+            before = self._before(statement, statement)
         if isinstance(statement, _WRAPPABLE) and (statement in self.holding or self.policy == "paper"):
             core = [self._wrapped(statement, core)]
         return before + core + after
@@ -221,7 +237,10 @@ class _Lowering:
     # --- compound statements ---------------------------------------------------------------------------------
 
     def _before(self, statement: ast.stmt, header: ast.AST) -> list[ast.stmt]:
-        return [self._mark(statement, "before")] if may_mutate(header) else []
+        if not may_mutate(header):
+            return []
+        mentioned = {node.id for node in own_nodes(header) if isinstance(node, ast.Name)}
+        return [self._mark(statement, "before", reads=sorted(mentioned & self.found.names.module.bindings.keys()))]
 
     def _If(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.test)
@@ -276,7 +295,7 @@ class _Lowering:
         inner = self.found.names.scope_of[node.body[0]]
         node.body = self._block(node.body, inner)
         if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
-            node.body.insert(1 if _is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
+            node.body.insert(1 if is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
         return [node, self._mark(node, "after", [node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
@@ -357,41 +376,6 @@ def _at(where: ast.AST, node: Node) -> Node:
 
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-
-
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Every statement in the order it is written."""
-    for statement in body:
-        yield statement
-        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-            for child in getattr(statement, name, ()):
-                yield from _statements(
-                    child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child]
-                )
-
-
-def _prose_number(statement: ast.stmt) -> int | None:
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        call = statement.value
-        if isinstance(call.func, ast.Name) and call.func.id == PROSE_NAME and isinstance(call.args[0], ast.Constant):
-            number = call.args[0].value
-            return number if isinstance(number, int) else None
-    return None
-
-
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The expression statements that may be the program's last: the last of the body, and of the blocks after it."""
-    for statement in reversed(body):
-        if isinstance(statement, ast.Expr) and not _is_docstring(statement) and _prose_number(statement) is None:
-            yield statement
-            return
-        if isinstance(statement, (ast.If, ast.With, ast.Try)):
-            yield from _last_expressions(statement.body)
-            yield from _last_expressions(getattr(statement, "orelse", []))
 
 
 def _holds(statement: ast.stmt, hole_nodes: dict[int, ast.AST]) -> bool:

@@ -1,9 +1,44 @@
-"""What a statement writes: the names it binds, the objects it may change. Standard library only."""
+"""Statements: their order, the names they bind, the objects they may change. Standard library only."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+
+from .parse import PROSE_NAME
+
+
+def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Every statement in the order it is written."""
+    for statement in body:
+        yield statement
+        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
+            for child in getattr(statement, name, ()):
+                yield from statements(child.body if isinstance(child, (ast.ExceptHandler, ast.match_case)) else [child])
+
+
+def prose_number(statement: ast.stmt) -> int | None:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        call = statement.value
+        if isinstance(call.func, ast.Name) and call.func.id == PROSE_NAME and isinstance(call.args[0], ast.Constant):
+            number = call.args[0].value
+            return number if isinstance(number, int) else None
+    return None
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The expression statements that may be the program's last: the last of the body, and of the blocks after it."""
+    for statement in reversed(body):
+        if isinstance(statement, ast.Expr) and not is_docstring(statement) and prose_number(statement) is None:
+            yield statement
+            return
+        if isinstance(statement, (ast.If, ast.With, ast.Try)):
+            yield from last_expressions(statement.body)
+            yield from last_expressions(getattr(statement, "orelse", []))
 
 
 def own_nodes(node: ast.AST, *, into_lambdas: bool = False) -> Iterator[ast.AST]:
