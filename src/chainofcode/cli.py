@@ -252,9 +252,9 @@ async def _run_record(
     identity: Any = number
     try:
         record = json.loads(line)
+        identity = record.get("id", number) if isinstance(record, dict) else number
         if not isinstance(record, dict) or not isinstance(record.get("program"), str):
             raise ValueError('expected {"id": …, "program": "…"}')
-        identity = record.get("id", number)
         table = Table.of_records(record["calls"], f"record {identity}") if "calls" in record else shared or Table([])
         inputs = {name: decode(value) for name, value in (record.get("inputs") or {}).items()}
         options = Options(**{**base, "inputs": {**base["inputs"], **inputs}})

@@ -86,6 +86,8 @@ def find_program(reply: str) -> str:
         best = [block for block in blocks if block.strip() and _nearly_parses(block)]
         if best:
             return _join_continuing(best)
+        if blocks and not "".join(blocks).strip():
+            return ""
     marked = _MARKED.findall(reply)
     if marked:
         return str(marked[-1])
@@ -207,15 +209,12 @@ def _smallest_run(lines: list[str], error: int, *, out_of_time: bool) -> tuple[i
     """The smallest run of lines around an error whose removal moves the error past it: (start, end, next error)."""
     if out_of_time:
         return error, len(lines), 0 if error == 1 else _error_after(lines, error, len(lines))
-    best: tuple[int, int, int] | None = None
     for size in (1, 2, 3, 5, 8, 13, 21, 34):
         for start in range(error, max(error - size, 0), -1):
             end = _whole_block(lines, start, min(start + size - 1, len(lines)))
             after = _error_after(lines, start, end)
             if after == 0 or after > end:
                 return start, end, after
-            if best is None or after > best[2]:
-                best = (start, end, after)
     # No small run helps (an open bracket or string far above, say): give up the whole block the error stands in.
     start = error
     while start > 1 and (not lines[start - 1].strip() or lines[start - 1][0].isspace()):
@@ -224,6 +223,7 @@ def _smallest_run(lines: list[str], error: int, *, out_of_time: bool) -> tuple[i
         after = _error_after(lines, start, end)
         if after == 0 or after > end:
             return start, end, after
+    lines[0] = lines[0].lstrip()  # everything, then
     return 1, len(lines), 0
 
 
@@ -235,8 +235,8 @@ def _error_after(lines: list[str], start: int, end: int) -> int:
 
 def _blank_out(lines: list[str], start: int, end: int) -> None:
     """A placeholder statement instead of lines start…end, at the indentation of the first; the line count stays."""
-    indent = lines[start - 1][: len(lines[start - 1]) - len(lines[start - 1].lstrip())]
-    lines[start - 1] = indent + _PLACEHOLDER.format("")
+    line = lines[start - 1]
+    lines[start - 1] = line[: len(line) - len(line.lstrip(" \t"))] + _PLACEHOLDER.format("")
     for index in range(start, end):
         lines[index] = ""
 
@@ -274,7 +274,7 @@ def _hopeless(line: str) -> bool:
 
 def _depth(line: str) -> int:
     expanded = _expand_indent(line)
-    return len(expanded) - len(expanded.lstrip())
+    return len(expanded) - len(expanded.lstrip(" "))
 
 
 def _expand_indent(line: str) -> str:

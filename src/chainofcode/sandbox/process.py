@@ -71,15 +71,17 @@ class ProcessGuest:
         self._exit: Exit | None = None
 
     def kill(self) -> None:
-        if self._exit is None:
+        if self._exit is None:  # not reaped: the group's number is still its own
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     async def wait(self) -> Exit:
         pause = 0.0005
         while self._exit is None:
-            pid, status, usage = os.wait4(self._process.pid, os.WNOHANG)  # noqa: ASYNC222 (WNOHANG does not wait)
-            if pid:
+            pid = self._process.pid
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):  # noqa: ASYNC222 (does not wait)
+                self.kill()  # what it started and left behind
+                _, status, usage = os.wait4(pid, 0)  # noqa: ASYNC222 (it is dead)
                 code = self._process.returncode = os.waitstatus_to_exitcode(status)
                 self._exit = Exit(code, usage.ru_utime + usage.ru_stime)
             else:

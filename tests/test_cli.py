@@ -1,0 +1,193 @@
+"""The command as a person or a script meets it: output, exit codes, bad input, interruption."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+
+COC = [sys.executable, "-m", "chainofcode"]
+
+
+def coc(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COC, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=60
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "p.py"
+    path.write_text("x = f('a')\nprint('note')\nanswer = (x, n)\n")
+    (tmp_path / "v.jsonl").write_text('{"call": "f(\\"a\\")", "value": {"$set": [1]}}\n\n')
+    return path
+
+
+def test_run_and_show(program: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    done = coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=[1, 2]", "--trace", trace)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("answer: ({1}, [1, 2])\n")
+    assert "lm  x = f('a')" in done.stdout
+    assert "│ note" in done.stdout
+    shown = coc("show", trace)
+    assert (shown.returncode, shown.stdout) == (0, done.stdout)
+    assert json.loads(trace.read_text().splitlines()[0])["version"] == 1
+
+
+def test_json_keeps_stdout_machine_readable(program: Path, tmp_path: Path) -> None:
+    done = coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=text", "--json")
+    record = json.loads(done.stdout)
+    assert record["answer"] == "({1}, 'text')"
+    assert (record["reason"], record["lm_calls"], record["steps"]) == ("answered", 1, 4)
+    done = coc("run", program, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["message"] == "no value for the call f('a')"
+
+
+def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
+    done = coc("run", program)
+    assert done.returncode == 1
+    assert "no answer: emulation failed" in done.stdout
+    assert "line 1: no value for the call f('a')" in done.stdout
+    assert "--values" in done.stderr
+
+
+def test_error_names_line_and_cause(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("total = 3\n\nanswer = totl\n")
+    done = coc("run", path)
+    assert done.returncode == 1
+    assert "line 3: NameError: name 'totl' is not defined; did you mean 'total'?" in done.stdout
+
+
+def test_records_one_line_each(tmp_path: Path) -> None:
+    records: list[Any] = [
+        {"id": "a", "program": "answer = f(1)", "calls": [{"call": "f(1)", "value": 5}]},
+        {"id": "b", "program": "answer = question + s", "question": "q", "inputs": {"s": "!"}},
+        {"id": "c", "program": "answer = g(1)"},
+        {"id": "d"},
+        {"program": "answer = {1, 2}"},
+        {"id": "f", "program": "answer = 1", "calls": [{"call": "f(1)", "value": {"$nope": 1}}]},
+    ]
+    path = tmp_path / "p.jsonl"
+    path.write_text("\n".join(json.dumps(record) for record in records) + "\nnot json\n\n")
+    done = coc("run", path)
+    assert done.returncode == 2
+    results = {str(line["id"]): line for line in map(json.loads, done.stdout.splitlines())}
+    assert {key: line["answer"] for key, line in results.items()} == {
+        "a": "5", "b": "'q!'", "c": None, "d": None, "5": "{1, 2}", "f": None, "7": None,
+    }  # fmt: skip
+    assert results["a"]["reason"] == "answered"
+    assert set(results["a"]) >= {"id", "answer", "reason", "steps", "lm_calls", "seconds"}
+    assert results["c"]["reason"] == "emulation failed"
+    assert "line 4" in results["d"]["reason"]
+    assert "$nope" in results["f"]["reason"]
+    assert "line 7" in results["7"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "missing.py"], "cannot read missing.py: No such file"),
+        (["run", "."], "cannot read"),
+        (["run", "p.py", "--values", "missing.jsonl"], "cannot read missing.jsonl"),
+        (["run", "p.py", "--values", "bad.jsonl"], "bad.jsonl, line 2"),
+        (["run", "p.py", "--values", "p.py"], "p.py, line 1"),
+        (["run", "p.py", "--values", "binary"], "cannot read binary"),
+        (["run", "p.py", "--input", "oops"], "NAME=VALUE"),
+        (["run", "p.py", "--input", "1x=3"], "NAME=VALUE"),
+        (["run", "p.py", "--limit", "run=fast"], "--limit takes"),
+        (["run", "p.py", "--limit", "sleep=3"], "--limit takes"),
+        (["run", "p.py", "--allow-package", "no_such_package_here"], "pip install no_such_package_here"),
+        (["run", "p.py", "--trace", "no/such/dir/t.jsonl"], "cannot write"),
+        (["run", "p.jsonl", "--trace", "t"], "--trace takes one program"),
+        (["show", "missing"], "cannot read missing"),
+        (["show", "p.py"], "not a line of a trace"),
+        (["show", "empty"], "empty"),
+        (["frobnicate"], "invalid choice"),
+        ([], "required"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str) -> None:
+    (tmp_path / "p.py").write_text("answer = 1")
+    (tmp_path / "p.jsonl").write_text("")
+    (tmp_path / "bad.jsonl").write_text('{"call": "f(1)", "value": 1}\n{"call": 3}\n')
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "empty").write_text("")
+    done = coc(*arguments, cwd=tmp_path)
+    assert done.returncode == 2, done
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe\x00\x80", b"x = 1\x00", b"\xef\xbb\xbfanswer = 1\r\n", b"answer = 'caf\xe9'"]
+)
+def test_odd_files(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "p.py"
+    path.write_bytes(data)
+    done = coc("run", path)
+    assert done.returncode == (0 if data.startswith(b"\xef") else 1)
+    assert done.stdout.startswith("answer: 1" if data.startswith(b"\xef") else "no answer")
+
+
+def test_ctrl_c_is_clean(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("while True: pass")
+    child = subprocess.Popen([*COC, "run", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    time.sleep(1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=10)
+    assert (child.returncode, out, err) == (130, "", "coc: interrupted\n")
+
+
+def test_a_reader_that_leaves_early(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("for i in range(60):\n    x = i\nanswer = x")
+    read, write = os.pipe()
+    child = subprocess.Popen([*COC, "run", str(path), "--all"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    os.close(read)
+    _, err = child.communicate(timeout=20)
+    assert err == ""
+
+
+def test_terminal_escapes_of_a_program_are_not_obeyed(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("print('\\x1b[31mred\\x07')\nanswer = 'a\\x1b[2Jb'  # \x1b[2J")
+    done = coc("run", path)
+    assert "\x1b" not in done.stdout
+    assert "\x07" not in done.stdout
+
+
+def test_limits_and_packages_by_option(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("while True: pass")
+    assert "limit:run" in coc("run", path, "--limit", "run=0.3").stdout
+    path.write_text("import msgspec\nanswer = msgspec.json.decode('1')")
+    assert "--allow-package msgspec" in coc("run", path).stdout
+    assert coc("run", path, "--allow-package", "msgspec").stdout.startswith("answer: 1")
+
+
+def test_full_disk_loses_nothing(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this machine has no /dev/full")
+    (tmp_path / "p.py").write_text("answer = 1")
+    kept = tmp_path / "t.jsonl"
+    kept.write_text("the old trace")
+    (tmp_path / "t.jsonl.partial").symlink_to("/dev/full")
+    done = coc("run", tmp_path / "p.py", "--trace", kept)
+    assert done.returncode == 2
+    assert "No space left" in done.stderr
+    assert kept.read_text() == "the old trace"

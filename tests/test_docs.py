@@ -1,0 +1,55 @@
+"""The documents are true: README's commands print what it says, its code runs, every option is documented."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+from test_traces import without_times
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("block", CONSOLE)
+def test_console_block(block: str) -> None:
+    command, _, expected = block.partition("\n")
+    words = command.removeprefix("$ coc ").split()
+    done = subprocess.run(
+        [sys.executable, "-m", "chainofcode", *words], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert without_times(done.stdout) == without_times(expected)
+
+
+@pytest.mark.parametrize("block", PYTHON)
+def test_python_block(block: str) -> None:
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_blocks_were_found() -> None:
+    assert len(CONSOLE) == 1
+    assert len(PYTHON) == 2
+
+
+@pytest.mark.parametrize("command", ["run", "show"])
+def test_help_names_what_the_readme_names(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "chainofcode", command, "--help"], capture_output=True, text=True, check=True
+    )
+    for option in re.findall(r"--[a-z-]+", done.stdout):
+        if option not in ("--help", "--policy"):
+            assert option in README, option
+    if command == "run":
+        for option in set(re.findall(r"`[^`]*?(--[a-z-]+)", README)):
+            assert option in done.stdout or option == "--editable", option
+
+
+def test_files_that_the_documents_name_exist() -> None:
+    for document in ROOT.glob("*.md"):
+        for target in re.findall(r"\]\(([\w./-]+)\)", document.read_text(encoding="utf-8")):
+            assert (ROOT / target).exists(), f"{document.name}: {target}"
