@@ -58,6 +58,7 @@ def error(result: Result) -> str:
         ("answer = deepcopy([1])", [1]),
         ("answer = statistics.mean([1, 3])", 2),
         ("answer = functools.reduce(operator.mul, [2, 3])", 6),
+        ("answer = StringIO('ab').read()", "ab"),
     ],
 )
 def test_missing_import_is_no_hole(program: str, expected: Any) -> None:

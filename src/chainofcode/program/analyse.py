@@ -70,7 +70,7 @@ class Analysis:
 def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = ()) -> Analysis:
     """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted."""
     found = Analysis(Syntax(tree), Names(tree))
-    given = ALWAYS_DEFINED | set(defined)
+    given = ALWAYS_DEFINED | set(defined) | _star_imported(tree)
     uses: dict[str, list[Use]] = {}
     for node in found.names.unresolved():
         if node.id in _TEXT_RUNNERS:
@@ -112,6 +112,16 @@ def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 yield alias.asname or alias.name, node.module.partition(".")[0]
+
+
+def _star_imported(tree: ast.AST) -> set[str]:
+    """What `from math import *` brings."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and node.module in sys.stdlib_module_names:
+            module = importlib.import_module(node.module)
+            names.update(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
+    return names
 
 
 def _use(node: ast.expr, syntax: Syntax) -> Use:

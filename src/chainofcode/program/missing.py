@@ -16,9 +16,13 @@ from typing import Any
 _MODULES = (
     "math", "collections", "itertools", "functools", "datetime", "statistics", "random", "re", "string", "fractions",
     "decimal", "heapq", "bisect", "operator", "copy", "json", "dataclasses", "enum", "typing", "abc", "contextlib",
-    "textwrap", "collections.abc", "types", "pprint", "calendar", "time", "asyncio", "io", "pathlib", "numbers",
-    "cmath", "difflib", "graphlib", "zoneinfo", "uuid", "traceback", "warnings",
+    "textwrap", "collections.abc", "pprint", "calendar", "time", "io", "pathlib", "graphlib", "zoneinfo", "uuid",
 )  # fmt: skip
+# Words that these modules export and that programs far more often mean as a hole of their own.
+_AMBIGUOUS = {
+    "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property", "search",
+    "split", "sub", "template", "truth", "unique", "verify",
+}  # fmt: skip
 _ALIASES = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sympy", "sns": "seaborn", "dt": "datetime",
     "nx": "networkx", "tf": "tensorflow", "Path": "pathlib",
@@ -81,7 +85,7 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
             continue
         exported = getattr(module, "__all__", None)
         names = exported if exported is not None else [word for word in vars(module) if not word.startswith("_")]
-        if name in names and not inspect.ismodule(getattr(module, name, None)):
+        if name in names and name not in _AMBIGUOUS and not inspect.ismodule(getattr(module, name, None)):
             yield MissingImport(name, module_name, name)
 
 
