@@ -20,8 +20,8 @@ _MODULES = (
 )  # fmt: skip
 # Words that these modules export and that programs far more often mean as a hole of their own.
 _AMBIGUOUS = {
-    "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property", "search",
-    "split", "sub", "template", "truth", "unique", "verify",
+    "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property",
+    "search", "split", "sub", "template", "truth", "unique", "verify",
 }  # fmt: skip
 _ALIASES = {
     "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sympy", "sns": "seaborn", "dt": "datetime",
