@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import io
 import json
 import os
 import shutil
@@ -34,6 +35,9 @@ _LIMITS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `coc`; the exit code is 0 answered, 1 no answer, 2 could not run."""
+    for stream in (sys.stdout, sys.stderr):  # odd text from a program must not stop us; in JSON it is an escape
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:

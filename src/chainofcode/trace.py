@@ -67,7 +67,7 @@ Event = Program | Call | Step | Answer
 class _Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):
     version: int
     python: str
-    question: str | None = None
+    question: Any = None  # tagged, as the inputs are
     inputs: dict[str, Any] = {}
 
 
@@ -120,7 +120,7 @@ class Trace:
 
     def lines(self) -> Iterable[str]:
         inputs = {name: encode(value) for name, value in self.inputs.items()}
-        for item in (_Header(VERSION, self.python, self.question, inputs), *self.events):
+        for item in (_Header(VERSION, self.python, encode(self.question), inputs), *self.events):
             yield msgspec.json.encode(item).decode()
 
     def write(self, path: Path) -> None:
@@ -150,13 +150,14 @@ class Trace:
             try:
                 item = _decoder.decode(line)
                 if isinstance(item, _Header):
+                    question = decode(item.question)
                     inputs = {key: decode(value) for key, value in item.inputs.items()}
             except (msgspec.DecodeError, ValueFormatError, RecursionError) as error:
                 raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
             if isinstance(item, _Header) and trace is None:
                 if item.version != VERSION:
                     raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
-                trace = cls(item.question, inputs, [], item.python)
+                trace = cls(question, inputs, [], item.python)
             elif trace is None or isinstance(item, _Header):
                 raise TraceError(f"{name}, line {number}: a trace starts with one header line")
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -17,7 +18,7 @@ from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
 from .places import Places, program_frame
-from .values import Record, decode, encode
+from .values import Record, decode, encode, type_name
 
 MAX_TEXT_CHARS = 200_000
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
@@ -90,11 +91,14 @@ class Bindings:
                 "statement": number,
             }
             if error is not None:
-                message["error"] = clean(f"{type(error).__name__}: {error}", 1000)
+                message["error"] = clean(f"{type_name(error)}: {_message(error, ())}", 1000)
             delta = decode(self._link.pause(message)["value"], record=Record)
             if isinstance(delta, dict) and "return" in delta:
                 delta["$value"] = delta.pop("return")
-            return {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
+            changes = {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
+            if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module's or class's names can be set from here
+                frame.f_locals.update(changes)
+            return changes
 
     def _statement_text(self, number: int) -> str:
         if number in self._lowered.prose_of:
@@ -108,7 +112,7 @@ class Bindings:
         if number in self._lowered.prose_of:
             return True
         frame = sys._getframe(1)
-        caught_by = [kind.__name__ for kind in type(error).__mro__]
+        caught_by = [type.__dict__["__name__"].__get__(kind) for kind in type.__dict__["__mro__"].__get__(type(error))]
         if self._places.is_guarded(frame, caught_by):
             return True
         if self._lowered.policy == "paper":
@@ -188,13 +192,20 @@ def _exit(code: object = None) -> NoReturn:
 
 def failure(error: BaseException, places: Places, known: Iterable[str]) -> dict[str, Any]:
     """An error as data: type, message, line, and the name that was probably meant."""
-    message = str(error) or type(error).__name__
-    if isinstance(error, SystemExit):
-        message = f"the program called exit({error.code!r})"
-    if isinstance(error, NameError) and error.name:
-        match = near_match(error.name, [name for name in known if name != error.name])
-        message += f"; did you mean {match!r}?" if match else ""
-    data: dict[str, Any] = {"type": type(error).__name__, "message": clean(message, 4000)}
+    data: dict[str, Any] = {"type": clean(type_name(error), 200), "message": clean(_message(error, known), 4000)}
     for span in places.spans_of(error.__traceback__):
         data["line"], data["statement"] = span[0][0], places.statement_at(span[0])
     return data
+
+
+def _message(error: BaseException, known: Iterable[str]) -> str:
+    try:
+        message = str(error) or type_name(error)
+    except BaseException:  # the program's own __str__
+        return type_name(error)
+    if isinstance(error, SystemExit):
+        return f"the program called exit({shown(error.code)})"
+    if isinstance(error, NameError) and type(error.name) is str:
+        match = near_match(error.name, [name for name in known if name != error.name])
+        message += f"; did you mean {match!r}?" if match else ""
+    return str.__str__(message)

@@ -16,7 +16,7 @@ from .places import Places, program_frame
 from .values import brief
 
 MAX_CALL_CHARS = 200_000
-_ADDRESS = re.compile(r"(<[^<>]*?) at 0x[0-9a-fA-F]+(?=[^<>]*>)")
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 Ask = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 
@@ -31,9 +31,11 @@ def shown(value: object) -> str:
     """A value's own repr, without memory addresses; its type's name where that fails."""
     try:
         text = repr(value)
-    except Exception:  # the program's own __repr__
+    except BaseException:  # the program's own __repr__
         return brief(value)
-    return text if isinstance(value, (str, bytes)) or " at 0x" not in text else _ADDRESS.sub(r"\1", text)
+    if type(text) is not str:  # repr may give a subclass, with methods of the program's own
+        text = str.__str__(text)
+    return text if isinstance(value, (str, bytes)) or " at 0x" not in text else _ADDRESS.sub("", text)
 
 
 class Hole:

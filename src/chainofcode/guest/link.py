@@ -5,6 +5,7 @@ guest → host  parsed · ran · paused · settled · ended        host → gues
 
 from __future__ import annotations
 
+import contextlib
 import json
 import json.encoder
 import os
@@ -12,7 +13,7 @@ import struct
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct("<I")
@@ -23,13 +24,23 @@ class Link:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
+        for fd in (read_fd, write_fd):
+            os.set_inheritable(fd, False)  # what the program starts must not hold our pipes open
+        self._os_read, self._os_write, self._os_exit = os.read, os.write, os._exit  # the program may replace them
         self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
         self._pauses = 0
-        self._pid = os.getpid()
+        self._getpid, self._pid = os.getpid, os.getpid()
         self.before_pause: Callable[[], None] = lambda: None
         self._encode = _encoder()
         self._decode = json.JSONDecoder().decode
+
+    def leave(self) -> NoReturn:
+        """End the process at once: no destructor of the program's speaks after the end."""
+        self._os_exit(0)
+
+    def is_forked(self) -> bool:
+        return self._getpid() != self._pid
 
     def post(self, message: dict[str, Any]) -> None:
         """Leave a message to go with the next one sent: a write wakes the host."""
@@ -46,8 +57,10 @@ class Link:
 
     def flush(self) -> None:
         with self._lock:
+            if self.is_forked():  # a forked child: the wire is its parent's
+                self._outbox.clear()
             while self._outbox:
-                del self._outbox[: os.write(self._write_fd, self._outbox)]
+                del self._outbox[: self._os_write(self._write_fd, self._outbox)]
 
     def receive(self) -> dict[str, Any]:
         (length,) = _LENGTH.unpack(self._read(_LENGTH.size))
@@ -58,7 +71,7 @@ class Link:
 
     def pause(self, message: dict[str, Any]) -> dict[str, Any]:
         """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn."""
-        if os.getpid() != self._pid:
+        if self.is_forked():
             raise RuntimeError("a hole cannot be called in a forked process")
         with self._lock:
             self.before_pause()
@@ -72,9 +85,9 @@ class Link:
 
     def _read(self, size: int) -> bytes:
         while len(self._inbox) < size:
-            chunk = os.read(self._read_fd, 1 << 16)
+            chunk = self._os_read(self._read_fd, 1 << 16)
             if not chunk:
-                os._exit(0)  # the host is gone: nobody is left to tell
+                self.leave()  # the host is gone: nobody is left to tell
             self._inbox += chunk
         data, self._inbox = self._inbox[:size], self._inbox[size:]
         return data
@@ -93,17 +106,24 @@ def _encoder() -> Callable[[Any], str]:
 class headroom:
     """Our own few frames must not make a deeply recursive program hit its limit early."""
 
-    __slots__ = ("_frames", "_limit")
+    __slots__ = ("_frames", "_usual")
+    _raised_to = _lent = 0  # what was lent and could not be taken back yet
 
     def __init__(self, frames: int = 120) -> None:
         self._frames = frames
 
     def __enter__(self) -> None:
-        self._limit = sys.getrecursionlimit()
-        sys.setrecursionlimit(self._limit + self._frames)
+        limit = sys.getrecursionlimit()
+        self._usual = limit - headroom._lent if limit == headroom._raised_to else limit
+        headroom._raised_to = min(self._usual + self._frames, 2**31 - 1)
+        headroom._lent = headroom._raised_to - self._usual
+        sys.setrecursionlimit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
-        sys.setrecursionlimit(self._limit)
+        # Refused where the stack is that deep just now: the next one to leave tries again.
+        with contextlib.suppress(RecursionError):
+            sys.setrecursionlimit(self._usual)
+            headroom._raised_to = headroom._lent = 0
 
 
 def clean(text: str, limit: int) -> str:

@@ -12,15 +12,14 @@ import io
 import json
 import linecache
 import math
-import os
 import resource
 import sys
 import threading
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from ..program.analyse import Analysis, analyse
-from ..program.lower import Lowered, lower
+from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
 from .bindings import Bindings, failure
 from .holes import GrantedPackages, shown
@@ -31,6 +30,8 @@ from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
 
 MAX_ANSWER_CHARS = 1_000_000
+_NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
+_THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
 _PARSE_CPU_SECONDS = 20
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
@@ -42,9 +43,8 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
     link = Link(read_fd, write_fd)
     start = link.receive()
     _limit(start)
-    ended = _serve(link, start)
-    link.send({"type": "ended", **ended})
-    os._exit(0)  # no destructor of the program's speaks after the end
+    link.send({"type": "ended", **_serve(link, start)})
+    link.leave()
 
 
 def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
@@ -92,23 +92,26 @@ class _Prepared:
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         try:
             self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
-            self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
-            self.lowered: Lowered = lower(
-                self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
-            )
+            try:
+                self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
+                self.lowered: Lowered = lower(
+                    self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
+                )
+                sys.setrecursionlimit(usual)
+                self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+            except (RecursionError, SyntaxError):
+                self._fall_back()
         finally:
             sys.setrecursionlimit(usual)
-        self.code = self._compile()
 
-    def _compile(self) -> CodeType:
-        try:
-            return compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
-        except (RecursionError, SyntaxError):
-            # From a tree CPython takes less depth than from text. What has nothing to emulate can still run unwatched.
-            if self.parsed.prose or self.found.shadowed or self.found.methods or self.found.stubs:
-                raise NotAProgram("the source is nested too deep for Python to compile") from None
-            self.lowered = Lowered(ast.Module([], []), self.lowered.places, (), (), {}, (), {}, "strict")
-            return compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
+    def _fall_back(self) -> None:
+        """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
+        if self.parsed.prose:
+            raise NotAProgram("the source is nested too deep for Python to compile")
+        empty = ast.Module([], [])
+        self.found = analyse(empty)
+        self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
+        self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
 
     def description(self) -> dict[str, Any]:
         names = self.found.names.module.bindings
@@ -116,8 +119,8 @@ class _Prepared:
             "event": "program",
             "source": self.parsed.source,
             "statements": [
-                {"line": p.start[0], "column": p.start[1], "end_line": p.end[0], "end_column": p.end[1], "kind": p.kind}
-                for p in self.lowered.places
+                [place.start[0], place.start[1], place.end[0], place.end[1], place.kind]
+                for place in self.lowered.places
             ],
             "holes": sorted(
                 self.found.holes
@@ -136,7 +139,7 @@ class _Run:
     """One execution: the program's module, its builtins, and what is heard from it."""
 
     def __init__(self, link: Link, start: dict[str, Any], program: _Prepared, inputs: dict[str, Any]) -> None:
-        self._link, self._program = link, program
+        self._link, self._program, self._inputs = link, program, inputs
         self._stderr = ""
         self._module = ModuleType("__main__")
         self._module.__dict__.update(inputs)
@@ -153,7 +156,10 @@ class _Run:
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
             error = raised
-        self._finish_threads()
+        try:
+            self._finish_threads()
+        except BaseException as raised:  # what it registered to run at its end
+            error = error or raised
         ended = self._ending(error)
         self._watcher.post()
         return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
@@ -174,6 +180,7 @@ class _Run:
             Output(self._take_stderr), encoding="utf-8", errors="backslashreplace", write_through=True
         )
         sys.argv = ["program.py"]
+        threading.stack_size(_THREAD_STACK_BYTES)
         sys.modules["__main__"] = self._module
         code = self._watcher.watch(self._program.code)
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
@@ -195,14 +202,16 @@ class _Run:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def _ending(self, error: BaseException | None) -> dict[str, Any]:
-        if isinstance(error, SystemExit) and error.code in (None, 0):
+        if isinstance(error, SystemExit) and (error.code is None or (type(error.code) is int and error.code == 0)):
             error = None
         names = self._module.__dict__
         if error is not None:
             reason = "limit:memory" if isinstance(error, MemoryError) else "error"
             known = [*names, *self._bindings.defined]
             return {"reason": reason, "error": failure(error, self._places, known)}
-        if "answer" in names:
+        if type(names.get("answer", len)) not in _NOT_ANSWERS and names["answer"] is not self._inputs.get(
+            "answer", names
+        ):
             return self._answered(names["answer"], "variable")
         if self._bindings.last is not None:
             return self._answered(self._bindings.last, "expression")
@@ -212,9 +221,6 @@ class _Run:
         return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
 
     def _answered(self, value: Any, source: str) -> dict[str, Any]:
-        try:
-            text = clean(shown(value), MAX_ANSWER_CHARS)
-            data = encode(value, brief=brief)
-        except RecursionError:
-            text, data = brief(value), encode(None)
+        text = clean(shown(value), MAX_ANSWER_CHARS)
+        data = encode(value, brief=brief)
         return {"reason": "answered", "answer": data, "text": text, "source": source}

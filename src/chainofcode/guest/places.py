@@ -9,6 +9,7 @@ from types import CodeType, FrameType, TracebackType
 
 from ..program.analyse import Guard
 from ..program.lower import MARK_LINES, Place
+from .values import Record
 
 FILENAME = "<program>"
 Position = tuple[int, int]
@@ -64,6 +65,8 @@ class Places:
         """The part of the program whose own operation raised, if the error did not come from deeper code."""
         last = trace
         while last is not None and last.tb_next is not None:
+            if last.tb_next.tb_frame.f_code is Record.__getattr__.__code__:  # an emulated object lacks an attribute
+                break
             last = last.tb_next
         if last is None or last.tb_frame.f_code.co_filename != FILENAME:
             return None

@@ -25,7 +25,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 MAX_DEPTH = 100
-MAX_NODES = 200_000
+MAX_NODES = 500_000
+MAX_BYTES = 5_000_000
 _DECIMAL_DIGITS_BITS = 10_000  # past this int ↔ decimal text is quadratic (and capped by CPython): hexadecimal
 
 
@@ -67,6 +68,9 @@ class Record(dict[str, Any]):
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
 
+    def __reduce__(self) -> Any:  # the program may pickle it: where it is read, this class may be unknown
+        return dict, (dict(self),)
+
     def __delattr__(self, name: str) -> None:
         try:
             del self[name]
@@ -85,20 +89,30 @@ def type_name(value: object) -> str:
 
 def encode(value: object, *, brief: Callable[[object], str] | None = None) -> Any:
     """A value as tagged JSON. What the language lacks becomes `$object`, named by `brief` (default: its type)."""
-    return _Encoder(brief or (lambda v: f"<{type_name(v)}>")).encode(value, 0)
+    encoder = _Encoder(brief or (lambda v: f"<{type_name(v)}>"))
+    try:
+        return encoder.encode(value, 0)
+    except _TooLarge:  # never a part of a value
+        return encoder.opaque(value)
+
+
+class _TooLarge(Exception):
+    pass
 
 
 class _Encoder:
     def __init__(self, brief: Callable[[object], str]) -> None:
-        self._brief, self._nodes = brief, 0
+        self._brief, self._nodes, self._bytes = brief, 0, 0
 
     def encode(self, value: Any, depth: int) -> Any:
         self._nodes += 1
         kind = type(value)
         if value is None or kind is bool:
             return value
-        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            return self._opaque(value)
+        if kind in _SIZES:
+            self._bytes += _SIZES[kind](value)
+        if self._nodes > MAX_NODES or self._bytes > MAX_BYTES or depth > MAX_DEPTH:
+            raise _TooLarge
         simple = _SIMPLE.get(kind)
         if simple is not None:
             return simple(value)
@@ -111,9 +125,9 @@ class _Encoder:
             if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
                 return dict(pairs)
             return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
-        return self._opaque(value)
+        return self.opaque(value)
 
-    def _opaque(self, value: object) -> Any:
+    def opaque(self, value: object) -> Any:
         return {"$object": {"type": type_name(value), "text": self._brief(value)}}
 
 
@@ -168,6 +182,7 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
     datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
     range: lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
 }
+_SIZES: dict[type, Callable[[Any], int]] = {str: len, bytes: len, int: lambda v: v.bit_length() // 4}
 _SEQUENCES: dict[type, str] = {list: "", tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
 _DICTS = (dict, Record)
 
@@ -178,7 +193,7 @@ def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
         return _decode(data, 0, record)
     except ValueFormatError:
         raise
-    except (ValueError, TypeError, ArithmeticError, OverflowError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
         raise ValueFormatError(f"not a tagged value: {error}") from None
 
 

@@ -22,7 +22,7 @@ from .places import Places, program_frame
 from .values import Record, brief
 
 MAX_VISITS = 64
-MAX_STEPS = 10_000
+MAX_STEPS = 6_000
 MAX_DELTA_CHARS = 500_000  # over the whole run
 _MAX_NAMES = 200
 _FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
@@ -131,7 +131,7 @@ class Watcher:
         return visits < MAX_VISITS
 
     def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
-        if not mark.written and before is None:
+        if not mark.written and not mark.changed and before is None:
             return {}
         names = _names(frame)
         if before is not None:  # which may have looked at globals too
@@ -144,6 +144,10 @@ class Watcher:
                 delta[name] = brief(frame.f_globals[name])
             else:
                 delta[name] = None
+        for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
+            value = names.get(name, frame.f_globals.get(name))
+            if type(value) in _CONTAINERS:
+                delta[name] = brief(value)
         if before is not None:
             for name, value in names.items():
                 if name not in delta and not _same(before.get(name, _ABSENT), _fingerprint(value)):
@@ -186,6 +190,10 @@ class Watcher:
 
     def print(self, text: str) -> None:
         """Take what the program wrote to its standard output."""
+        if len(text) > _FLUSH_CHARS:  # no frame may grow too large
+            for start in range(0, len(text), _FLUSH_CHARS):
+                self.print(text[start : start + _FLUSH_CHARS])
+            return
         with self._lock:
             self._printed += text
             lines = (self._open_line + text).split("\n")
@@ -193,7 +201,7 @@ class Watcher:
             self.printed_line = next(
                 (line for line in (self._open_line, *reversed(lines)) if line.strip()), self.printed_line
             )
-            if len(self._printed) > _FLUSH_CHARS:
+            if len(self._printed) >= _FLUSH_CHARS:
                 self.post()
                 self._link.flush()
 

@@ -6,6 +6,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import gc
 import os
@@ -79,7 +80,7 @@ class Clock:
         return at
 
     def _install_in_datetime(self) -> None:
-        """`datetime.now` asks the kernel from C, and the type takes no attribute: change its dict before first use."""
+        """`datetime.now` asks the kernel from C, and the type takes no attribute: change its dict."""
         cls = datetime.datetime
 
         def now(kind: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
@@ -90,6 +91,7 @@ class Clock:
 
         (members,) = gc.get_referents(cls.__dict__)
         members.update(now=classmethod(now), utcnow=classmethod(utcnow), today=classmethod(lambda kind: now(kind)))
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))  # someone may have looked them up already
 
 
 class Chance:
@@ -124,6 +126,7 @@ class Chance:
             real_seed(generator, a, version)
 
         module.Random.seed = seed
+        module._urandom = os.urandom
         module.seed(self._seed)
 
     def _seed_numpy(self, module: Any) -> None:

@@ -15,7 +15,7 @@ _PARSE_SECONDS = 20
 _GUEST = Path(__file__).parent.parent / "guest" / "boot.py"
 
 
-class Statement(msgspec.Struct, frozen=True):
+class Statement(msgspec.Struct, frozen=True, array_like=True):
     """One statement: lines from 1, columns in UTF-8 bytes, ends included and excluded as in `ast`; kind as in `ast`."""
 
     line: int

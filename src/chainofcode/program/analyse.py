@@ -19,9 +19,20 @@ from .scopes import Function, Names, Scope
 from .syntax import FUNCTION_KEYWORDS, Syntax, called_name, last_name
 
 ALWAYS_DEFINED = frozenset(dir(builtins)) | {"exit", "quit", "__file__", "__builtins__", "__annotations__"}
+_FUNCTION_MAKERS = {
+    "partial",
+    "partialmethod",
+    "getattr",
+    "lru_cache",
+    "cache",
+    "type",
+    "namedtuple",
+    "itemgetter",
+    "eval",
+}
 _TEXT_RUNNERS = {"eval", "exec", "compile"}
 _NEVER_STUBS = {
-    "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "property", "setter",
+    "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "setter",
     "deleter", "getter", "fixture",
 }  # fmt: skip
 
@@ -55,7 +66,7 @@ class Analysis:
         names = self.holes | self.module_holes | {stub.name for stub in self.stubs}
         chosen: set[ast.AST] = {*self.shadowed, *self.methods}
         attributes = {stub.name for stub in self.stubs}
-        for node in ast.walk(self.syntax.tree):
+        for node in self.syntax.nodes:
             if isinstance(node, ast.Name):
                 is_hole = node in chosen or (node.id in names and isinstance(node.ctx, ast.Load))
             elif isinstance(node, ast.Attribute):
@@ -70,7 +81,7 @@ class Analysis:
 def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = ()) -> Analysis:
     """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted."""
     found = Analysis(Syntax(tree), Names(tree))
-    given = ALWAYS_DEFINED | set(defined) | _star_imported(tree)
+    given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
     uses: dict[str, list[Use]] = {}
     for node in found.names.unresolved():
         if node.id in _TEXT_RUNNERS:
@@ -87,11 +98,11 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
         elif any(use.how == "attribute" and use.is_called for use in seen) and not near_match(name, known):
             found.module_holes.add(name)
     library = sys.stdlib_module_names | set(packages)
-    found.unknown_modules = {name for name, module in imported_names(tree) if module not in library}
+    found.unknown_modules = {name for name, module in imported_names(found.syntax) if module not in library}
     found.shadowed = list(_self_shadowing(found.names, given))
     found.stubs = list(_stubs(found.syntax))
     found.methods = list(_unknown_methods(found))
-    found.guards = list(_guards(tree))
+    found.guards = list(_guards(found.syntax))
     found.awaited = found.syntax.awaited_names()
     return found
 
@@ -102,9 +113,9 @@ def near_match(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def imported_names(syntax: Syntax) -> Iterator[tuple[str, str]]:
     """(name bound, top-level module) for every import of the program."""
-    for node in ast.walk(tree):
+    for node in syntax.nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 top = alias.name.partition(".")[0]
@@ -114,10 +125,10 @@ def imported_names(tree: ast.AST) -> Iterator[tuple[str, str]]:
                 yield alias.asname or alias.name, node.module.partition(".")[0]
 
 
-def _star_imported(tree: ast.AST) -> set[str]:
+def _star_imported(syntax: Syntax) -> set[str]:
     """What `from math import *` brings."""
     names: set[str] = set()
-    for node in ast.walk(tree):
+    for node in syntax.nodes:
         if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and node.module in sys.stdlib_module_names:
             module = importlib.import_module(node.module)
             names.update(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
@@ -169,21 +180,30 @@ def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
     """The called `name` of `name = name(…)` where nothing else in sight binds that name."""
     for scope in names.scopes:
         for name, sources in scope.bindings.items():
-            if name in given or None in sources or _bound_elsewhere(name, scope, names):
+            if name in given or _bound_elsewhere(name, scope, names):
                 continue
-            called = [_calls_of(name, source) for source in sources if source is not None]
-            if all(called):
-                yield from (node for nodes in called for node in nodes)
+            called = [_calls_of(name, source) for source in sources]
+            if all(calls or not _may_be_function(source) for calls, source in zip(called, sources, strict=True)):
+                yield from (node for calls in called for node in calls)
 
 
 def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
     return scope.parent is not None and names.resolve(name, scope.parent) is not None
 
 
-def _calls_of(name: str, source: ast.AST) -> list[ast.Name]:
+def _may_be_function(source: ast.AST | None) -> bool:
+    """Whether what a name is bound to could be called; None: a def, class, import, parameter or the like."""
+    if isinstance(source, ast.Call):
+        return called_name(source) in _FUNCTION_MAKERS
+    if isinstance(source, ast.IfExp):
+        return _may_be_function(source.body) or _may_be_function(source.orelse)
+    return source is None or isinstance(source, (ast.Lambda, ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp))
+
+
+def _calls_of(name: str, source: ast.AST | None) -> list[ast.Name]:
     """The calls made while `source` is evaluated; those inside a lambda come later."""
     calls: list[ast.Name] = []
-    pending = [] if isinstance(source, ast.Lambda) else [source]
+    pending = [] if source is None or isinstance(source, ast.Lambda) else [source]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
@@ -197,10 +217,10 @@ def _calls_of(name: str, source: ast.AST) -> list[ast.Name]:
 
 def _stubs(syntax: Syntax) -> Iterator[Function]:
     """Functions that are declared and left empty, and whose value somebody wants."""
-    overridden = _overridden_methods(syntax.tree)
-    handlers = [node for node in ast.walk(syntax.tree) if isinstance(node, ast.ExceptHandler)]
+    overridden = _overridden_methods(syntax)
+    handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
     is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
-    used = _used_names(syntax)
+    used, called = _used_names(syntax)
     for functions in syntax.functions.values():
         for node in functions:
             if isinstance(node, ast.Lambda) or not _is_empty(node) or node.name.startswith("__"):
@@ -214,8 +234,13 @@ def _stubs(syntax: Syntax) -> Iterator[Function]:
                 continue
             if is_handled and isinstance(node.body[-1], ast.Raise):
                 continue
-            if node.name in used:
+            if node.name in (called if _is_bare(node) else used):
                 yield node
+
+
+def _is_bare(function: Function) -> bool:
+    """`def f(x): pass`: nothing says that it should give a value; one that is handed on may just do nothing."""
+    return function.returns is None and all(isinstance(line, ast.Pass) for line in function.body)
 
 
 def _is_empty(function: Function) -> bool:
@@ -228,28 +253,36 @@ def _is_empty(function: Function) -> bool:
     )
 
 
-def _overridden_methods(tree: ast.Module) -> set[tuple[str, str]]:
-    """(base class, method) pairs that a subclass in the program defines again."""
+def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
+    """(base class, method) pairs that a subclass in the program, at any distance, defines again."""
+    classes = {node.name: node for node in syntax.nodes if isinstance(node, ast.ClassDef)}
     pairs = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            methods = [m.name for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
-            pairs |= {(base, method) for b in node.bases if (base := last_name(b)) for method in methods}
+    for node in classes.values():
+        methods = [m.name for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        pending, seen = [last_name(base) for base in node.bases], set[str]()
+        while pending:
+            base = pending.pop()
+            if base is not None and base not in seen:
+                seen.add(base)
+                pending += [last_name(b) for b in classes[base].bases] if base in classes else []
+        pairs |= {(base, method) for base in seen for method in methods}
     return pairs
 
 
-def _used_names(syntax: Syntax) -> set[str]:
-    """Names and attributes that are mentioned otherwise than in a call whose value is dropped."""
-    used = set()
-    for node in ast.walk(syntax.tree):
+def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
+    """Names and attributes mentioned otherwise than in a call whose value is dropped; those called for their value."""
+    used, called = set(), set()
+    for node in syntax.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            name = node.id if isinstance(node, ast.Name) else node.attr
             parent = syntax.parents.get(node)
             outer = syntax.parents.get(parent) if isinstance(parent, ast.Call) and parent.func is node else None
             if isinstance(outer, ast.Await):
                 outer = syntax.parents.get(outer)
             if not isinstance(outer, ast.Expr):
-                used.add(node.id if isinstance(node, ast.Name) else node.attr)
-    return used
+                used.add(name)
+                called |= {name} if outer is not None else set()
+    return used, called
 
 
 # --- methods nobody has -------------------------------------------------------------------------------------------
@@ -257,13 +290,13 @@ def _used_names(syntax: Syntax) -> set[str]:
 
 def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
     """Called attributes that no builtin, no imported class and nothing in the program has."""
-    tree = found.syntax.tree
-    known = _known_attributes(tree)
-    modules = {name for name, _ in imported_names(tree)} | {missing.name for missing in found.imports}
-    for node in ast.walk(tree):
+    known = _known_attributes(found.syntax)
+    modules = {name for name, _ in imported_names(found.syntax)} | {missing.name for missing in found.imports}
+    modules |= found.module_holes
+    for node in found.syntax.nodes:
         if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or node.attr in known:
             continue
-        if node.attr.startswith("__") or _root(node.value) in modules | found.module_holes:
+        if node.attr.startswith("__") or _root(node.value) in modules:
             continue
         if isinstance(node.value, ast.Call) and called_name(node.value) == "super":
             continue
@@ -277,11 +310,11 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _known_attributes(tree: ast.Module) -> set[str]:
+def _known_attributes(syntax: Syntax) -> set[str]:
     kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type)]
     kinds += [type(lambda: None), type((lambda: (yield))()), type(sys)]
     known = {name for kind in kinds for name in dir(kind)}
-    for module_name in {module for _, module in imported_names(tree)} & sys.stdlib_module_names - {
+    for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - {
         "antigravity",
         "this",
     }:
@@ -291,21 +324,28 @@ def _known_attributes(tree: ast.Module) -> set[str]:
             continue
         known.update(dir(module))
         known.update(name for kind in vars(module).values() if isinstance(kind, type) for name in dir(kind))
-    for node in ast.walk(tree):
+    for node in syntax.nodes:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             known.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             known.add(node.attr)
-        if isinstance(node, ast.ClassDef):
-            known.update(n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and _is_in_class(node, syntax):
+            known.add(node.id)
     return known
+
+
+def _is_in_class(node: ast.AST, syntax: Syntax) -> bool:
+    parent = syntax.parents.get(node)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        parent = syntax.parents.get(parent)
+    return isinstance(parent, ast.ClassDef)
 
 
 # --- try ----------------------------------------------------------------------------------------------------------
 
 
-def _guards(tree: ast.Module) -> Iterator[Guard]:
-    for node in ast.walk(tree):
+def _guards(syntax: Syntax) -> Iterator[Guard]:
+    for node in syntax.nodes:
         if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
             yield _guard(node.body, [handler.type for handler in node.handlers])
         elif isinstance(node, (ast.With, ast.AsyncWith)):

@@ -44,6 +44,7 @@ class Mark:
     phase: Phase
     written: tuple[str, ...] = ()
     outcome: str | None = None
+    changed: tuple[str, ...] = ()  # names of objects it stores into
     reads: tuple[str, ...] = ()  # before a statement in a function: the globals it mentions
 
 
@@ -84,13 +85,17 @@ class _Lowering:
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
         self.last_expressions: set[ast.stmt] = set()
+        self._prose_names_of: dict[Scope, frozenset[str]] = {}
 
     def run(self) -> Lowered:
         tree = self.found.syntax.tree
         for statement in statements(tree.body):
             self._number(statement)
         hole_nodes = {id(node): node for node in self.found.hole_calls()}
-        ranges = tuple(_range(node) for node in hole_nodes.values() if hasattr(node, "lineno"))
+        ranges = [_range(node) for node in hole_nodes.values() if hasattr(node, "lineno")]
+        for statement in self.numbers:  # unpacking a hole's value fails at the target
+            if isinstance(statement, ast.Assign) and id(statement.value) in hole_nodes:
+                ranges += [_range(target) for target in statement.targets]
         self.holding = {s for s in self.numbers if _holds(s, hole_nodes)}
         if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
             self.last_expressions = set(last_expressions(tree.body))
@@ -103,28 +108,21 @@ class _Lowering:
             tuple(self.marks),
             tuple(self.stubs),
             self.writable,
-            ranges,
+            tuple(ranges),
             self.prose_of,
             self.policy,
         )
 
     def _number(self, statement: ast.stmt) -> None:
         number = self.numbers[statement] = len(self.places)
-        text = prose_number(statement)
-        if text is None:
-            start = statement
-            if (
-                isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-                and statement.decorator_list
-            ):
-                first = statement.decorator_list[0]
-                place = Place((first.lineno, first.col_offset), _range(start)[1], type(statement).__name__)
-            else:
-                place = Place(*_range(start), type(statement).__name__)
+        prose = prose_number(statement)
+        if prose is not None:
+            lines = self.prose[prose]
+            place = Place((lines.line, statement.col_offset), (lines.end_line, 10**6), "Prose")
+            self.prose_of[number] = lines.text
         else:
-            prose = self.prose[text]
-            place = Place((prose.line, statement.col_offset), (prose.end_line, 10**6), "Prose")
-            self.prose_of[number] = prose.text
+            first = (getattr(statement, "decorator_list", None) or [statement])[0]
+            place = Place(_range(first)[0], _range(statement)[1], type(statement).__name__)
         self.places.append(place)
 
     # --- names and expressions -------------------------------------------------------------------------------
@@ -132,13 +130,8 @@ class _Lowering:
     def _rewrite_names(self) -> None:
         for name in self.found.shadowed:
             name.id = "$" + name.id
-        wrapped = {id(attribute) for attribute in self.found.methods}
-        for node in ast.walk(self.found.syntax.tree):
-            for field, value in ast.iter_fields(node):
-                if id(value) in wrapped:
-                    setattr(node, field, self._attribute(value))
-                elif isinstance(value, list):
-                    value[:] = [self._attribute(v) if id(v) in wrapped else v for v in value]
+        for attribute in self.found.methods:
+            _put(self.found.syntax.parents[attribute], attribute, self._attribute(attribute))
         for runner in self.found.text_runners:
             self._text_runner(runner)
         for function in self.found.stubs:
@@ -170,10 +163,12 @@ class _Lowering:
         phase: Phase,
         written: Iterable[str] = (),
         outcome: str | None = None,
+        changed: Iterable[str] = (),
         reads: Iterable[str] = (),
     ) -> ast.stmt:
         index = len(self.marks)
-        self.marks.append(Mark(self.numbers[statement], phase, tuple(written), outcome, tuple(reads)))
+        number = self.numbers[statement]
+        self.marks.append(Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads)))
         if self.watch_by_line:
             line = MARK_LINES + index
             return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
@@ -192,7 +187,7 @@ class _Lowering:
     def _statement(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
         if prose_number(statement) is not None:
             return self._prose(statement, scope)
-        if isinstance(statement, _SILENT) or is_docstring(statement):
+        if isinstance(statement, _SILENT) or (is_docstring(statement) and statement not in self.last_expressions):
             return [statement]
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
             return [statement]
@@ -200,13 +195,13 @@ class _Lowering:
             self, f"_{type(statement).__name__.removeprefix('Async')}", None
         )
         if compound is None:
-            return self._simple(statement)
+            return self._simple(statement, scope)
         lowered = compound(statement, scope)
         if self.policy == "paper" and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            return [self._wrapped(statement, lowered)]
+            return [self._wrapped(statement, lowered, scope)]
         return lowered
 
-    def _simple(self, statement: ast.stmt) -> list[ast.stmt]:
+    def _simple(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
         core: list[ast.stmt] = [statement]
         after: list[ast.stmt] = []
         before: list[ast.stmt] = []
@@ -217,10 +212,12 @@ class _Lowering:
         else:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
                 statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
-            after = [self._mark(statement, "after", written(statement))]
+            changed = dict.fromkeys(bases_of_targets(statement))
+            after = [self._mark(statement, "after", written(statement), changed=changed)]
             before = self._before(statement, statement)
-        if isinstance(statement, _WRAPPABLE) and (statement in self.holding or self.policy == "paper"):
-            core = [self._wrapped(statement, core)]
+        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(statement))
+        if isinstance(statement, _WRAPPABLE) and not yields and (statement in self.holding or self.policy == "paper"):
+            core = [self._wrapped(statement, core, scope)]
         return before + core + after
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
@@ -306,42 +303,59 @@ class _Lowering:
     def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
         number = self.numbers[statement]
         names = self._prose_names(scope)
-        self.writable[number] = names
+        if scope.kind != "function":  # there the guest can set names itself
+            self.writable[number] = names
+            ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
+            return [_at(statement, ast.Expr(_at(statement, ask)))]
+        is_return = self.prose_of[number].startswith("return") and scope.kind == "function"
+        self.writable[number] = names | {"$value"} if is_return else names
         ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
-        return self._apply_delta(statement, _at(statement, ask), names)
+        return self._apply_delta(statement, _at(statement, ask), names, returns=is_return)
 
-    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt]) -> ast.stmt:
+    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
         """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
         number = self.numbers[statement]
-        names = frozenset(written_in(statement)) | frozenset(bases_of_targets(statement))
-        if isinstance(statement, ast.Return):
-            names = frozenset(["$value"])
-        names = frozenset(name for name in names if name == "$value" or not name.startswith("$"))
+        is_return = isinstance(statement, ast.Return)
+        names = (
+            frozenset(["$value"]) if is_return else frozenset([*written_in(statement), *bases_of_targets(statement)])
+        )
         self.writable[number] = names
+        # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
+        own = scope.bindings.keys() | scope.global_names | scope.nonlocal_names
         error = ast.Name("$error", ast.Load())
         is_bug = ast.Call(ast.Name("$is_bug", ast.Load()), [ast.Constant(number), error], [])
         ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), error], [])
         handler = ast.ExceptHandler(
             ast.Name("$Exception", ast.Load()),
             "$error",
-            [ast.If(is_bug, [ast.Raise(None, None)], []), *self._apply_delta(statement, ask, names)],
+            [
+                ast.If(is_bug, [ast.Raise(None, None)], []),
+                *self._apply_delta(statement, ask, names & own, returns=is_return),
+            ],
         )
-        if isinstance(statement, ast.Return):
-            handler.body.append(_at(statement, ast.Return(ast.Name("$value", ast.Load()))))
         return _at(statement, ast.Try(core, [handler], [], []))
 
-    def _apply_delta(self, statement: ast.stmt, ask: ast.expr, names: frozenset[str]) -> list[ast.stmt]:
+    def _apply_delta(
+        self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], *, returns: bool
+    ) -> list[ast.stmt]:
         """Generated assignments, because function locals cannot be written from outside before Python 3.13."""
+        delta = ast.Name("$delta", ast.Load())
         body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
         for name in sorted(names):
-            test = ast.Compare(ast.Constant(name), [ast.In()], [ast.Name("$delta", ast.Load())])
-            value = ast.Subscript(ast.Name("$delta", ast.Load()), ast.Constant(name), ast.Load())
+            test = ast.Compare(ast.Constant(name), [ast.In()], [delta])
+            value = ast.Subscript(delta, ast.Constant(name), ast.Load())
             body.append(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], value)], []))
-        body.append(ast.Delete([ast.Name("$delta", ast.Del())]))
+        if returns:
+            get = ast.Attribute(delta, "get", ast.Load())
+            body.append(ast.Return(ast.Call(get, [ast.Constant("$value")], [])))
+        else:
+            body.append(ast.Delete([ast.Name("$delta", ast.Del())]))
         return [_at(statement, node) for node in body]
 
     def _prose_names(self, scope: Scope) -> frozenset[str]:
         """Names a prose statement may set: those of its scope, and those read somewhere in it that nobody sets."""
+        if scope in self._prose_names_of:
+            return self._prose_names_of[scope]
         names = self.found.names
         home = scope
         while home.kind == "comprehension" and home.parent is not None:
@@ -360,7 +374,8 @@ class _Lowering:
             own.add("answer")
         else:
             own |= home.global_names
-        return frozenset(own)
+        self._prose_names_of[scope] = frozenset(own)
+        return self._prose_names_of[scope]
 
 
 _BUILTIN_NAMES = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
@@ -370,8 +385,17 @@ Node = TypeVar("Node", bound=ast.AST)
 
 
 def _at(where: ast.AST, node: Node) -> Node:
-    """Give a new node, and the parts of it that have no place yet, the place of an old one."""
-    return ast.fix_missing_locations(ast.copy_location(node, where))
+    """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
+    return ast.copy_location(node, where)
+
+
+def _put(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Replace a child."""
+    for field, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, field, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]
 
 
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -82,7 +82,9 @@ _PYTHON_WORDS = {"", "python", "python3", "py", "py3", "pycon", "tool_code", "co
 def find_program(reply: str) -> str:
     """The last fenced block that parses or nearly does, else the marked part, else all of it."""
     if _FENCE.search(reply) and not _compiles(reply):  # a whole that compiles may hold a fence inside a string
-        blocks = [m["body"] for m in _FENCE.finditer(reply) if m["language"].lower() in _PYTHON_WORDS]
+        found = [(m["language"].lower(), m["body"]) for m in _FENCE.finditer(reply)]
+        blocks = [body for language, body in found if language in _PYTHON_WORDS - {""}]
+        blocks = blocks or [body for language, body in found if language == "" and not _is_only_values(body)]
         best = [block for block in blocks if block.strip() and _nearly_parses(block)]
         if best:
             return _join_continuing(best)
@@ -94,37 +96,56 @@ def find_program(reply: str) -> str:
     return reply
 
 
+def _is_only_values(block: str) -> bool:
+    """Whether a block shows output rather than code: nothing but literals."""
+    tree = _try_compile(_dedent(block))
+    return tree is not None and all(
+        isinstance(line, ast.Expr)
+        and isinstance(line.value, (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.UnaryOp))
+        for line in tree.body
+    )
+
+
 def _join_continuing(blocks: list[str]) -> str:
-    """The last block, with the earlier ones it continues: those whose names it uses without binding them itself."""
-    chosen = [blocks[-1]]
+    """The last block, with the earlier ones it continues: those that set or change names it needs."""
+    chosen = [_dedent(blocks[-1])]
     for block in reversed(blocks[:-1]):
-        if _bound_names(block) & _needed_names("\n".join(chosen)):
-            chosen.insert(0, block)
-    return "\n".join(_dedent(block) for block in chosen)
+        if _provided_names(_readable_part(_dedent(block))) & _needed_names(_readable_part("\n".join(chosen))):
+            chosen.insert(0, _dedent(block))
+    return "\n".join(chosen)
 
 
-def _names(block: str, context: type[ast.expr_context]) -> set[str]:
-    tree = _try_compile(_dedent(block))
-    if tree is None:
-        return set()
-    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, context)}
+def _readable_part(block: str) -> ast.Module:
+    tree = _try_compile(block)
+    return tree if tree is not None else _compile(_isolate_prose(block)[0])
 
 
-def _bound_names(block: str) -> set[str]:
-    tree = _try_compile(_dedent(block))
-    if tree is None:
-        return set()
-    bound = _names(block, ast.Store)
+def _provided_names(tree: ast.Module) -> set[str]:
+    """Names that a block binds, or whose objects it may change."""
+    provided = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
+            provided.add(node.name)
         elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).partition(".")[0])
-    return bound
+            provided.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.value, ast.Name):
+            is_changed = not isinstance(node.ctx, ast.Load) or isinstance(node, ast.Attribute)
+            provided |= {node.value.id} if is_changed else set()
+    return provided
 
 
-def _needed_names(block: str) -> set[str]:
-    return _names(block, ast.Load) - _bound_names(block)
+def _needed_names(tree: ast.Module) -> set[str]:
+    """Names that a block reads before it binds them itself."""
+    needed: set[str] = set()
+    bound: set[str] = set()
+    for statement in tree.body:
+        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        changed = {
+            n.target.id for n in ast.walk(statement) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
+        }
+        needed |= ({name.id for name in names if isinstance(name.ctx, ast.Load)} | changed) - bound
+        bound |= _provided_names(ast.Module([statement], []))
+    return needed
 
 
 def _nearly_parses(block: str) -> bool:
@@ -170,16 +191,18 @@ def _compiles(source: str) -> bool:
 
 
 def _error_line(source: str) -> int:
-    """The line of the first error, 0 when there is none."""
+    """The line of the first error, 0 when there is none. A placeholder inside an expression is an error too."""
     try:
-        _compile(source)
+        tree = _compile(source)
     except SyntaxError as error:
         return max(error.lineno or 1, 1)
     except (RecursionError, MemoryError):
         raise NotAProgram("the source is nested too deep for Python to compile") from None
     except (ValueError, OverflowError) as error:
         raise NotAProgram(f"Python cannot read the source: {error}") from None
-    return 0
+    whole = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    name = _PLACEHOLDER.format("")
+    return next((n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and n not in whole), 0)
 
 
 def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
@@ -195,10 +218,9 @@ def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
     while error:
         start, end, error = _smallest_run(lines, min(error, len(lines)), out_of_time=time.monotonic() > deadline)
         runs = [run for run in runs if not (start <= run[0] and run[1] <= end)] + [(start, end)]
-        _blank_out(lines, start, end)
     prose = []
-    for number, (start, end) in enumerate(_merge(sorted(runs), original)):
-        _blank_out(lines, start, end)
+    for number, (start, end) in enumerate(_merge(sorted(runs), lines)):
+        _blank_out(lines, start, end, _indent(lines[start - 1]))
         lines[start - 1] = lines[start - 1].replace(_PLACEHOLDER.format(""), _PLACEHOLDER.format(number))
         text = textwrap.dedent("\n".join(original[start - 1 : end])).strip()
         prose.append(Prose(number, start, end, text))
@@ -206,39 +228,57 @@ def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
 
 
 def _smallest_run(lines: list[str], error: int, *, out_of_time: bool) -> tuple[int, int, int]:
-    """The smallest run of lines around an error whose removal moves the error past it: (start, end, next error)."""
-    if out_of_time:
-        return error, len(lines), 0 if error == 1 else _error_after(lines, error, len(lines))
-    for size in (1, 2, 3, 5, 8, 13, 21, 34):
-        for start in range(error, max(error - size, 0), -1):
-            end = _whole_block(lines, start, min(start + size - 1, len(lines)))
-            after = _error_after(lines, start, end)
-            if after == 0 or after > end:
-                return start, end, after
+    """The smallest run of lines around an error whose removal moves the error past it: (start, end, next error).
+
+    Changes `lines` accordingly.
+    """
+    if not out_of_time:
+        for size in (*range(1, 13), 16, 24, 34):
+            for start in range(min(error, len(lines)), max(error - size - 1, 0), -1):
+                end = _whole_block(lines, start, min(start + size - 1, len(lines)))
+                if any(_says_something(line) for line in lines[start - 1 : end]):
+                    after = _try_without(lines, start, end, error)
+                    if after is not None:
+                        return start, end, after
     # No small run helps (an open bracket or string far above, say): give up the whole block the error stands in.
     start = error
     while start > 1 and (not lines[start - 1].strip() or lines[start - 1][0].isspace()):
         start -= 1
-    for end in (_whole_block(lines, start, error), len(lines)):
-        after = _error_after(lines, start, end)
-        if after == 0 or after > end:
+    ends = [len(lines)] if out_of_time else [_whole_block(lines, start, error), len(lines)]
+    for end in ends:
+        after = _try_without(lines, start, end, error)
+        if after is not None:
             return start, end, after
-    lines[0] = lines[0].lstrip()  # everything, then
+    _blank_out(lines, 1, len(lines), "")
     return 1, len(lines), 0
 
 
-def _error_after(lines: list[str], start: int, end: int) -> int:
-    trial = list(lines)
-    _blank_out(trial, start, end)
-    return _error_line("\n".join(trial))
+def _try_without(lines: list[str], start: int, end: int, error: int) -> int | None:
+    """Blank out a run if that helps, at its own indentation or at that of the line before; the next error's line."""
+    before = next((line for line in reversed(lines[: start - 1]) if _says_something(line)), "")
+    for indent in dict.fromkeys([_indent(lines[start - 1]), _indent(before)]):
+        trial = list(lines)
+        _blank_out(trial, start, end, indent)
+        after = _error_line("\n".join(trial))
+        if after == 0 or after > max(end, error):
+            lines[:] = trial
+            return after
+    return None
 
 
-def _blank_out(lines: list[str], start: int, end: int) -> None:
-    """A placeholder statement instead of lines start…end, at the indentation of the first; the line count stays."""
-    line = lines[start - 1]
-    lines[start - 1] = line[: len(line) - len(line.lstrip(" \t"))] + _PLACEHOLDER.format("")
+def _blank_out(lines: list[str], start: int, end: int, indent: str) -> None:
+    """A placeholder statement instead of lines start…end; the line count stays."""
+    lines[start - 1] = indent + _PLACEHOLDER.format("")
     for index in range(start, end):
         lines[index] = ""
+
+
+def _says_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
 
 
 def _whole_block(lines: list[str], start: int, end: int) -> int:

@@ -88,6 +88,18 @@ class Names:
         else:
             scope.bind(node.id)
 
+    def _AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        self._bind_targets([node.target], node, scope)
+
+    def _Delete(self, node: ast.Delete, scope: Scope) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.scope_of[target] = scope
+                scope.bind(target.id, node)
+            else:
+                self._visit(target, scope)
+
     def _bind_targets(self, targets: list[ast.expr], source: ast.AST | None, scope: Scope) -> None:
         for target in targets:
             for child in ast.walk(target):

@@ -33,7 +33,7 @@ def is_docstring(statement: ast.stmt) -> bool:
 def last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The expression statements that may be the program's last: the last of the body, and of the blocks after it."""
     for statement in reversed(body):
-        if isinstance(statement, ast.Expr) and not is_docstring(statement) and prose_number(statement) is None:
+        if isinstance(statement, ast.Expr) and prose_number(statement) is None:
             yield statement
             return
         if isinstance(statement, (ast.If, ast.With, ast.Try)):
@@ -41,14 +41,28 @@ def last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from last_expressions(getattr(statement, "orelse", []))
 
 
-def own_nodes(node: ast.AST, *, into_lambdas: bool = False) -> Iterator[ast.AST]:
-    """A statement's nodes, without nested statements and, unless asked for, without what a lambda does later."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
-            continue
-        if into_lambdas or not isinstance(child, ast.Lambda):
-            yield from own_nodes(child, into_lambdas=into_lambdas)
+_BORING = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+_NESTED = (ast.stmt, ast.ExceptHandler, ast.match_case)
+
+
+def own_nodes(node: ast.AST, *, into_lambdas: bool = False) -> list[ast.AST]:
+    """A statement's nodes in order: no nested statements, no constants and, unless asked for, nothing in a lambda."""
+    found: list[ast.AST] = []
+    pending = [node]
+    while pending:
+        current = pending.pop()
+        found.append(current)
+        children: list[ast.AST] = []
+        for field in current._fields:
+            value = getattr(current, field, None)
+            if isinstance(value, list):
+                children += [item for item in value if isinstance(item, ast.AST)]
+            elif isinstance(value, ast.AST):
+                children.append(value)
+        for child in reversed(children):
+            if not isinstance(child, _BORING + _NESTED) and (into_lambdas or not isinstance(child, ast.Lambda)):
+                pending.append(child)
+    return found
 
 
 def written(node: ast.AST) -> list[str]:
@@ -56,7 +70,8 @@ def written(node: ast.AST) -> list[str]:
     names: list[str] = []
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         names = [alias.asname or alias.name.partition(".")[0] for alias in node.names if alias.name != "*"]
-    for child in own_nodes(node):
+    nodes = own_nodes(node)
+    for child in nodes:
         if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
             names.append(child.id)
         elif isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
@@ -64,11 +79,7 @@ def written(node: ast.AST) -> list[str]:
         elif isinstance(child, ast.MatchMapping) and child.rest:
             names.append(child.rest)
     comprehension = {
-        n.id
-        for c in own_nodes(node)
-        if isinstance(c, ast.comprehension)
-        for n in ast.walk(c.target)
-        if isinstance(n, ast.Name)
+        n.id for c in nodes if isinstance(c, ast.comprehension) for n in ast.walk(c.target) if isinstance(n, ast.Name)
     }
     return [name for name in dict.fromkeys(names) if name not in comprehension and not name.startswith("$")]
 

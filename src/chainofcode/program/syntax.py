@@ -10,6 +10,7 @@ from .scopes import Comprehension, Function
 FUNCTION_FIRST = {
     "map", "filter", "reduce", "partial", "takewhile", "dropwhile", "filterfalse", "starmap", "submit", "apply",
     "applymap", "apply_async", "to_thread", "defaultdict", "imap", "imap_unordered", "cmp_to_key", "iter", "call_soon",
+    "staticmethod", "classmethod",
 }  # fmt: skip
 FUNCTION_KEYWORDS = {"key", "func", "function", "fn", "f", "predicate", "callback", "target", "default_factory"}
 _GATHERERS = {
@@ -23,19 +24,23 @@ class Syntax:
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
+        self.nodes: list[ast.AST] = []  # all of them, outer before inner
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.functions: dict[str, list[Function | ast.Lambda]] = {}
+        self._initializers: dict[str, list[Function]] = {}
         self._loop_targets: set[str] = set()
         for node in ast.walk(tree):
+            self.nodes.append(node)
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
             self._note(node)
         called = {call.func.id for call in self.calls if isinstance(call.func, ast.Name)}
         self.called_names = called | {call.func.attr for call in self.calls if isinstance(call.func, ast.Attribute)}
+        self._called_results = {called_name(call.func) for call in self.calls if isinstance(call.func, ast.Call)}
         # `d[k](…)`, or `f(…)` where f is the target of a loop: functions are called out of containers
         self.calls_out_of_containers = bool(called & self._loop_targets) or any(
-            isinstance(call.func, ast.Subscript) for call in self.calls
+            isinstance(call.func, (ast.Subscript, ast.Call)) for call in self.calls
         )
 
     def _note(self, node: ast.AST) -> None:
@@ -43,6 +48,9 @@ class Syntax:
             self.calls.append(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             self.functions.setdefault(node.name, []).append(node)
+        elif isinstance(node, ast.ClassDef):
+            made = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"]
+            self._initializers.setdefault(node.name, []).extend(made)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -57,19 +65,38 @@ class Syntax:
         name = called_name(call)
         if name in FUNCTION_FIRST and call.args and call.args[0] is argument:
             return True
-        for function in self.functions.get(name or "", ()):
+        if name == "run_in_executor" and argument in call.args[1:2]:
+            return True
+        if name in ("append", "add", "insert", "setdefault") and isinstance(call.func, ast.Attribute):
+            return self.calls_out_of_containers
+        for function in [*self.functions.get(name or "", ()), *self._initializers.get(name or "", ())]:
             parameter = _parameter(function, call, argument)
-            if parameter and calls_parameter(function, parameter):
+            if parameter and (calls_parameter(function, parameter) or self._keeps_and_calls(function, parameter)):
                 return True
         return False
+
+    def _keeps_and_calls(self, function: Function | ast.Lambda, parameter: str) -> bool:
+        """`self.f = f`, and somewhere `x.f(…)`."""
+        return any(
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == parameter
+            and any(isinstance(target, ast.Attribute) and target.attr in self.called_names for target in node.targets)
+            for node in ast.walk(function)
+        )
 
     def reaches_call(self, node: ast.expr) -> bool:
         """Whether a bare name is kept in a variable or container out of which the program calls functions."""
         parent = self.parents.get(node)
         in_container = False
-        while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.IfExp, ast.keyword)):
-            in_container = in_container or not isinstance(parent, (ast.IfExp, ast.keyword))
+        while isinstance(parent, (ast.List, ast.Tuple, ast.Dict, ast.Set, ast.IfExp, ast.BoolOp, ast.keyword)):
+            in_container = in_container or not isinstance(parent, (ast.IfExp, ast.BoolOp, ast.keyword))
             parent = self.parents.get(parent)
+        if isinstance(parent, ast.Assign) and any(isinstance(target, ast.Tuple) for target in parent.targets):
+            targets = {n.id for target in parent.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
+            return bool(targets & self.called_names)
+        if isinstance(parent, ast.Return):
+            return self._function_around(parent) in self._called_results
         if in_container:
             holders = (ast.Assign, ast.For, ast.comprehension, ast.Call, ast.Attribute, ast.Subscript)
             return isinstance(parent, holders) and self.calls_out_of_containers
@@ -81,6 +108,12 @@ class Syntax:
                 calls_parameter(function, arg.arg) for arg in [*parent.args, *parent.kwonlyargs]
             )
         return False
+
+    def _function_around(self, node: ast.AST) -> str | None:
+        parent = self.parents.get(node)
+        while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            parent = self.parents.get(parent)
+        return parent.name if parent is not None else None
 
     def is_in_annotation(self, node: ast.AST) -> bool:
         child, parent = node, self.parents.get(node)
@@ -94,7 +127,7 @@ class Syntax:
 
     def awaited_names(self) -> set[str]:
         """Names of functions of which some call is awaited or gathered, directly or through a variable."""
-        holders = {name for node in ast.walk(self.tree) for name in _awaited_variables(node)}
+        holders = {name for node in self.nodes for name in _awaited_variables(node)}
         return {
             name
             for call in self.calls
@@ -162,7 +195,10 @@ def _parameter(function: Function | ast.Lambda, call: ast.Call, argument: ast.ex
             return keyword.arg
     position = next((i for i, arg in enumerate(call.args) if arg is argument), None)
     parameters = [arg.arg for arg in (*function.args.posonlyargs, *function.args.args)]
-    if isinstance(call.func, ast.Attribute) and parameters[:1] in (["self"], ["cls"]):
+    is_method = isinstance(call.func, ast.Attribute) or (
+        isinstance(function, ast.FunctionDef) and function.name == "__init__"
+    )
+    if is_method and parameters[:1] in (["self"], ["cls"]):
         parameters = parameters[1:]
     return parameters[position] if position is not None and position < len(parameters) else None
 

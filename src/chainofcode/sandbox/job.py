@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..errors import InputError
 from ..guest.values import encode
 
 
@@ -42,7 +43,7 @@ class Job:
             "source": self.source,
             "is_reply": self.is_reply,
             "question": encode(self.question),
-            "inputs": {name: encode(value) for name, value in self.inputs.items()},
+            "inputs": {name: encode(value, brief=_refuse(name)) for name, value in self.inputs.items()},
             "policy": self.policy,
             "packages": list(self.packages),
             "clock": self.clock,
@@ -50,3 +51,10 @@ class Job:
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,
         }
+
+
+def _refuse(name: str) -> Callable[[object], str]:
+    def refuse(part: object) -> str:
+        raise InputError(f"the input {name!r} holds a {type(part).__name__}, or too much, to be sent to a program")
+
+    return refuse

@@ -23,7 +23,13 @@ from .session import Exit, Session
 
 _BOOT = Path(__file__).parent.parent / "guest" / "boot.py"
 # Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
-_ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+_ENVIRONMENT = {
+    "PYTHONHASHSEED": "0",
+    "TZ": "UTC",
+    "LC_ALL": "C.UTF-8",
+    "PATH": "/usr/bin:/bin",
+    "MALLOC_ARENA_MAX": "2",
+}
 
 
 class ProcessSandbox:
@@ -68,6 +74,7 @@ class ProcessGuest:
         finally:
             for fd in (guest_read, guest_write, noise_write):
                 os.close(fd)
+        self.exit_fd = os.pidfd_open(self._process.pid)
         self._exit: Exit | None = None
 
     def kill(self) -> None:

@@ -33,6 +33,7 @@ class Guest(Protocol):
     read_fd: int
     write_fd: int
     noise_fd: int
+    exit_fd: int  # readable when the process has ended: what it started may hold its pipes open
 
     def kill(self) -> None:
         """Kill it and everything it started; harmless when it is dead."""
@@ -53,7 +54,7 @@ class Session:
         self._waiter: asyncio.Future[None] | None = None
         self._outbox = bytearray()
         self._noise, self._noise_bytes = b"", 0
-        self._is_gone = False
+        self._is_gone = self._has_exited = False
         self._ran_seconds = 0.0
         self._started = self._resumed = time.monotonic()
 
@@ -77,7 +78,7 @@ class Session:
         self._loop.remove_writer(self._guest.write_fd)
         self._loop.remove_reader(self._guest.noise_fd)
         await self._guest.wait()
-        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd):
+        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd, self._guest.exit_fd):
             os.close(fd)
 
     # --- what the caller does ---------------------------------------------------------------------------------
@@ -138,6 +139,9 @@ class Session:
         except FrameError as error:
             self.end("guest died", f"it broke the protocol: {error}")
             return None
+        if isinstance(received, Settled) and received.id in self._paused:
+            self.end("guest died", f"it broke the protocol: pause {received.id} settled before it was resumed")
+            return None
         if isinstance(received, Paused):
             if not self._paused:
                 self._ran_seconds += time.monotonic() - self._resumed
@@ -159,6 +163,7 @@ class Session:
         try:
             data = os.read(self._guest.read_fd, _READ_BYTES)
         except BlockingIOError:
+            self._is_gone = self._has_exited
             return False
         self._reader.feed(data)
         self._is_gone = not data
@@ -167,11 +172,17 @@ class Session:
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
         self._loop.add_reader(self._guest.read_fd, self._wake)
+        self._loop.add_reader(self._guest.exit_fd, self._wake_at_exit)
         try:
             await self._waiter
         finally:
             self._loop.remove_reader(self._guest.read_fd)
+            self._loop.remove_reader(self._guest.exit_fd)
             self._waiter = None
+
+    def _wake_at_exit(self) -> None:
+        self._has_exited = True
+        self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
