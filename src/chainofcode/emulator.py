@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import builtins
+import difflib
 import inspect
 import json
 import time
@@ -18,6 +20,7 @@ from .program import Program
 from .trace import Call
 
 _MAX_PARSED_CHARS = 20_000
+_BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir(set)})
 
 
 @dataclass(frozen=True)
@@ -98,12 +101,17 @@ class Table:
             if line.strip():
                 try:
                     pairs.append(_pair(json.loads(line)))
+                except json.JSONDecodeError as error:
+                    raise InputError(f"{name}, line {number}: {not_json(error)}") from None
                 except (ValueError, RecursionError) as error:
                     raise InputError(f"{name}, line {number}: {error}") from None
         return cls(pairs)
 
     @classmethod
-    def of_records(cls, records: Iterable[Any], name: str) -> Table:
+    def of_records(cls, records: Iterable[Any] | Mapping[str, Any], name: str) -> Table:
+        """The same, already read: a list of records, or a mapping of texts to tagged values."""
+        if isinstance(records, Mapping):
+            records = [{"call": text, "value": value} for text, value in records.items()]
         try:
             return cls([_pair(record) for record in records])
         except ValueError as error:
@@ -117,12 +125,27 @@ class Table:
                 self._taken[text] = turn + 1
                 return Answered(values[min(turn, len(values) - 1)])
         what = "statement" if pause.kind == "statement" else "call"
-        raise EmulationError(f"no value for the {what} {pause.text}")
+        raise EmulationError(f"no value for the {what} {pause.text}" + self._near(pause))
+
+    def _near(self, pause: Pause) -> str:
+        """What was perhaps meant: another call in the table, or a function that exists."""
+        if len(pause.text) < 500 and len(self._values) < 5000:
+            known = [text for text in self._values if len(text) < 500]
+            if matches := difflib.get_close_matches(pause.text, known, n=1, cutoff=0.8):
+                return f"; the values have {matches[0]}"
+        if "." in pause.name:
+            return ""
+        matches = difflib.get_close_matches(pause.name, _BUILTIN_NAMES, n=1, cutoff=0.8)
+        return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def not_json(error: json.JSONDecodeError) -> str:
+    return f"not JSON at column {error.colno} (JSON writes true, false, null and double quotes): {error.msg}"
 
 
 def _pair(record: Any) -> tuple[str, Any]:
     if not isinstance(record, dict) or not isinstance(record.get("call"), str) or "value" not in record:
-        raise ValueError('expected {"call": "name(…)", "value": …}')
+        raise ValueError('expected {"call": "name(…) or a line of prose", "value": …}')
     try:
         return record["call"], decode(record["value"])
     except ValueFormatError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
 from .program import Program
 from .sandbox import Job, Limits, Sandbox, Session
-from .sandbox.frames import Ended, Parsed, Paused, Ran, RanStep, Settled
+from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
 from .sandbox.process import ProcessSandbox
 from .trace import Answer, Event, Step, Trace
 
@@ -62,6 +63,8 @@ async def execute(
 def _job(program: str | Program, options: Options) -> Job:
     if isinstance(program, Program):
         return Job(program.source, is_reply=False, **options)
+    if not isinstance(program, str):
+        raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
     return Job(program, **options)
 
 
@@ -193,7 +196,7 @@ class _Log:
         return Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What came of a run. `answer` is the value (an Opaque where it could not leave the guest), None without one."""
 
@@ -201,6 +204,15 @@ class Result:
     reason: str
     usage: Usage
     answer: Any = None
+
+    @property
+    def error(self) -> Failure | None:
+        """Why there is no answer: what happened, and on which line."""
+        return self.trace.answer.error if self.trace.answer is not None else None
+
+    def __repr__(self) -> str:
+        told = f"answer={self.answer!r}" if self.error is None else f"error={self.error.message!r}"
+        return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
 
     @classmethod
     def of(cls, trace: Trace) -> Result:
@@ -225,5 +237,8 @@ async def arun(
 def run(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
 ) -> Result:
-    """`arun` for code that is not async. Inside a running event loop, await `arun` instead."""
+    """`arun` for code that is not async."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TypeError("run() cannot be used inside a running event loop: await arun() instead")
     return asyncio.run(arun(program, emulator, sandbox=sandbox, **options))

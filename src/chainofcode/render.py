@@ -13,6 +13,7 @@ from .trace import Answer, Step, Trace
 _GUTTER = {"python": "py", "lm": "lm", "tool": "tool"}
 _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
 _RESET = "\x1b[0m"
+_MAX_ANSWER = 2000
 MAX_VISITS = 3  # of one statement, unless everything is asked for
 
 
@@ -29,6 +30,8 @@ class Page:
         """The whole trace: the answer first, then how it came about."""
         if trace.answer is not None:
             yield from self.answer(trace.answer)
+        else:
+            yield self._paint("bold", "no answer: the trace ends before the run did")
         program = trace.program
         if program is not None:
             yield ""
@@ -39,7 +42,8 @@ class Page:
 
     def answer(self, answer: Answer) -> Iterator[str]:
         if answer.reason == "answered":
-            yield self._paint("bold", f"answer: {plain(answer.text)}") + _from(answer)
+            text = _cut(plain(answer.text), _MAX_ANSWER)
+            yield self._paint("bold", f"answer: {text}") + _from(answer)
             return
         where = f"line {answer.error.line}: " if answer.error and answer.error.line else ""
         yield self._paint("bold", f"no answer: {answer.reason}")
@@ -71,11 +75,11 @@ class Page:
         first = _expand(lines[0])
         is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
         source = first + (" …" if is_cut else "")
-        room = max(24, min(44, self.width * 4 // 10))
+        room = max(24, min(60, self.width * 4 // 10))
+        rest = max(self.width - room - 12, 20)
         gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
         head = f"{step.line:>4}  {gutter}{_fit(plain(source), room)}"
-        what = _what(step)
-        yield (head + "  " + _cut(plain(what), max(self.width - room - 12, 20))).rstrip()
+        yield (head + "  " + _cut(plain(_what(step, rest)), rest)).rstrip()
         for line in step.output.splitlines():
             yield " " * 10 + self._paint("dim", _cut("│ " + plain(line), self.width - 10))
 
@@ -97,11 +101,12 @@ class Page:
         return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text
 
 
-def _what(step: Step) -> str:
+def _what(step: Step, width: int) -> str:
     parts = []
     if step.call is not None and not step.delta:
-        call = step.call.replace("\n", "⏎")
-        parts.append(f"{_cut(call, 60)} → {_value(step.value)}")
+        value = f" → {_value(step.value)}"  # it matters most: the call gives way
+        call = plain(step.call.replace("\n", "⏎"))
+        parts.append(_cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
@@ -147,6 +152,10 @@ def _fit(text: str, width: int) -> str:
 def _cut(text: str, width: int) -> str:
     if _columns(text) <= width:
         return text
-    while text and _columns(text) > width - 1:
-        text = text[: max(1, len(text) - max(1, _columns(text) - width + 1))] if len(text) > 1 else ""
-    return text + "…"
+    kept, used = [], 1
+    for character in text:
+        used += _columns(character)
+        if used > width:
+            break
+        kept.append(character)
+    return "".join(kept) + "…"

@@ -46,7 +46,7 @@ class Bindings:
     def _bind(self, after_import: Callable[[], None]) -> None:
         own = self.builtins.__dict__
         own.update(vars(builtins))
-        importer = Importer(self.ask, self._places, self._found.awaited, self._exists, after_import, self.builtins)
+        importer = Importer(self._hole, self._places, self._exists, after_import, self.builtins)
         own.update({"exit": _exit, "quit": _exit, "__import__": importer})
         own.update({name: self._hole(name) for name in self._found.holes | self._found.module_holes})
         own.update({missing.name: missing.load() for missing in self._found.imports})
@@ -57,11 +57,14 @@ class Bindings:
         self.defined = [name for name in own if not name.startswith("$")]
 
     def _hole(self, name: str) -> Hole:
-        return Hole(name, self.ask, self._found.awaited)
+        return Hole(name, self.ask, self._here, self._found.awaited)
+
+    def _here(self) -> int:
+        return self._places.current_statement(program_frame())
 
     # --- pauses -----------------------------------------------------------------------------------------------
 
-    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> Any:
         """Pause at a call until its value comes."""
         with headroom():
             message = {
@@ -70,7 +73,7 @@ class Bindings:
                 "text": call_text(name, args, kwargs),
                 "args": [encode(arg, brief=shown) for arg in args],
                 "kwargs": {clean(key, 1000): encode(value, brief=shown) for key, value in kwargs.items()},
-                "statement": self._places.current_statement(program_frame()),
+                "statement": statement,
             }
             return decode(self._link.pause(message)["value"], record=Record)
 
@@ -140,8 +143,8 @@ class Bindings:
         return method
 
     def _stub(self, index: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        name, _, _ = self._lowered.stubs[index]
-        return lambda function: stub(function, name, self.ask)
+        hole = Hole(self._lowered.stubs[index][0], self.ask, self._here, ())
+        return lambda function: stub(function, hole)
 
     def _keep_last(self, value: Any) -> Any:
         self.last = value
@@ -203,6 +206,8 @@ def _message(error: BaseException, known: Iterable[str]) -> str:
         message = str(error) or type_name(error)
     except BaseException:  # the program's own __str__
         return type_name(error)
+    if isinstance(error, MemoryError):
+        return "the program needed more memory than it may use"
     if isinstance(error, SystemExit):
         return f"the program called exit({shown(error.code)})"
     if isinstance(error, NameError) and type(error.name) is str:

@@ -17,7 +17,8 @@ from .values import brief
 
 MAX_CALL_CHARS = 200_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
-Ask = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
+Ask = Callable[[str, tuple[Any, ...], dict[str, Any], int], Any]
+Here = Callable[[], int]  # the statement that is running
 
 
 def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -41,21 +42,22 @@ def shown(value: object) -> str:
 class Hole:
     """A function nobody defined: calling it asks for its value. Its attributes are holes too."""
 
-    __slots__ = ("__dict__", "_ask", "_awaited", "_name")
+    __slots__ = ("__dict__", "_ask", "_awaited", "_here", "_name")
 
-    def __init__(self, name: str, ask: Ask, awaited: Collection[str]) -> None:
-        self._name, self._ask, self._awaited = name, ask, awaited
+    def __init__(self, name: str, ask: Ask, here: Here, awaited: Collection[str]) -> None:
+        self._name, self._ask, self._here, self._awaited = name, ask, here, awaited
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        statement = self._here()  # an awaited one is asked for elsewhere
         if self._name.rpartition(".")[2] in self._awaited:
-            return _awaited(lambda: self._ask(self._name, args, kwargs))
-        return self._ask(self._name, args, kwargs)
+            return _awaited(lambda: self._ask(self._name, args, kwargs, statement))
+        return self._ask(self._name, args, kwargs, statement)
 
     def __getattr__(self, name: str) -> Hole:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Hole(f"{self._name}.{name}", self._ask, self._awaited)
+        return Hole(f"{self._name}.{name}", self._ask, self._here, self._awaited)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return ()  # as a base class it adds nothing: what the subclass lacks is a hole again
@@ -75,10 +77,10 @@ async def _awaited(ask: Callable[[], Any]) -> Any:
 class HoleModule(ModuleType):
     """A module that exists nowhere: its attributes are holes."""
 
-    def __init__(self, name: str, ask: Ask, awaited: Collection[str]) -> None:
+    def __init__(self, name: str, hole: Hole) -> None:
         super().__init__(name)
         self.__path__: list[str] = []
-        self.__hole = Hole(name, ask, awaited)
+        self.__hole = hole
 
     def __getattr__(self, name: str) -> Hole:
         if name.startswith("__"):
@@ -86,14 +88,14 @@ class HoleModule(ModuleType):
         return getattr(self.__hole, name)  # type: ignore[no-any-return]
 
 
-def stub(function: Callable[..., Any], name: str, ask: Ask) -> Callable[..., Any]:
+def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
     """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
     def emulated(*args: Any, **kwargs: Any) -> Any:
         signature.bind(*args, **kwargs)  # a wrong call is the program's TypeError, as ever
-        return ask(name, args, kwargs)
+        return hole(*args, **kwargs)
 
     if not inspect.iscoroutinefunction(function):
         return emulated
@@ -110,14 +112,13 @@ class Importer:
 
     def __init__(
         self,
-        ask: Ask,
+        hole: Callable[[str], Hole],
         places: Places,
-        awaited: Collection[str],
         exists: Callable[[str], bool],
         after: Callable[[], None],
         builtins: ModuleType,
     ) -> None:
-        self._ask, self._places, self._awaited = ask, places, awaited
+        self._hole, self._places = hole, places
         self._exists, self._after, self._builtins = exists, after, builtins
         self._holes: dict[str, HoleModule] = {}
 
@@ -141,14 +142,17 @@ class Importer:
                 raise ModuleNotFoundError(
                     f"{top} is installed but not granted to the program: run with --allow-package {top}", name=top
                 ) from None
-            return self._hole(name if fromlist else top)
+            return self._module(name if fromlist else top)
         self._after()
         return module
 
-    def _hole(self, name: str) -> HoleModule:
+    def _module(self, name: str) -> HoleModule:
         if name not in self._holes:
-            self._holes[name] = HoleModule(name, self._ask, self._awaited)
+            self._holes[name] = HoleModule(name, self._hole(name))
         return self._holes[name]
+
+
+HoleModule.__name__ = "module nobody has"  # as traces show it
 
 
 _IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")

@@ -35,9 +35,9 @@ class Link:
         self._encode = _encoder()
         self._decode = json.JSONDecoder().decode
 
-    def leave(self) -> NoReturn:
+    def leave(self, code: int = 0) -> NoReturn:
         """End the process at once: no destructor of the program's speaks after the end."""
-        self._os_exit(0)
+        self._os_exit(code)
 
     def is_forked(self) -> bool:
         return self._getpid() != self._pid

@@ -12,10 +12,12 @@ import io
 import json
 import linecache
 import math
+import os
 import resource
+import signal
 import sys
 import threading
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from ..program.analyse import Analysis, analyse
@@ -90,6 +92,7 @@ class _Prepared:
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
+        gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
         try:
             self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
             try:
@@ -103,6 +106,7 @@ class _Prepared:
                 self._fall_back()
         finally:
             sys.setrecursionlimit(usual)
+            gc.enable()
 
     def _fall_back(self) -> None:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
@@ -181,6 +185,9 @@ class _Run:
         )
         sys.argv = ["program.py"]
         threading.stack_size(_THREAD_STACK_BYTES)
+        signal.signal(signal.SIGUSR1, self._halt)  # the host's way to say that a limit is reached
+        signal.signal(signal.SIGXCPU, self._halt)
+        os._exit = self._exit  # type: ignore[assignment]
         sys.modules["__main__"] = self._module
         code = self._watcher.watch(self._program.code)
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
@@ -188,6 +195,21 @@ class _Run:
         sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
         gc.freeze()  # our own objects are not the program's garbage to look through
         return code
+
+    def _halt(self, number: int, frame: FrameType | None) -> None:
+        """Tell what has been recorded and where the program is, then end: whoever asked is about to kill us."""
+        self._watcher.post()
+        statement = self._places.current_statement(frame)
+        line = self._program.lowered.places[statement].start[0] if self._program.lowered.places else 0
+        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
+        error = {"type": reason, "message": "the program used up its CPU seconds", "line": line, "statement": statement}
+        self._link.send({"type": "ended", "reason": reason, "error": error})
+        self._link.leave()
+
+    def _exit(self, code: int) -> NoReturn:
+        self._watcher.post()
+        self._link.flush()
+        self._link.leave(code)
 
     def _take_stderr(self, text: str) -> None:
         self._stderr = (self._stderr + text)[-MAX_STDERR_CHARS:]

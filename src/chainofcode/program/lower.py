@@ -23,6 +23,7 @@ from .statements import (
     may_mutate,
     own_nodes,
     prose_number,
+    put_instead,
     statements,
     written,
     written_in,
@@ -96,7 +97,9 @@ class _Lowering:
         for statement in self.numbers:  # unpacking a hole's value fails at the target
             if isinstance(statement, ast.Assign) and id(statement.value) in hole_nodes:
                 ranges += [_range(target) for target in statement.targets]
-        self.holding = {s for s in self.numbers if _holds(s, hole_nodes)}
+        self.holding = {
+            s for s in self.numbers if any(id(node) in hole_nodes for node in own_nodes(s, into_lambdas=True))
+        }
         if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
@@ -131,7 +134,7 @@ class _Lowering:
         for name in self.found.shadowed:
             name.id = "$" + name.id
         for attribute in self.found.methods:
-            _put(self.found.syntax.parents[attribute], attribute, self._attribute(attribute))
+            put_instead(self.found.syntax.parents[attribute], attribute, self._attribute(attribute))
         for runner in self.found.text_runners:
             self._text_runner(runner)
         for function in self.found.stubs:
@@ -303,14 +306,10 @@ class _Lowering:
     def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
         number = self.numbers[statement]
         names = self._prose_names(scope)
-        if scope.kind != "function":  # there the guest can set names itself
-            self.writable[number] = names
-            ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
-            return [_at(statement, ast.Expr(_at(statement, ask)))]
         is_return = self.prose_of[number].startswith("return") and scope.kind == "function"
         self.writable[number] = names | {"$value"} if is_return else names
         ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
-        return self._apply_delta(statement, _at(statement, ask), names, returns=is_return)
+        return self._apply_delta(statement, ask, names, scope, returns=is_return)
 
     def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
         """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
@@ -330,15 +329,20 @@ class _Lowering:
             "$error",
             [
                 ast.If(is_bug, [ast.Raise(None, None)], []),
-                *self._apply_delta(statement, ask, names & own, returns=is_return),
+                *self._apply_delta(statement, ask, names & own, scope, returns=is_return),
             ],
         )
         return _at(statement, ast.Try(core, [handler], [], []))
 
     def _apply_delta(
-        self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], *, returns: bool
+        self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope, *, returns: bool
     ) -> list[ast.stmt]:
-        """Generated assignments, because function locals cannot be written from outside before Python 3.13."""
+        """Generated assignments: before Python 3.13 a function's locals cannot be written from outside.
+
+        Elsewhere the guest sets the names itself.
+        """
+        if scope.kind != "function":
+            return [_at(statement, ast.Expr(ask))]
         delta = ast.Name("$delta", ast.Load())
         body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
         for name in sorted(names):
@@ -389,18 +393,5 @@ def _at(where: ast.AST, node: Node) -> Node:
     return ast.copy_location(node, where)
 
 
-def _put(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
-    """Replace a child."""
-    for field, value in ast.iter_fields(parent):
-        if value is old:
-            setattr(parent, field, new)
-        elif isinstance(value, list):
-            value[:] = [new if item is old else item for item in value]
-
-
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
     return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]
-
-
-def _holds(statement: ast.stmt, hole_nodes: dict[int, ast.AST]) -> bool:
-    return any(id(node) in hole_nodes for node in own_nodes(statement, into_lambdas=True))

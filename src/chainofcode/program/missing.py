@@ -6,6 +6,7 @@ Only modules that programs commonly use without importing are searched: the whol
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import sys
@@ -78,15 +79,24 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
     aliased = _ALIASES.get(name)
     if aliased and (aliased.partition(".")[0] in granted | sys.stdlib_module_names):
         yield MissingImport(name, aliased, None)
-    for module_name in (*_MODULES, *sorted(granted)):
+    for module_name in _exports(tuple(sorted(granted))).get(name, ()):
+        yield MissingImport(name, module_name, name)
+
+
+@functools.cache
+def _exports(granted: tuple[str, ...]) -> dict[str, list[str]]:
+    """Which of the searched modules export a name."""
+    exports: dict[str, list[str]] = {}
+    for module_name in (*_MODULES, *granted):
         try:
             module = importlib.import_module(module_name)
         except ImportError:
             continue
-        exported = getattr(module, "__all__", None)
-        names = exported if exported is not None else [word for word in vars(module) if not word.startswith("_")]
-        if name in names and name not in _AMBIGUOUS and not inspect.ismodule(getattr(module, name, None)):
-            yield MissingImport(name, module_name, name)
+        public = getattr(module, "__all__", None) or [word for word in vars(module) if not word.startswith("_")]
+        for name in public:
+            if name not in _AMBIGUOUS and not inspect.ismodule(getattr(module, name, None)):
+                exports.setdefault(name, []).append(module_name)
+    return exports
 
 
 def _fits(value: Any, use: Use) -> bool:

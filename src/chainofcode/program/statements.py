@@ -41,8 +41,11 @@ def last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from last_expressions(getattr(statement, "orelse", []))
 
 
-_BORING = (ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-_NESTED = (ast.stmt, ast.ExceptHandler, ast.match_case)
+_BORING = (
+    ast.Constant, ast.expr_context, ast.operator, ast.unaryop, ast.cmpop, ast.boolop,
+    ast.stmt, ast.ExceptHandler, ast.match_case,
+)  # fmt: skip
+_BORING_AND_LAMBDA = (*_BORING, ast.Lambda)
 
 
 def own_nodes(node: ast.AST, *, into_lambdas: bool = False) -> list[ast.AST]:
@@ -59,9 +62,8 @@ def own_nodes(node: ast.AST, *, into_lambdas: bool = False) -> list[ast.AST]:
                 children += [item for item in value if isinstance(item, ast.AST)]
             elif isinstance(value, ast.AST):
                 children.append(value)
-        for child in reversed(children):
-            if not isinstance(child, _BORING + _NESTED) and (into_lambdas or not isinstance(child, ast.Lambda)):
-                pending.append(child)
+        skipped = _BORING if into_lambdas else _BORING_AND_LAMBDA
+        pending += [child for child in reversed(children) if not isinstance(child, skipped)]
     return found
 
 
@@ -106,3 +108,12 @@ def may_mutate(node: ast.AST) -> bool:
         or (isinstance(child, (ast.Subscript, ast.Attribute)) and not isinstance(child.ctx, ast.Load))
         for child in own_nodes(node)
     )
+
+
+def put_instead(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Replace a child of a node."""
+    for field, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, field, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]

@@ -65,7 +65,8 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The end. From a guest the reason is `answered`, `error` or `limit:memory`; the host knows more of them."""
+    """The end. A guest gives the reasons `answered`, `error`, `limit:memory`, `limit:cpu`, and `halted` when it is
+    told to stop; the host knows more of them."""
 
     reason: str
     answer: Any = None
@@ -130,10 +131,10 @@ class Reader:
                 self._output += sum(len(step.output.encode()) for step in steps)
                 if self._steps > _MAX_STEPS:
                     raise FrameError(f"over {_MAX_STEPS:,} steps")
-                if self._output > self._output_bytes:
-                    raise OutputLimit
                 for step in steps:
                     self._check_statement(step.statement)
+                if self._output > self._output_bytes:
+                    raise OutputLimit(signal)
             case Paused():
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
@@ -145,7 +146,7 @@ class Reader:
                     raise FrameError(f"pause {id} settled, but it was not open")
                 self._unsettled.remove(id)
             case Ended():
-                if signal.reason not in ("answered", "error", "limit:memory"):
+                if signal.reason not in ("answered", "error", "limit:memory", "limit:cpu", "halted"):
                     raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
                 if signal.error is not None and signal.error.statement is not None:
                     self._check_statement(signal.error.statement)
@@ -156,4 +157,7 @@ class Reader:
 
 
 class OutputLimit(Exception):
-    """The program printed more than it may."""
+    """The program printed more than it may; `ran` is the signal in which it did."""
+
+    def __init__(self, ran: Ran) -> None:
+        self.ran = ran

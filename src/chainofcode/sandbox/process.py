@@ -77,6 +77,11 @@ class ProcessGuest:
         self.exit_fd = os.pidfd_open(self._process.pid)
         self._exit: Exit | None = None
 
+    def interrupt(self) -> None:
+        if self._exit is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self._process.pid, signal.SIGUSR1)
+
     def kill(self) -> None:
         if self._exit is None:  # not reaped: the group's number is still its own
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 from ..program.parse import NotAProgram, check_readable
 from . import packages
-from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Reader, Settled, Signal, encode
+from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, encode
 from .job import Job
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
+_LAST_WORD_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class Guest(Protocol):
     write_fd: int
     noise_fd: int
     exit_fd: int  # readable when the process has ended: what it started may hold its pipes open
+
+    def interrupt(self) -> None:
+        """Send it SIGUSR1."""
 
     def kill(self) -> None:
         """Kill it and everything it started; harmless when it is dead."""
@@ -53,6 +57,8 @@ class Session:
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._outbox = bytearray()
+        self._halting: tuple[str, str] | None = None
+        self._last_ran: Ran | None = None
         self._noise, self._noise_bytes = b"", 0
         self._is_gone = self._has_exited = False
         self._ran_seconds = 0.0
@@ -114,10 +120,12 @@ class Session:
             if isinstance(self._verdict, BaseException):
                 raise self._verdict
             if self._verdict is not None:
+                if self._last_ran is not None:
+                    yield self._last_ran
                 yield self._verdict
                 return
             if isinstance(received, Ended):
-                yield received
+                yield self._as_asked(received)
                 return
             if received is None and self._is_gone:
                 yield await self._obituary()
@@ -133,7 +141,8 @@ class Session:
             received = self._reader.next()
             while received is None and self._receive():
                 received = self._reader.next()
-        except OutputLimit:
+        except OutputLimit as limit:
+            self._last_ran = limit.ran
             self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
             return None
         except FrameError as error:
@@ -210,11 +219,24 @@ class Session:
         now = time.monotonic()
         running = 0.0 if self._paused else now - self._resumed
         if now - self._started > self._limits.wall_seconds:
-            self.end("limit:wall", f"the run took over {self._limits.wall_seconds:g} seconds in all")
+            self._halt("limit:wall", f"the run took over {_seconds(self._limits.wall_seconds)} in all")
         elif self._ran_seconds + running > self._limits.run_seconds:
-            self.end("limit:run", f"the program ran for over {self._limits.run_seconds:g} seconds")
+            self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
         else:
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
+
+    def _halt(self, reason: str, message: str) -> None:
+        """Ask the guest to stop and to say where it is; what does not do so in time is killed without a word."""
+        self._halting = (reason, message)
+        self._guest.interrupt()
+        self._timer = self._loop.call_later(_LAST_WORD_SECONDS, self.end, reason, message)
+
+    def _as_asked(self, ended: Ended) -> Ended:
+        if ended.reason != "halted":
+            return ended
+        reason, message = self._halting or ("guest died", "it halted by itself")
+        told = ended.error or Failure(reason, message)
+        return Ended(reason, error=Failure(reason, message, told.line, told.statement))
 
     def _hear_noise(self) -> None:
         """What reaches the process's own output (C code, child processes): counted, the last of it kept."""
@@ -238,7 +260,7 @@ class Session:
             return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
         self._hear_noise()
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
-            text = f"the program used over {self._limits.cpu_seconds:g} seconds of CPU"
+            text = f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU"
             return Ended("limit:cpu", error=Failure("limit:cpu", text))
         how = f"with exit code {ended.code}"
         if ended.code < 0:
@@ -248,3 +270,7 @@ class Session:
         said = self._noise.decode("utf-8", "replace").strip().splitlines()
         message = f"the guest process ended {how}" + (f": {said[-1][:300]}" if said else "")
         return Ended("guest died", error=Failure("guest died", message))
+
+
+def _seconds(number: float) -> str:
+    return f"{number:g} second" + ("" if number == 1 else "s")
