@@ -54,6 +54,8 @@ def run(*command: str) -> None:
 
 
 def main() -> None:
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        sys.exit(__doc__)
     found = interpreters()
     if not found:
         sys.exit(f"check.py: no Python of {', '.join(WANTED)} on this machine")

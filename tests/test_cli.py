@@ -60,7 +60,42 @@ def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
     assert done.returncode == 1
     assert "no answer: emulation failed" in done.stdout
     assert "line 1: no value for the call f('a')" in done.stdout
-    assert "--values" in done.stderr
+    assert """--values: {"call": "f('a')", "value": …}""" in done.stderr
+    values = program.with_name("near.jsonl")
+    values.write_text('{"call": "f(\'b\')", "value": 1}')
+    assert "no value for the call f('a'); the values have f('b')" in coc("run", program, "--values", values).stdout
+
+
+@pytest.mark.parametrize(
+    ("source", "hint"),
+    [
+        ("answer = n + 1", "--input n=VALUE"),
+        ("answer = question", "--question TEXT"),
+        ("answer = input('x? ')", "--input NAME=VALUE"),
+        ("while True: pass", "--limit run="),
+        ("answer = 'abc'.uper()", "--values"),
+    ],
+)
+def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
+    (tmp_path / "p.py").write_text(source)
+    done = coc("run", tmp_path / "p.py", "--limit", "run=1")
+    assert done.returncode == 1
+    assert hint in done.stderr
+    if "uper" in source:
+        assert "did you mean 'upper'?" in done.stdout
+
+
+def test_program_from_standard_input() -> None:
+    done = subprocess.run([*COC, "run", "-"], input="answer = 1 + 1", capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("answer: 2\n")
+
+
+def test_full_output_is_no_traceback(program: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("this machine has no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([*COC, "run", str(program)], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "coc: cannot write: No space left on device\n")
 
 
 def test_error_names_line_and_cause(tmp_path: Path) -> None:
@@ -91,9 +126,9 @@ def test_records_one_line_each(tmp_path: Path) -> None:
     assert results["a"]["reason"] == "answered"
     assert set(results["a"]) >= {"id", "answer", "reason", "steps", "lm_calls", "seconds"}
     assert results["c"]["reason"] == "emulation failed"
-    assert "line 4" in results["d"]["reason"]
-    assert "$nope" in results["f"]["reason"]
-    assert "line 7" in results["7"]["reason"]
+    for key, words in {"d": "line 4: expected", "f": "$nope", "7": "line 7: not JSON"}.items():
+        assert results[key]["reason"] == "not run"
+        assert words in results[key]["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +142,9 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["run", "p.py", "--values", "binary"], "cannot read binary"),
         (["run", "p.py", "--input", "oops"], "NAME=VALUE"),
         (["run", "p.py", "--input", "1x=3"], "NAME=VALUE"),
+        (["run", "p.py", "--input", "def=3"], "NAME=VALUE"),
+        (["run", "p.py", "--limit", "calls=0"], "above 0"),
+        (["run", "p.py", "--values", "python.jsonl"], "JSON writes true"),
         (["run", "p.py", "--limit", "run=fast"], "--limit takes"),
         (["run", "p.py", "--limit", "sleep=3"], "--limit takes"),
         (["run", "p.py", "--allow-package", "no_such_package_here"], "pip install no_such_package_here"),
@@ -124,6 +162,7 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
     (tmp_path / "p.py").write_text("answer = 1")
     (tmp_path / "p.jsonl").write_text("")
     (tmp_path / "bad.jsonl").write_text('{"call": "f(1)", "value": 1}\n{"call": 3}\n')
+    (tmp_path / "python.jsonl").write_text('{"call": "f(1)", "value": True}')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty").write_text("")
     done = coc(*arguments, cwd=tmp_path)

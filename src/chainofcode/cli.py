@@ -7,17 +7,19 @@ import ast
 import asyncio
 import io
 import json
+import keyword
 import os
+import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .emulator import Table
+from .emulator import Table, not_json
 from .engine import Options, Result, execute
 from .errors import ChainOfCodeError, InputError
-from .guest.values import ValueFormatError, decode
+from .guest.values import decode
 from .render import Page
 from .sandbox import Limits
 from .trace import Answer, Trace
@@ -41,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:
-        return command(options)
+        code = command(options)
+        sys.stdout.flush()
+        return code
     except ChainOfCodeError as error:
         print(f"coc: {error}", file=sys.stderr)
         return COULD_NOT_RUN
@@ -49,8 +53,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("coc: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_stdout()
         return ANSWERED
+    except OSError as error:
+        _forget_stdout()
+        print(f"coc: cannot write: {error.strerror}", file=sys.stderr)
+        return COULD_NOT_RUN
+
+
+def _forget_stdout() -> None:
+    """Whatever is still buffered has nowhere to go; Python would complain about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def script() -> NoReturn:
@@ -84,7 +97,10 @@ def _add_run(commands: Any) -> None:
         "Exit code: 0 answered, 1 no answer, 2 could not run.",
     )
     run.add_argument(
-        "program", metavar="PROGRAM", type=Path, help="a .py file, a model's reply as text, or a .jsonl file"
+        "program",
+        metavar="PROGRAM",
+        type=Path,
+        help="a .py file, a model's reply as text (- for standard input), or a .jsonl file",
     )
     run.add_argument(
         "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
@@ -131,7 +147,7 @@ def _options(given: argparse.Namespace) -> Options:
 
 def _input(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
+    if not equals or not name.isidentifier() or keyword.iskeyword(name):
         raise InputError(f"--input takes NAME=VALUE, not {text!r}")
     try:
         return name, ast.literal_eval(value)
@@ -150,7 +166,7 @@ def _limits(given: Sequence[str]) -> Limits:
                 raise ValueError
         except (KeyError, ValueError):
             raise InputError(
-                f"--limit takes one of {', '.join(_LIMITS)} and a number, as in run=5; not {text!r}"
+                f"--limit takes one of {', '.join(_LIMITS)} and a number above 0, as in run=5; not {text!r}"
             ) from None
         chosen[field] = value if field.endswith("seconds") else int(value)
     return Limits(**chosen)
@@ -171,8 +187,9 @@ def _run(given: argparse.Namespace) -> int:
         print(json.dumps(_record(result), ensure_ascii=False))
     else:
         _print_trace(result.trace, given.all)
-        if result.reason == "emulation failed":
-            print("coc: give the value with --values FILE", file=sys.stderr)
+        sys.stdout.flush()
+        for hint in _hints(result):
+            print(f"coc: {hint}", file=sys.stderr)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
 
 
@@ -183,11 +200,33 @@ async def _run_program(source: str, table: Table, options: Options) -> Result:
     return Result.of(trace)
 
 
+def _hints(result: Result) -> Iterator[str]:
+    """What to do next about a run that has no answer."""
+    error = result.error
+    if error is None:
+        return
+    call = re.fullmatch(
+        r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean) .*)?", error.message, re.DOTALL
+    )
+    if result.reason == "emulation failed" and call:
+        yield f'give it a value, as a line of the file for --values: {json.dumps({"call": call[1]})[:-1]}, "value": …}}'
+    elif result.reason.startswith("limit:") and (which := result.reason.partition(":")[2]) in _LIMITS:
+        yield f"the limit is an option: --limit {which}={getattr(Limits(), _LIMITS[which]) * 10:g}"
+    elif error.type == "NameError" and "did you mean" not in error.message:
+        name = error.message.split("'")[1] if error.message.count("'") >= 2 else "NAME"
+        yield (
+            "give the question with --question TEXT" if name == "question" else f"is it an input? --input {name}=VALUE"
+        )
+    elif error.type == "EOFError":
+        yield "a program has no standard input: give it what it needs with --input NAME=VALUE"
+
+
 def _record(result: Result) -> dict[str, Any]:
     """A result as one JSON object."""
     answer = result.trace.answer or Answer("guest died")
     record: dict[str, Any] = {
         "answer": answer.text if answer.reason == "answered" else None,
+        "value": answer.value,
         "reason": answer.reason,
         "steps": len(result.trace.steps),
         "lm_calls": result.trace.lm_calls,
@@ -199,9 +238,9 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _read(path: Path) -> str:
-    """A program's text. Bytes that are not UTF-8 are the program's fault, and the parser says so."""
+    """A program's text; `-` is standard input. Bytes that are not UTF-8 are the program's fault; the parser says so."""
     try:
-        data = path.read_bytes()
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     return data.decode("utf-8", "surrogateescape")
@@ -260,12 +299,17 @@ async def _run_record(
         if not isinstance(record, dict) or not isinstance(record.get("program"), str):
             raise ValueError('expected {"id": …, "program": "…"}')
         table = Table.of_records(record["calls"], f"record {identity}") if "calls" in record else shared or Table([])
-        inputs = {name: decode(value) for name, value in (record.get("inputs") or {}).items()}
+        given = record.get("inputs") or {}
+        if not isinstance(given, dict):
+            raise ValueError('"inputs" takes an object of names and values')
+        inputs = {name: decode(value) for name, value in given.items()}
         options = Options(**{**base, "inputs": {**base["inputs"], **inputs}})
         if record.get("question") is not None:
             options["question"] = str(record["question"])
-    except (ValueError, RecursionError, AttributeError, TypeError, ValueFormatError) as error:
-        return {"id": identity, "answer": None, "reason": f"line {number}: {error}"}, COULD_NOT_RUN
+    except (ValueError, RecursionError, TypeError) as error:
+        message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
+        told = {"type": "record", "message": f"line {number}: {message}", "line": None}
+        return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     async with slots:
         result = await _run_program(record["program"], table, options)
     return {"id": identity, **_record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER

@@ -46,7 +46,7 @@ def parse(reply: str, *, is_reply: bool = True) -> Parsed:
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     source = find_program(text) if is_reply else text
     if not source.strip():
-        raise NotAProgram("the reply holds no program: it is empty")
+        raise NotAProgram("there is no program: the text is empty")
     source = _dedent(source)
     runnable, prose = _isolate_prose(source)
     tree = _restore_prose(_compile(runnable), len(prose))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 import re
 import sys
@@ -27,6 +26,8 @@ def grant(packages: Iterable[str]) -> dict[str, list[str]]:
     pending, names, paths = list(packages), set[str](), set[str]()
     if not pending:
         return {"package_names": [], "package_paths": []}
+    import importlib.metadata  # late: it takes longer to import than the rest of us
+
     homes = importlib.metadata.packages_distributions()
     seen: set[str] = set()
     for name in pending:
@@ -50,6 +51,8 @@ def grant(packages: Iterable[str]) -> dict[str, list[str]]:
 
 
 def _requirements(distribution: str) -> set[str]:
+    import importlib.metadata
+
     wanted = importlib.metadata.requires(distribution) or []
     return {_normal(re.split(r"[ ;<>=!~\[(]", line, maxsplit=1)[0]) for line in wanted if "extra ==" not in line}
 
