@@ -233,8 +233,10 @@ def _smallest_run(lines: list[str], error: int, *, out_of_time: bool) -> tuple[i
     Changes `lines` accordingly.
     """
     if not out_of_time:
+        # "expected an indented block after …": the header may stand above comments and blank lines
+        header = next((n for n in range(error - 1, 0, -1) if _says_something(lines[n - 1])), error)
         for size in (*range(1, 13), 16, 24, 34):
-            for start in range(min(error, len(lines)), max(error - size - 1, 0), -1):
+            for start in dict.fromkeys([*range(error, max(error - size, 0), -1), header, max(error - size, 1)]):
                 end = _whole_block(lines, start, min(start + size - 1, len(lines)))
                 if any(_says_something(line) for line in lines[start - 1 : end]):
                     after = _try_without(lines, start, end, error)

@@ -1,0 +1,258 @@
+"""What hunts for bugs have found: one test each, so that it stays mended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chainofcode import Limits, Program, run
+
+
+def answered(program: str, values: Any = None, **options: Any) -> Any:
+    result = run(program, values, **options)
+    assert result.reason == "answered", result
+    return result.answer
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "memo = {}\ndef f(w):\n    memo[w] = legs(w)\n    return memo\nanswer = f('a')",
+        "def outer():\n    d = {}\n    def f(w):\n        d[w] = legs(w)\n    f('a')\n    return d\nanswer = outer()",
+        "class A:\n    reg = {}\ndef f(w):\n    A.reg[w] = legs(w)\nf('a')\nanswer = A.reg",
+        "class S:\n    pass\ns = S()\ndef f(w):\n    s.n = {w: legs(w)}\nf('a')\nanswer = s.n",
+    ],
+    ids=["global", "closure", "class", "object"],
+)
+def test_storing_a_holes_value_in_an_outer_scope(program: str) -> None:
+    assert answered(program, {"legs('a')": 4}) == {"a": 4}
+
+
+def test_datetime_as_a_forgotten_import() -> None:
+    assert answered("answer = datetime.now().year") == 2025
+    assert (
+        answered("import datetime\nx = hasattr(datetime.datetime, 'now')\nanswer = datetime.datetime.utcnow().year")
+        == 2025
+    )
+
+
+@pytest.mark.parametrize(
+    "rest",
+    ["score += 1", "score = score + 1", "score = f'{score}'", "del score\nscore = 1", "if score:\n    score = 0"],
+)
+def test_name_equals_name_of_with_later_bindings(rest: str) -> None:
+    assert run(f"score = score('x')\nfirst = score\n{rest}\nanswer = first", {"score('x')": 3}).answer == 3
+    assert (
+        answered("try:\n    score = score('x')\nexcept Exception:\n    score = None\nanswer = score", {"score('x')": 3})
+        == 3
+    )
+    assert answered("score = 0\nscore = score('x')\nanswer = score", {"score('x')": 3}) == 3
+
+
+def test_a_function_of_the_program_is_not_shadowed() -> None:
+    assert answered("def score(x):\n    return 5\nscore = score('x')\nanswer = score") == 5
+    assert answered("score = lambda x: 5\nscore = score('x')\nanswer = score") == 5
+    assert answered("from functools import partial\nscore = partial(max, 3)\nscore = score(9)\nanswer = score") == 9
+
+
+@pytest.mark.parametrize(
+    ("source", "prose"),
+    [
+        ("xs = [\n  1,\n  two three,\n  3,\n]\nanswer = xs", ["xs = [\n  1,\n  two three,\n  3,\n]"]),
+        ("x = 5 \\\n  bad thing here\nanswer = 1", ["x = 5 \\\n  bad thing here"]),
+        ("def f(x):\n\ndef g(x):\n    return 1\nanswer = g(1)", ["def f(x):"]),
+        (
+            "try:\n    x = 2\nexcept ValueError, e:\n    x = 3\nanswer = x",
+            ["try:\n    x = 2\nexcept ValueError, e:\n    x = 3"],
+        ),
+        ("if x:\n    # nothing\nanswer = 1", ["if x:"]),
+        ("x = 1\n  y = 2\nz = 3", ["y = 2"]),
+        (
+            "class A:\n    def f(self)\n        return 1\n    def g(self):\n        return 2",
+            ["def f(self)\n    return 1"],
+        ),
+        ("def f(a):\n    add them up\n    return a\nanswer = f(1)", ["add them up"]),
+        ("print 'hello'\nanswer = 1", ["print 'hello'"]),
+        ("x = 'it's bad'\nanswer = 2", ["x = 'it's bad'"]),
+        ("if a:\n    put on a hat\nelse:\n    stay home\nanswer = 1", ["put on a hat", "stay home"]),
+    ],
+    ids=lambda value: value[:16] if isinstance(value, str) else None,
+)
+def test_the_smallest_run_of_lines_becomes_prose(source: str, prose: list[str]) -> None:
+    assert list(Program.parse(source).prose) == prose
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        ("```python\nprint(6*7)\n```\nOutput:\n```\n42\n```", "42"),
+        (
+            "```python\nd = {}\nd['a'] = 1\n```\nthen\n```python\nd['b'] = 2\n```\n```python\nanswer = d\n```",
+            {"a": 1, "b": 2},
+        ),
+        ("```python\ntotal = 1\n```\n```python\ntotal += 2\nanswer = total\n```", 3),
+        ("```\nxs = [2]\n```\n```\nxs.append(1)\nxs = sorted(xs)\nanswer = xs\n```", [1, 2]),
+        ("```python\nx = 1\n```\nNo, all of it:\n```python\nx = 2\nanswer = x\n```", 2),
+    ],
+)
+def test_which_fenced_blocks_are_the_program(reply: str, expected: Any) -> None:
+    assert answered(reply) == expected
+
+
+def test_prose_that_returns() -> None:
+    program = "def f(a):\n    return the sum of a\nanswer = f([1, 2])"
+    assert answered(program, {"return the sum of a": {"return": 3}}) == 3
+
+
+def test_forks_do_not_speak_for_their_parent() -> None:
+    program = "import os\nx = f(1)\npid = os.fork()\nif pid == 0:\n    print('child')\n    raise SystemExit\nos.waitpid(pid, 0)\nanswer = x"
+    assert answered(program, {"f(1)": 5}) == 5
+    program = "import multiprocessing as mp\nx = f(1)\ndef double(n):\n    return 2 * n['v']\nwith mp.get_context('fork').Pool(2) as pool:\n    answer = pool.map(double, [x, {'v': 3}])"
+    assert answered(program, {"f(1)": {"v": 5}}) == [10, 6]
+
+
+def test_recursion_to_the_limit() -> None:
+    program = "import sys\ndef f(n):\n    return 0 if n == 0 else 1 + f(n - 1)\nanswer = f({})"
+    assert answered(program.format(950)) == 950
+    assert run(program.format(2000)).error.type == "RecursionError"  # type: ignore[union-attr]
+    before = "import sys\nlimit = sys.getrecursionlimit()\ndef f(n):\n    return f(n + 1)\ntry:\n    f(0)\nexcept RecursionError:\n    pass\nx = g(1)\nanswer = sys.getrecursionlimit() == limit"
+    assert answered(before, {"g(1)": 1}) is True
+    assert answered("import sys\nsys.setrecursionlimit(2**31 - 1)\nanswer = g(1)", {"g(1)": 1}) == 1
+
+
+def test_long_answers_are_whole_or_named() -> None:
+    assert answered("answer = list(range(300_000))") == list(range(300_000))
+    assert repr(answered("answer = list(range(2_000_000))")).startswith("[0, 1, 2")
+    result = run("answer = 'x' * 20_000_000")
+    assert result.reason == "answered"
+    assert run("print('x' * 20_000_000)").reason == "limit:output"
+
+
+def test_constant_as_last_expression() -> None:
+    assert answered("x = 3\n42") == 42
+    assert answered("x = 3\n'Paris'") == "Paris"
+
+
+def test_empty_functions_that_mean_nothing() -> None:
+    assert answered("def on_done(x): pass\ndef go(cb):\n    cb(1)\n    return 2\nanswer = go(on_done)") == 2
+    program = "class A:\n    def f(self): pass\nclass B(A): pass\nclass C(B):\n    def f(self): return super().f() or 3\nanswer = C().f()"
+    assert answered(program) == 3
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "class A:\n    def __init__(self, f):\n        self.f = f\n    def go(self):\n        return self.f('cat')\nanswer = A(legs).go()",
+        "f, g = legs, None\nanswer = f('cat')",
+        "f = None or legs\nanswer = f('cat')",
+        "fs = []\nfs.append(legs)\nanswer = [f('cat') for f in fs][0]",
+        "def pick():\n    return legs\nanswer = pick()('cat')",
+        "answer = {'a': legs}.get('a')('cat')",
+    ],
+)
+def test_functions_handed_on(program: str) -> None:
+    assert answered(program, {"legs('cat')": 4}) == 4
+
+
+def test_misfits_found_late() -> None:
+    assert answered("x = info('a').k\nanswer = x", {"info('a')": {"j": 1}, "x = info('a').k": {"x": 2}}) == 2
+    assert answered("x, y = pair('a')\nanswer = x + y", {"pair('a')": [1], "x, y = pair('a')": {"x": 1, "y": 2}}) == 3
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        "class E(Exception):\n    def __str__(self):\n        raise SystemExit\nraise E",
+        "class R:\n    def __repr__(self):\n        raise KeyboardInterrupt\nanswer = R()",
+        "raise NameError('x', name=5)",
+        "import sys\nclass C:\n    def __eq__(self, o):\n        raise ValueError\n    def __repr__(self):\n        raise ValueError\nsys.exit(C())",
+        "import threading\nthreading.enumerate = None\nanswer = 1",
+        "import atexit\natexit._run_exitfuncs = None\nanswer = 1",
+        "import os\nos.write = lambda *a: 0\nanswer = f(1)",
+    ],
+)
+def test_the_end_survives_the_programs_code(ending: str) -> None:
+    result = run(ending, {"f(1)": 1}, limits=Limits(run_seconds=5))
+    assert result.reason in ("answered", "error"), result
+
+
+def test_pause_settled_before_it_was_resumed() -> None:
+    program = (
+        "import os, struct\nfds = [fd for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        'bodies = b\'{"type":"paused","id":5,"kind":"call","name":"f"}\', b\'{"type":"settled","id":5}\'\n'
+        "os.write(fds[1], b''.join(struct.pack('<I', len(body)) + body for body in bodies))\nwhile True: pass"
+    )
+    result = run(program, lambda pause: 1, limits=Limits(run_seconds=5))
+    assert result.reason == "guest died"
+    assert "settled before it was resumed" in result.error.message  # type: ignore[union-attr]
+
+
+def test_child_that_holds_the_pipes_open() -> None:
+    import time
+
+    started = time.monotonic()
+    result = run(
+        "import os\nif os.fork() == 0:\n    import time\n    time.sleep(30)\nos._exit(3)", limits=Limits(run_seconds=20)
+    )
+    assert result.reason == "guest died"
+    assert time.monotonic() - started < 5
+
+
+def test_many_threads() -> None:
+    program = "import threading\ne = threading.Event()\nts = [threading.Thread(target=e.wait) for _ in range(400)]\nfor t in ts: t.start()\ne.set()\nfor t in ts: t.join()\nanswer = len(ts)"
+    assert answered(program) == 400
+
+
+def test_call_texts_have_no_addresses() -> None:
+    values = {"f(<function <lambda>>)": 1, "f(<generator object <genexpr>>)": 2, "f(<function g.<locals>.h>)": 3}
+    program = "def g():\n    def h(): return 1\n    return h\nanswer = [f(lambda: 1), f(x for x in 'a'), f(g())]"
+    assert answered(program, values) == [1, 2, 3]
+
+
+def test_secrets_are_the_same_every_time() -> None:
+    program = "import secrets, random\nanswer = (secrets.token_hex(4), random.SystemRandom().random())"
+    assert answered(program) == answered(program)
+
+
+def test_store_into_a_large_list_shows() -> None:
+    trace = run("big = list(range(1000))\nbig[500] = -1\nanswer = 1").trace
+    assert "big" in trace.steps[1].delta
+
+
+def test_function_named_answer_is_not_the_answer() -> None:
+    assert answered("def answer(x):\n    return x * 2\nprint(answer(2))") == "4"
+    assert run("x = 1", inputs={"answer": 5}).reason == "error"
+
+
+def test_awaited_holes_stand_where_they_are_called() -> None:
+    program = (
+        "import asyncio\nasync def main():\n    return await asyncio.gather(f(1), f(2))\nanswer = asyncio.run(main())"
+    )
+    steps = run(program, {"f(1)": 1, "f(2)": 2}).trace.steps
+    assert [step.line for step in steps if step.by == "lm"] == [3, 3]
+
+
+def test_stopped_runs_keep_their_trace() -> None:
+    result = run("a = f(1)\nwhile True:\n    a += 1", {"f(1)": 1}, limits=Limits(run_seconds=0.5))
+    assert result.reason == "limit:run"
+    assert result.trace.lm_calls == 1
+    assert result.error is not None
+    assert result.error.line in (2, 3)
+    result = run("a = f(1)\nimport os\nos._exit(1)", {"f(1)": 1})
+    assert (result.reason, result.trace.lm_calls) == ("guest died", 1)
+
+
+def test_misuse_of_the_library() -> None:
+    import asyncio
+
+    with pytest.raises(TypeError, match="not NoneType"):
+        run(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="holds a object"):
+        run("answer = x", inputs={"x": object()})
+
+    async def inside() -> None:
+        run("answer = 1")
+
+    with pytest.raises(TypeError, match="await arun"):
+        asyncio.run(inside())
