@@ -66,7 +66,7 @@ def test_a_function_of_the_program_is_not_shadowed() -> None:
             "try:\n    x = 2\nexcept ValueError, e:\n    x = 3\nanswer = x",
             ["try:\n    x = 2\nexcept ValueError, e:\n    x = 3"],
         ),
-        ("if x:\n    # nothing\nanswer = 1", ["if x:"]),
+        ("if x:\n    # nothing\nanswer = 1", ["if x:\n    # nothing"]),
         ("x = 1\n  y = 2\nz = 3", ["y = 2"]),
         (
             "class A:\n    def f(self)\n        return 1\n    def g(self):\n        return 2",

@@ -259,6 +259,8 @@ class Session:
             self._guest.kill()
             return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
         self._hear_noise()
+        if self._halting is not None:  # it was asked to stop before it could hear
+            return Ended(self._halting[0], error=Failure(*self._halting))
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
             text = f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU"
             return Ended("limit:cpu", error=Failure("limit:cpu", text))
