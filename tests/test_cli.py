@@ -219,6 +219,18 @@ def test_limits_and_packages_by_option(tmp_path: Path) -> None:
     assert coc("run", path, "--allow-package", "msgspec").stdout.startswith("answer: 1")
 
 
+def test_clock_and_seed_by_option(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("import datetime, random\nanswer = (str(datetime.date.today()), random.random())")
+    first = coc(
+        "run", path, "--clock", "2031-05-06T07:00", "--seed", "7", "--trace", tmp_path / "t"
+    ).stdout.splitlines()[0]
+    assert first.startswith("answer: ('2031-05-06', 0.32383")
+    assert json.loads((tmp_path / "t").read_text().splitlines()[0])["settings"] == {"clock": 1935817200.0, "seed": 7}
+    assert coc("run", path, "--clock", "later").returncode == 2
+    assert "2025-01-01" not in coc("run", path, "--clock", "now").stdout
+
+
 def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("this machine has no /dev/full")

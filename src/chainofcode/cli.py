@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ast
 import asyncio
+import datetime
 import io
 import json
 import keyword
@@ -12,12 +13,13 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from .emulator import Table, not_json
-from .engine import Options, Result, execute
+from .engine import Options, Result, execute, new_trace
 from .errors import ChainOfCodeError, InputError
 from .guest.values import decode
 from .render import Page
@@ -132,17 +134,36 @@ def _add_run(commands: Any) -> None:
         default="strict",
         help="paper: emulate every failing statement, as published",
     )
+    run.add_argument(
+        "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
+    )
+    run.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
     run.set_defaults(command=_run)
 
 
 def _options(given: argparse.Namespace) -> Options:
-    return Options(
+    options = Options(
         question=given.question,
         inputs=dict(_input(text) for text in given.input),
         policy=given.policy,
         packages=tuple(name for text in given.allow_package for name in text.split(",")),
         limits=_limits(given.limit),
     )
+    if given.clock is not None:
+        options["clock"] = _clock(given.clock)
+    if given.seed is not None:
+        options["seed"] = given.seed
+    return options
+
+
+def _clock(text: str) -> float:
+    if text == "now":
+        return time.time()
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--clock takes `now` or a time as in 2025-01-31T12:00, not {text!r}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def _input(text: str) -> tuple[str, Any]:
@@ -194,7 +215,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 async def _run_program(source: str, table: Table, options: Options) -> Result:
-    trace = Trace(options.get("question"), options.get("inputs", {}))
+    trace = new_trace(options)
     async for event in execute(source, table, **options):
         trace.events.append(event)
     return Result.of(trace)

@@ -224,11 +224,22 @@ class Result:
         return cls(trace, ended.reason, trace.usage, value)
 
 
+def new_trace(options: Options) -> Trace:
+    """An empty trace that remembers what the program was given."""
+    settings: dict[str, Any] = {}
+    if options.get("policy", "strict") != "strict":
+        settings["policy"] = options["policy"]
+    if options.get("packages"):
+        settings["packages"] = list(options["packages"])
+    settings |= {name: options[name] for name in ("clock", "seed") if name in options}  # type: ignore[literal-required]
+    return Trace(options.get("question"), options.get("inputs", {}), settings)
+
+
 async def arun(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
 ) -> Result:
     """Run a program to its end and keep the trace."""
-    trace = Trace(options.get("question"), options.get("inputs", {}))
+    trace = new_trace(options)
     async for event in execute(program, emulator, sandbox=sandbox, **options):
         trace.events.append(event)
     return Result.of(trace)

@@ -69,6 +69,7 @@ class _Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_
     python: str
     question: Any = None  # tagged, as the inputs are
     inputs: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
 
 
 _decoder = msgspec.json.Decoder(_Header | Program | Call | Step | Answer)
@@ -80,6 +81,7 @@ class Trace:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)  # policy, packages, clock, seed, where they were given
     events: list[Event] = field(default_factory=list)
     python: str = field(default_factory=platform.python_version)
 
@@ -120,7 +122,7 @@ class Trace:
 
     def lines(self) -> Iterable[str]:
         inputs = {name: encode(value) for name, value in self.inputs.items()}
-        for item in (_Header(VERSION, self.python, encode(self.question), inputs), *self.events):
+        for item in (_Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings)), *self.events):
             yield msgspec.json.encode(item).decode()
 
     def write(self, path: Path) -> None:
@@ -157,7 +159,7 @@ class Trace:
             if isinstance(item, _Header) and trace is None:
                 if item.version != VERSION:
                     raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
-                trace = cls(question, inputs, [], item.python)
+                trace = cls(question, inputs, item.settings, [], item.python)
             elif trace is None or isinstance(item, _Header):
                 raise TraceError(f"{name}, line {number}: a trace starts with one header line")
             else:
