@@ -231,7 +231,7 @@ def new_trace(options: Options) -> Trace:
         settings["policy"] = options["policy"]
     if options.get("packages"):
         settings["packages"] = list(options["packages"])
-    settings |= {name: options[name] for name in ("clock", "seed") if name in options}  # type: ignore[literal-required]
+    settings |= {name: options[name] for name in ("clock", "seed") if name in options}
     return Trace(options.get("question"), options.get("inputs", {}), settings)
 
 
