@@ -160,7 +160,7 @@ def main() -> int:
     print(f"Python {sys.version.split()[0]}          plain s  engine s  ratio  target  trace kB")
     for name, program in PROGRAMS.items():
         plain, engine = [], []
-        for _ in range(7):
+        for _ in range(15):
             plain.append(plain_seconds(program))
             seconds, trace = asyncio.run(engine_seconds(program))
             engine.append(seconds)
