@@ -142,7 +142,7 @@ class Generator:
             )
         )
         self.depth -= 1
-        self.put(f"except {self.random.choice(['ZeroDivisionError', '(IndexError, ValueError)', 'Exception'])}:")
+        self.put(f"except {self.random.choice(['(ZeroDivisionError, IndexError, ValueError)', 'Exception'])}:")
         self.block(1)
         if self.random.random() < 0.4:
             self.put("finally:")

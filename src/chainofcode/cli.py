@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .emulator import Table, not_json
-from .engine import Options, Result, execute, new_trace
+from .engine import Options, Result, arun, run
 from .errors import ChainOfCodeError, InputError
 from .guest.values import decode
 from .render import Page
@@ -201,7 +201,7 @@ def _run(given: argparse.Namespace) -> int:
         return asyncio.run(_run_records(given))
     source = _read(given.program)
     table = Table.read(given.values) if given.values else Table([])
-    result = asyncio.run(_run_program(source, table, _options(given)))
+    result = run(source, table, **_options(given))
     if given.trace:
         result.trace.write(given.trace)
     if given.json:
@@ -212,13 +212,6 @@ def _run(given: argparse.Namespace) -> int:
         for hint in _hints(result):
             print(f"coc: {hint}", file=sys.stderr)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
-
-
-async def _run_program(source: str, table: Table, options: Options) -> Result:
-    trace = new_trace(options)
-    async for event in execute(source, table, **options):
-        trace.events.append(event)
-    return Result.of(trace)
 
 
 def _hints(result: Result) -> Iterator[str]:
@@ -332,7 +325,11 @@ async def _run_record(
         told = {"type": "record", "message": f"line {number}: {message}", "line": None}
         return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     async with slots:
-        result = await _run_program(record["program"], table, options)
+        try:
+            result = await arun(record["program"], table, **options)
+        except InputError as error:
+            told = {"type": "record", "message": f"line {number}: {error}", "line": None}
+            return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     return {"id": identity, **_record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER
 
 

@@ -65,6 +65,8 @@ def as_emulator(given: Answering) -> Emulator:
     """A table of call texts, a plain (or async) function of the pause, a model, or nobody."""
     if given is None:
         return Table([])
+    if isinstance(given, Table):
+        return given.fresh()
     if isinstance(given, Emulator):
         return given
     if isinstance(given, Mapping):
@@ -85,11 +87,17 @@ class Table:
             self._values.setdefault(normal_text(text), []).append(value)
         self._taken: dict[str, int] = {}
 
+    def fresh(self) -> Table:
+        """The same values for another run: a call that stands there several times starts again with its first."""
+        again = Table([])
+        again._values = self._values
+        return again
+
     @classmethod
     def read(cls, path: Path) -> Table:
         """Lines of `{"call": "is_fruit('apple')", "value": true}`."""
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
         return cls.parse(lines, str(path))
@@ -155,8 +163,8 @@ def _pair(record: Any) -> tuple[str, Any]:
 def _lookups(pause: Pause) -> Iterable[str]:
     """The ways a table may write this pause: as it is, with other quotes, a module's function without its module."""
     yield pause.text
+    yield normal_text(pause.text)
     if pause.kind == "call":
-        yield normal_text(pause.text)
         short = pause.text[len(pause.name) :]
         if "." in pause.name:
             yield normal_text(pause.name.rpartition(".")[2] + short)

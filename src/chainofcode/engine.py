@@ -102,8 +102,9 @@ class _Answers:
             value = _carriable(paused, answered.value)
         except EmulationError as error:
             self._session.end("emulation failed", str(error), *self._log.place(paused))
-        except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
+        except BaseException as error:  # someone else's code: it is the caller's to see, not the task's to keep
             self._session.fail(error)
+            raise
         else:
             self._fetched[paused.id] = (paused, Answered(value, answered.calls), time.monotonic() - started)
             self._session.resume(paused, value)
@@ -224,7 +225,7 @@ class Result:
         return cls(trace, ended.reason, trace.usage, value)
 
 
-def new_trace(options: Options) -> Trace:
+def _new_trace(options: Options) -> Trace:
     """An empty trace that remembers what the program was given."""
     settings: dict[str, Any] = {}
     if options.get("policy", "strict") != "strict":
@@ -239,7 +240,7 @@ async def arun(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
 ) -> Result:
     """Run a program to its end and keep the trace."""
-    trace = new_trace(options)
+    trace = _new_trace(options)
     async for event in execute(program, emulator, sandbox=sandbox, **options):
         trace.events.append(event)
     return Result.of(trace)

@@ -21,6 +21,7 @@ from .places import Places, program_frame
 from .values import Record, decode, encode, type_name
 
 MAX_TEXT_CHARS = 200_000
+_MAX_OPENED = 1000
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 
@@ -40,6 +41,7 @@ class Bindings:
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
         self.last: Any = None
+        self._opened: set[str] = set()  # texts whose holes are bound
         self.builtins = ModuleType("builtins", builtins.__doc__)
         self._bind(after_import)
 
@@ -116,12 +118,12 @@ class Bindings:
             return True
         frame = sys._getframe(1)
         caught_by = [type.__dict__["__name__"].__get__(kind) for kind in type.__dict__["__mro__"].__get__(type(error))]
-        if self._places.is_guarded(frame, caught_by):
+        if self._places.is_guarded(frame, caught_by, include_with=True):
             return True
         if self._lowered.policy == "paper":
             return False
-        if not isinstance(error, _MISFITS) or frame.f_code.co_name.startswith("__"):
-            return True  # in a method that Python calls itself, an error may be the protocol's way to say no
+        if not isinstance(error, _MISFITS) or self._places.is_in_protocol(frame):
+            return True
         span = self._places.failing_span(error.__traceback__)
         return span is None or not self._places.is_in(span, number) or not self._places.holds_hole(span)
 
@@ -164,8 +166,10 @@ class Bindings:
         return eval(source, frame.f_globals, dict(frame.f_locals))
 
     def _open_holes(self, source: Any, frame: FrameType) -> None:
-        if not isinstance(source, str):
+        if not isinstance(source, str) or source in self._opened:
             return
+        if len(self._opened) < _MAX_OPENED and len(source) < 10_000:
+            self._opened.add(source)
         try:
             tree = ast.parse(source.strip(" \t"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):

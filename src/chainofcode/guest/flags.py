@@ -56,7 +56,7 @@ def _patched(code: CodeType, own: dict[str, int]) -> bytes:
             continue
         if op in _LOADS:
             index = own.get(code.co_names[argument >> _LOADS[op]])
-            if index is not None:
+            if index is not None and extended <= 0xFF:  # a second EXTENDED_ARG would stay behind
                 _replace(data, position, index, bool(extended), caches[op])
         extended = 0
         position += 2 + 2 * caches[op]

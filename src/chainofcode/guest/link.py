@@ -73,8 +73,8 @@ class Link:
         """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn."""
         if self.is_forked():
             raise RuntimeError("a hole cannot be called in a forked process")
+        self.before_pause()  # takes the watcher's lock, and then ours: never the other way round
         with self._lock:
-            self.before_pause()
             self._pauses += 1
             self.send({"type": "paused", "id": self._pauses, **message})
             reply = self.receive()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import ctypes
 import gc
 import io
 import json
@@ -27,11 +28,12 @@ from .bindings import Bindings, failure
 from .holes import GrantedPackages, shown
 from .link import Link, clean
 from .places import FILENAME, Places
-from .values import Record, brief, decode, encode
+from .values import brief, decode, encode
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
 
 MAX_ANSWER_CHARS = 1_000_000
+_PR_SET_PDEATHSIG = 1
 _NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
 _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
@@ -42,6 +44,7 @@ _OWN_FRAMES = 8  # what stands below the program's first frame
 
 def main(read_fd: int, write_fd: int) -> NoReturn:
     """Serve one program and exit."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
     link = Link(read_fd, write_fd)
     start = link.receive()
     _limit(start)
@@ -50,7 +53,7 @@ def main(read_fd: int, write_fd: int) -> NoReturn:
 
 
 def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
-    inputs: dict[str, Any] = {name: decode(value, record=Record) for name, value in start["inputs"].items()}
+    inputs: dict[str, Any] = {name: decode(value) for name, value in start["inputs"].items()}
     if start["question"] is not None:
         inputs = {"question": decode(start["question"]), **inputs}
     GrantedPackages(start["package_names"], start["package_paths"]).install()
@@ -216,9 +219,7 @@ class _Run:
 
     def _finish_threads(self) -> None:
         """As the interpreter does at its end: wait for the program's threads, then run what it registered."""
-        for thread in threading.enumerate():
-            if thread is not threading.current_thread() and not thread.daemon:
-                thread.join()
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
 
     # --- the end ----------------------------------------------------------------------------------------------

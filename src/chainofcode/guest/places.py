@@ -14,6 +14,10 @@ from .values import Record
 FILENAME = "<program>"
 Position = tuple[int, int]
 Span = tuple[Position, Position]
+_PROTOCOLS = {
+    "__getitem__", "__getattr__", "__getattribute__", "__missing__", "__contains__", "__iter__", "__next__",
+    "__anext__", "__eq__", "__hash__", "__len__", "__bool__", "__repr__", "__str__", "__del__", "__get__",
+}  # fmt: skip
 
 
 class Places:
@@ -47,18 +51,29 @@ class Places:
             frame = frame.f_back
         return 0
 
-    def is_guarded(self, frame: FrameType | None, names: Collection[str], *, explicit: bool = False) -> bool:
+    def is_guarded(
+        self, frame: FrameType | None, names: Collection[str], *, explicit: bool = False, include_with: bool = False
+    ) -> bool:
         """Whether a `try` of the program, anywhere up the stack, catches one of these exceptions by name.
 
-        With `explicit`, a handler that catches everything does not count.
+        With `explicit`, a handler that catches everything does not count; with `include_with`, a `with` whose manager
+        may swallow errors does.
         """
         for _, (start, _end) in self._program_spans(frame):
             for guard in self._guards:
-                if guard.start <= start < guard.end:
+                if guard.start <= start < guard.end and (guard.is_try or include_with):
                     if guard.catches is None and not explicit:
                         return True
                     if guard.catches is not None and not guard.catches.isdisjoint(names):
                         return True
+        return False
+
+    def is_in_protocol(self, frame: FrameType | None) -> bool:
+        """Whether Python itself called a method of the program's, in which an error may be the way to say no."""
+        while frame is not None:
+            if frame.f_code.co_filename == FILENAME and frame.f_code.co_name in _PROTOCOLS:
+                return True
+            frame = frame.f_back
         return False
 
     def failing_span(self, trace: TracebackType | None) -> Span | None:

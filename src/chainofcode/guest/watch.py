@@ -29,6 +29,7 @@ _FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
 _ATOMS = (int, float, str, bytes, bool, complex, type(None))
 _CONTAINERS = (list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
 _real_clock = time.monotonic  # the program's own clock may be fixed
+_TOOL = 4  # one that no profiler, debugger or coverage tool claims
 WATCH_BY_LINE = sys.version_info >= (3, 12)
 
 
@@ -64,7 +65,7 @@ class Watcher:
 
     def _monitor(self, code: CodeType) -> None:
         monitoring = sys.monitoring
-        tool, events = monitoring.PROFILER_ID, monitoring.events
+        tool, events = _TOOL, monitoring.events
         monitoring.use_tool_id(tool, "chainofcode")
         monitoring.register_callback(tool, events.LINE, self._visit_by_line)
         monitoring.register_callback(tool, events.PY_RETURN, self._visit_return)
@@ -105,7 +106,7 @@ class Watcher:
     def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
         """Record one visit; False when this mark need not call again."""
         if not self._lock.acquire(blocking=False):
-            return True  # another thread records, or this one was interrupted while it did
+            return True  # another thread records
         try:
             with headroom():
                 return self._record(index, frame, returned)
@@ -224,6 +225,7 @@ class Output(io.RawIOBase):
 
 
 _ABSENT = object()
+_HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
 def _names(frame: FrameType) -> dict[str, Any]:
@@ -234,7 +236,7 @@ def _names(frame: FrameType) -> dict[str, Any]:
         if len(live) <= _MAX_NAMES:
             return dict(live)
         return {name: live[name] for name in list(live)[-_MAX_NAMES:]}
-    if "locals" in code.co_names or "vars" in code.co_names:  # the program may hold this very dict
+    if not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold this very dict
         return {}
     names = dict(live)
     for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):

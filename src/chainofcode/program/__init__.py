@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,9 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         start = msgspec.json.encode({"source": reply, "is_reply": True})
         command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "parse"]
         try:
-            child = subprocess.run(command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False)
+            child = subprocess.run(
+                command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env={}
+            )
         except subprocess.TimeoutExpired:
             raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None
         if child.returncode != 0 or not child.stdout:
@@ -61,7 +64,12 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     def text(self, statement: int) -> str:
         """A statement's own source, all its lines."""
         place = self.statements[statement]
-        return "\n".join(self.source.split("\n")[place.line - 1 : place.end_line])
+        return "\n".join(_lines(self.source)[place.line - 1 : place.end_line])
+
+
+@functools.lru_cache(maxsize=8)
+def _lines(source: str) -> list[str]:
+    return source.split("\n")
 
 
 class _Reply(msgspec.Struct):

@@ -12,11 +12,11 @@ import difflib
 import importlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .missing import MissingImport, Use, find_import
 from .scopes import Function, Names, Scope
-from .syntax import FUNCTION_KEYWORDS, Syntax, called_name, last_name
+from .syntax import Syntax, called_name, last_name
 
 ALWAYS_DEFINED = frozenset(dir(builtins)) | {"exit", "quit", "__file__", "__builtins__", "__annotations__"}
 _FUNCTION_MAKERS = {
@@ -30,6 +30,9 @@ _FUNCTION_MAKERS = {
     "itemgetter",
     "eval",
 }
+_EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
+_HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
+_NOISY = {"antigravity", "this"}  # what they do when imported is not for us to do
 _TEXT_RUNNERS = {"eval", "exec", "compile"}
 _NEVER_STUBS = {
     "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "setter",
@@ -44,12 +47,14 @@ class Guard:
     start: tuple[int, int]
     end: tuple[int, int]
     catches: frozenset[str] | None
+    is_try: bool = True  # else a `with`, whose manager may swallow errors
 
 
 @dataclass
 class Analysis:
     syntax: Syntax
     names: Names
+    given: frozenset[str] = ALWAYS_DEFINED  # names that are there before the program starts
     holes: set[str] = field(default_factory=set)  # undefined names that are called or handed on as functions
     module_holes: set[str] = field(default_factory=set)  # undefined names whose attributes are called
     awaited: set[str] = field(default_factory=set)  # functions whose calls must give awaitables, if they are holes
@@ -82,6 +87,7 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
     """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted."""
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
+    found.given = frozenset(given)
     uses: dict[str, list[Use]] = {}
     for node in found.names.unresolved():
         if node.id in _TEXT_RUNNERS:
@@ -93,7 +99,7 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
         missing = find_import(name, seen, packages)
         if missing is not None:
             found.imports.append(missing)
-        elif any(use.how in ("call", "function", "base") for use in seen):
+        elif any(use.how in ("call", "base") for use in seen) or (any(use.how == "function" for use in seen) and not near_match(name, known)):
             found.holes.add(name)
         elif any(use.how == "attribute" and use.is_called for use in seen) and not near_match(name, known):
             found.module_holes.add(name)
@@ -129,7 +135,11 @@ def _star_imported(syntax: Syntax) -> set[str]:
     """What `from math import *` brings."""
     names: set[str] = set()
     for node in syntax.nodes:
-        if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" and node.module in sys.stdlib_module_names:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.names[0].name == "*"
+            and node.module in sys.stdlib_module_names - _NOISY
+        ):
             module = importlib.import_module(node.module)
             names.update(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
     return names
@@ -150,7 +160,7 @@ def _use(node: ast.expr, syntax: Syntax) -> Use:
             return Use("type")
         case ast.keyword():
             call = syntax.parents[parent]
-            if parent.arg in FUNCTION_KEYWORDS or (isinstance(call, ast.Call) and syntax.takes_function(call, node)):
+            if isinstance(call, ast.Call) and syntax.takes_function(call, node):
                 return Use("function")
         case ast.Attribute():
             return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, syntax))
@@ -178,13 +188,17 @@ def _chain_is_called(node: ast.expr, syntax: Syntax) -> bool:
 
 def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
     """The called `name` of `name = name(…)` where nothing else in sight binds that name."""
+    calls: dict[ast.AST | None, dict[str, list[ast.Name]]] = {}
     for scope in names.scopes:
         for name, sources in scope.bindings.items():
             if name in given or _bound_elsewhere(name, scope, names):
                 continue
-            called = [_calls_of(name, source) for source in sources]
-            if all(calls or not _may_be_function(source) for calls, source in zip(called, sources, strict=True)):
-                yield from (node for calls in called for node in calls)
+            for source in sources:
+                if source not in calls:
+                    calls[source] = _calls_in(source)
+            called = [calls[source].get(name, []) for source in sources]
+            if all(own or not _may_be_function(source) for own, source in zip(called, sources, strict=True)):
+                yield from (node for own in called for node in own)
 
 
 def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
@@ -200,14 +214,14 @@ def _may_be_function(source: ast.AST | None) -> bool:
     return source is None or isinstance(source, (ast.Lambda, ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp))
 
 
-def _calls_of(name: str, source: ast.AST | None) -> list[ast.Name]:
-    """The calls made while `source` is evaluated; those inside a lambda come later."""
-    calls: list[ast.Name] = []
+def _calls_in(source: ast.AST | None) -> dict[str, list[ast.Name]]:
+    """The names called while `source` is evaluated; calls inside a lambda come later."""
+    calls: dict[str, list[ast.Name]] = {}
     pending = [] if source is None or isinstance(source, ast.Lambda) else [source]
     while pending:
         node = pending.pop()
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name:
-            calls.append(node.func)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls.setdefault(node.func.id, []).append(node.func)
         pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda))
     return calls
 
@@ -314,10 +328,7 @@ def _known_attributes(syntax: Syntax) -> set[str]:
     kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type)]
     kinds += [type(lambda: None), type((lambda: (yield))()), type(sys)]
     known = {name for kind in kinds for name in dir(kind)}
-    for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - {
-        "antigravity",
-        "this",
-    }:
+    for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - _NOISY:
         try:
             module = importlib.import_module(module_name)
         except ImportError:
@@ -352,6 +363,8 @@ def _guards(syntax: Syntax) -> Iterator[Guard]:
             for item in node.items:
                 if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in ("suppress", "raises"):
                     yield _guard(node.body, list(item.context_expr.args))
+                elif last_name(item.context_expr) not in _HARMLESS_MANAGERS:
+                    yield replace(_guard(node.body, [None]), is_try=False)
 
 
 def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None]) -> Guard:
@@ -364,4 +377,6 @@ def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:
     """The names of exceptions that handlers catch; None when one of them catches all, or nobody can tell."""
     flat = [kind for kinds in types for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
     names = [last_name(kind) for kind in flat]
-    return None if None in names else frozenset(name for name in names if name)
+    if any(name is None or not (name in _EXCEPTIONS or name.endswith(("Error", "Exception"))) for name in names):
+        return None
+    return frozenset(name for name in names if name)

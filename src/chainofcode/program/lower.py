@@ -100,7 +100,7 @@ class _Lowering:
         self.holding = {
             s for s in self.numbers if any(id(node) in hole_nodes for node in own_nodes(s, into_lambdas=True))
         }
-        if "answer" not in self.found.names.module.bindings:  # else a kept value would only live longer than it should
+        if not any("answer" in written(line) for line in tree.body):  # else a kept value would live longer for nothing
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
@@ -316,7 +316,9 @@ class _Lowering:
         number = self.numbers[statement]
         is_return = isinstance(statement, ast.Return)
         names = (
-            frozenset(["$value"]) if is_return else frozenset([*written_in(statement), *bases_of_targets(statement)])
+            frozenset(["$value"])
+            if is_return
+            else frozenset([*written_in(statement), *bases_of_targets(statement, and_receivers=True)])
         )
         self.writable[number] = names
         # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
@@ -373,16 +375,13 @@ class _Lowering:
             and not node.id.startswith("$")
         }
         missing = {item.name for item in self.found.imports}
-        own = set(home.bindings) | (free - missing - _BUILTIN_NAMES)
+        own = set(home.bindings) | (free - missing - self.found.given)
         if home.kind == "module":
             own.add("answer")
         else:
             own |= home.global_names
         self._prose_names_of[scope] = frozenset(own)
         return self._prose_names_of[scope]
-
-
-_BUILTIN_NAMES = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 
 
 Node = TypeVar("Node", bound=ast.AST)

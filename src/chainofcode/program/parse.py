@@ -8,13 +8,13 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_SOURCE_BYTES = 1_000_000
 PROSE_NAME = "$prose"  # no program can spell it
 _PLACEHOLDER = "__coc_prose_{}__"
-_RECOVERY_SECONDS = 2.0
+_RECOVERY_BYTES = 20_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
 
 
 class NotAProgram(ValueError):
@@ -214,9 +214,10 @@ def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
         if _error_line("\n".join(expanded)) == 0:  # tabs and spaces mixed, but readable
             return "\n".join(expanded), []
     runs: list[tuple[int, int]] = []
-    deadline = time.monotonic() + _RECOVERY_SECONDS
+    trials = _RECOVERY_BYTES // (len(source) + 1000)
     while error:
-        start, end, error = _smallest_run(lines, min(error, len(lines)), out_of_time=time.monotonic() > deadline)
+        start, end, error, used = _smallest_run(lines, min(error, len(lines)), trials)
+        trials -= used
         runs = [run for run in runs if not (start <= run[0] and run[1] <= end)] + [(start, end)]
     prose = []
     for number, (start, end) in enumerate(_merge(sorted(runs), lines)):
@@ -227,32 +228,40 @@ def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
     return "\n".join(lines), prose
 
 
-def _smallest_run(lines: list[str], error: int, *, out_of_time: bool) -> tuple[int, int, int]:
-    """The smallest run of lines around an error whose removal moves the error past it: (start, end, next error).
+def _smallest_run(lines: list[str], error: int, trials: int) -> tuple[int, int, int, int]:
+    """The smallest run of lines around an error whose removal moves the error past it.
 
-    Changes `lines` accordingly.
+    Changes `lines` accordingly; gives start, end, the next error's line and how many trials it took.
     """
-    if not out_of_time:
-        # "expected an indented block after …": the header may stand above comments and blank lines
-        header = next((n for n in range(error - 1, 0, -1) if _says_something(lines[n - 1])), error)
-        for size in (*range(1, 13), 16, 24, 34):
-            for start in dict.fromkeys([*range(error, max(error - size, 0), -1), header, max(error - size, 1)]):
-                end = _whole_block(lines, start, min(start + size - 1, len(lines)))
-                if any(_says_something(line) for line in lines[start - 1 : end]):
-                    after = _try_without(lines, start, end, error)
-                    if after is not None:
-                        return start, end, after
+    used = 0
+    for start, end in _runs(lines, error):
+        if used >= trials:
+            break
+        used += 1
+        after = _try_without(lines, start, end, error)
+        if after is not None:
+            return start, end, after, used
     # No small run helps (an open bracket or string far above, say): give up the whole block the error stands in.
     start = error
     while start > 1 and (not lines[start - 1].strip() or lines[start - 1][0].isspace()):
         start -= 1
-    ends = [len(lines)] if out_of_time else [_whole_block(lines, start, error), len(lines)]
-    for end in ends:
+    for end in [_whole_block(lines, start, error), len(lines)][used >= trials :]:
         after = _try_without(lines, start, end, error)
         if after is not None:
-            return start, end, after
+            return start, end, after, used
     _blank_out(lines, 1, len(lines), "")
-    return 1, len(lines), 0
+    return 1, len(lines), 0, used
+
+
+def _runs(lines: list[str], error: int) -> Iterator[tuple[int, int]]:
+    """Runs of lines around an error, the smallest first."""
+    # "expected an indented block after …": the header may stand above comments and blank lines
+    header = next((n for n in range(error - 1, 0, -1) if _says_something(lines[n - 1])), error)
+    for size in (*range(1, 13), 16, 24, 34):
+        for start in dict.fromkeys([*range(error, max(error - size, 0), -1), header, max(error - size, 1)]):
+            end = _whole_block(lines, start, min(start + size - 1, len(lines)))
+            if any(_says_something(line) for line in lines[start - 1 : end]):
+                yield start, end
 
 
 def _try_without(lines: list[str], start: int, end: int, error: int) -> int | None:

@@ -90,15 +90,17 @@ def written_in(statement: ast.stmt) -> set[str]:
     return {name for node in ast.walk(statement) if isinstance(node, ast.stmt) for name in written(node)}
 
 
-def bases_of_targets(statement: ast.stmt) -> Iterator[str]:
-    """`d` of `d["x"] = …`: changed in place."""
+def bases_of_targets(statement: ast.stmt, *, and_receivers: bool = False) -> Iterator[str]:
+    """`d` of `d["x"] = …`, and on request `xs` of `xs.append(…)`: changed in place."""
     for node in ast.walk(statement):
-        if isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load):
-            base: ast.expr = node
-            while isinstance(base, (ast.Subscript, ast.Attribute)):
-                base = base.value
-            if isinstance(base, ast.Name):
-                yield base.id
+        is_target = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+        if and_receivers and isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node, is_target = node.func, True
+        if is_target:
+            while isinstance(node, (ast.Subscript, ast.Attribute)):
+                node = node.value
+            if isinstance(node, ast.Name):
+                yield node.id
 
 
 def may_mutate(node: ast.AST) -> bool:

@@ -14,9 +14,10 @@ FUNCTION_FIRST = {
 }  # fmt: skip
 FUNCTION_KEYWORDS = {"key", "func", "function", "fn", "f", "predicate", "callback", "target", "default_factory"}
 _GATHERERS = {
-    "gather", "create_task", "ensure_future", "wait_for", "wait", "as_completed", "shield", "run_until_complete",
-    "run_coroutine_threadsafe", "timeout", "run",
+    "gather", "create_task", "ensure_future", "wait_for", "as_completed", "run_until_complete",
+    "run_coroutine_threadsafe",
 }  # fmt: skip
+_ASYNCIO_ONLY = {"run", "wait", "shield", "timeout"}  # words that other things are called, too
 
 
 class Syntax:
@@ -66,6 +67,9 @@ class Syntax:
         if name in FUNCTION_FIRST and call.args and call.args[0] is argument:
             return True
         if name == "run_in_executor" and argument in call.args[1:2]:
+            return True
+        is_own = name in self.functions or name in self._initializers or name == "dict"
+        if not is_own and any(k.value is argument and k.arg in FUNCTION_KEYWORDS for k in call.keywords):
             return True
         if name in ("append", "add", "insert", "setdefault") and isinstance(call.func, ast.Attribute):
             return self.calls_out_of_containers
@@ -145,7 +149,7 @@ class Syntax:
         if isinstance(self.parents.get(call), ast.Await):
             return True
         parent = self._around(call, (ast.Starred, ast.List, ast.Tuple, *Comprehension))
-        return isinstance(parent, ast.Call) and called_name(parent) in _GATHERERS
+        return isinstance(parent, ast.Call) and _gathers(parent)
 
     def _is_held(self, call: ast.Call, holders: set[str]) -> bool:
         """tasks = [f(1), f(2)], tasks.append(f(1)), where tasks is awaited later."""
@@ -166,6 +170,12 @@ def called_name(call: ast.Call) -> str | None:
     if isinstance(call.func, ast.Name):
         return call.func.id
     return call.func.attr if isinstance(call.func, ast.Attribute) else None
+
+
+def _gathers(call: ast.Call) -> bool:
+    """Whether a call takes awaitables."""
+    of_asyncio = isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "asyncio"
+    return called_name(call) in (_GATHERERS | _ASYNCIO_ONLY if of_asyncio else _GATHERERS)
 
 
 def last_name(node: ast.AST | None) -> str | None:
@@ -207,7 +217,7 @@ def _awaited_variables(node: ast.AST) -> list[str]:
     """The variables that a node awaits, or awaits the elements of."""
     if isinstance(node, ast.Await) and isinstance(node.value, ast.Name):
         return [node.value.id]
-    if isinstance(node, ast.Call) and called_name(node) in _GATHERERS:
+    if isinstance(node, ast.Call) and _gathers(node):
         given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
         return [value.id for value in given if isinstance(value, ast.Name)]
     if isinstance(node, (ast.For, *Comprehension)):  # `for t in tasks: await t` awaits what tasks holds

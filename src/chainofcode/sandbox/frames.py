@@ -10,6 +10,7 @@ import msgspec
 from ..program import Program
 
 _LENGTH = struct.Struct("<I")
+_MAX_QUESTIONS = 10_000
 _MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below
 
 
@@ -92,7 +93,7 @@ class Reader:
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
         self._buffer = bytearray()
         self._statements = -1
-        self._last_pause = self._steps = self._output = 0
+        self._last_pause = self._steps = self._output = self._questions = 0
         self._unsettled: set[int] = set()
 
     def feed(self, data: bytes) -> None:
@@ -127,7 +128,7 @@ class Reader:
                     raise FrameError("a second program")
                 self._statements = len(program.statements)
             case Ran(steps):
-                self._steps += len(steps)
+                self._steps += len(steps) or 1
                 self._output += sum(len(step.output.encode()) for step in steps)
                 if self._steps > _MAX_STEPS:
                     raise FrameError(f"over {_MAX_STEPS:,} steps")
@@ -136,6 +137,9 @@ class Reader:
                 if self._output > self._output_bytes:
                     raise OutputLimit(signal)
             case Paused():
+                self._questions += signal.kind == "module"
+                if self._questions > _MAX_QUESTIONS:
+                    raise FrameError(f"over {_MAX_QUESTIONS:,} questions about modules")
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
                 self._last_pause = signal.id

@@ -16,7 +16,8 @@ def is_installed(name: str) -> bool:
     if not name.isidentifier() or name in sys.builtin_module_names:
         return False
     try:
-        return importlib.util.find_spec(name) is not None
+        spec = importlib.util.find_spec(name)
+        return spec is not None and spec.origin is not None  # a bare directory of that name is no package
     except (ImportError, ValueError):
         return False
 

@@ -91,7 +91,12 @@ class ProcessGuest:
         pause = 0.0005
         while self._exit is None:
             pid = self._process.pid
-            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):  # noqa: ASYNC222 (does not wait)
+            try:
+                has_ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)  # noqa: ASYNC222
+            except ChildProcessError:  # this process ignores SIGCHLD: the kernel has reaped it
+                self._exit = Exit(0, 0.0)
+                break
+            if has_ended:
                 self.kill()  # what it started and left behind
                 _, status, usage = os.wait4(pid, 0)  # noqa: ASYNC222 (it is dead)
                 code = self._process.returncode = os.waitstatus_to_exitcode(status)
