@@ -88,7 +88,7 @@ class Generator:
                 [
                     f"xs.append({self.number()})",
                     f"d0[{self.text()}] = {self.number()}",
-                    f"ys.extend({self.sequence()})",
+                    f"ys.extend({self.sequence()}[:3])",
                     "xs[:] = sorted(xs)",
                     f"log.append({self.text()})",
                     f"xs.insert(0, {self.number()})",
@@ -126,7 +126,7 @@ class Generator:
         self.loops += 1
         counter = f"k{self.loops}"
         self.put(f"{counter} = 0")
-        self.put(f"while {counter} < 3 and {self.condition()}:")
+        self.put(f"while {counter} < 3 and ({self.condition()}):")
         self.depth += 1
         self.put(f"{counter} += 1")
         self.depth -= 1

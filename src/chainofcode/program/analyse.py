@@ -99,9 +99,13 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
         missing = find_import(name, seen, packages)
         if missing is not None:
             found.imports.append(missing)
-        elif any(use.how in ("call", "base") for use in seen) or (any(use.how == "function" for use in seen) and not near_match(name, known)):
+        elif any(use.how in ("call", "base") for use in seen):
             found.holes.add(name)
-        elif any(use.how == "attribute" and use.is_called for use in seen) and not near_match(name, known):
+        elif near_match(name, known):
+            continue  # read, never called: a misspelt variable
+        elif any(use.how == "function" for use in seen):
+            found.holes.add(name)
+        elif any(use.how == "attribute" and use.is_called for use in seen):
             found.module_holes.add(name)
     library = sys.stdlib_module_names | set(packages)
     found.unknown_modules = {name for name, module in imported_names(found.syntax) if module not in library}
