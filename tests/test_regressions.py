@@ -256,3 +256,149 @@ def test_misuse_of_the_library() -> None:
 
     with pytest.raises(TypeError, match="await arun"):
         asyncio.run(inside())
+
+
+def test_a_flood_of_frames_does_not_stop_the_clock() -> None:
+    import time
+
+    program = (
+        "import os, struct\nfds = [fd for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        'body = b\'{"type":"ran","steps":[]}\'\nframe = (struct.pack("<I", len(body)) + body) * 100\n'
+        "while True:\n    os.write(fds[1], frame)"
+    )
+    started = time.monotonic()
+    assert run(program, limits=Limits(run_seconds=2)).reason in ("limit:run", "guest died")
+    assert time.monotonic() - started < 8
+
+
+def test_killed_by_a_signal_without_a_name() -> None:
+    assert "signal 40" in run("import os\nos.kill(os.getpid(), 40)").error.message  # type: ignore[union-attr]
+
+
+def test_threads_that_print_while_others_ask() -> None:
+    program = (
+        "import threading\ndef talk():\n    for _ in range(40): print('x' * 5_000)\n"
+        "def ask():\n    for n in range(60): f(n)\n"
+        "ts = [threading.Thread(target=t) for t in (ask, talk, talk)]\nfor t in ts: t.start()\nfor t in ts: t.join()\nanswer = 1"
+    )
+    assert run(program, lambda pause: 1, limits=Limits(run_seconds=20)).answer == 1
+
+
+def test_emulator_that_is_cancelled_from_within() -> None:
+    import asyncio
+    import time
+
+    async def gives_up(pause: Any) -> Any:
+        raise asyncio.CancelledError
+
+    started = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        run("answer = f(1)", gives_up, limits=Limits(wall_seconds=20))
+    assert time.monotonic() - started < 5
+
+
+def test_idle_executor_at_the_end() -> None:
+    program = "from concurrent.futures import ThreadPoolExecutor\nex = ThreadPoolExecutor(2)\nanswer = ex.submit(lambda: 5).result()"
+    assert answered(program, limits=Limits(run_seconds=5)) == 5
+
+
+def test_tens_of_thousands_of_names() -> None:
+    names = "=".join(f"n{i}" for i in range(70_000))
+    assert answered(f"{names}=0\ny=1\nz=2\nanswer=y+z") == 3
+
+
+def test_guest_does_not_outlive_its_host() -> None:
+    import signal
+    import subprocess
+    import sys
+    import time
+
+    host = subprocess.Popen([sys.executable, "-c", "import chainofcode as c; c.run('import time\\ntime.sleep(97)')"])
+    time.sleep(1.5)
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(host.pid)], capture_output=True, text=True, check=True)
+    (guest,) = map(int, listed.stdout.split())
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    time.sleep(0.5)
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(guest)], capture_output=True, text=True, check=False).stdout
+    assert status.strip()[:1] in ("", "Z")  # gone, or dead and not yet collected by whoever inherits it
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "class M:\n    def run(self, x):\n        return x\nanswer = M().run(legs('cat'))",
+        "def wait(x):\n    return x\nanswer = wait(legs('cat'))",
+        "def timeout(x):\n    return x\nanswer = timeout(legs('cat'))",
+    ],
+)
+def test_words_that_asyncio_uses_too(program: str) -> None:
+    assert answered(program, {"legs('cat')": 4}) == 4
+
+
+def test_prose_in_a_function_leaves_inputs_alone() -> None:
+    program = "def f():\n    think hard about the question\n    return question + extra\nanswer = f()"
+    values = {"think hard about the question": {}}
+    assert answered(program, values, question="q", inputs={"extra": "!"}) == "q!"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "Errors = (ValueError, TypeError)\ntry:\n    n = int(legs('x'))\nexcept Errors:\n    n = -1\nanswer = n",
+        "def f(errors):\n    try:\n        return int(legs('x'))\n    except errors:\n        return -1\nanswer = f(ValueError)",
+        "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *a): return True\nn = -1\nwith Quiet():\n    n = int(legs('x'))\nanswer = n",
+    ],
+)
+def test_handlers_that_nobody_can_read_off(program: str) -> None:
+    assert answered(program, {"legs('x')": "many"}) == -1
+
+
+def test_index_error_through_a_helper_ends_the_iteration() -> None:
+    program = "class A:\n    def get(self, i):\n        return colours()[i]\n    def __getitem__(self, i):\n        return self.get(i)\nanswer = list(A())"
+    assert answered(program, {"colours()": ["red", "blue"]}) == ["red", "blue"]
+
+
+def test_keywords_that_only_look_like_functions() -> None:
+    assert "did you mean 'secret_key'" in run("secret_key = 1\nanswer = dict(key=secret_kye)").error.message  # type: ignore[union-attr]
+    program = "goal = 3\ndef find(xs, target):\n    return target in xs\nanswer = find([1, 3], target=gaol)"
+    assert run(program).reason == "error"
+
+
+def test_locals_held_by_the_program() -> None:
+    program = "def f(a):\n    d = eval('locals()')\n    b = 2\n    return sorted(d)\nanswer = f(1)"
+    assert answered(program) == ["a"]
+
+
+def test_profiler_of_the_program() -> None:
+    assert (
+        answered(
+            "import cProfile, io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()):\n    cProfile.run('1 + 1')\nanswer = 1"
+        )
+        == 1
+    )
+
+
+def test_misfit_inside_a_mutating_call() -> None:
+    values = {"f('x')": "two", "xs.append(int(f('x')))": {"xs": [2]}}
+    assert answered("xs = []\nys = xs\nxs.append(int(f('x')))\nanswer = ys", values) == [2]
+
+
+def test_last_expression_where_answer_is_not_reached() -> None:
+    assert answered("x = 1\nif x > 100:\n    answer = x\nx + 41") == 42
+
+
+def test_inputs_are_plain_dicts() -> None:
+    assert answered("answer = type(d) is dict", inputs={"d": {"a": 1}}) is True
+
+
+def test_a_table_starts_anew_each_run() -> None:
+    from chainofcode import Table
+
+    table = Table([("f()", 1), ("f()", 2)])
+    assert [run("answer = f()", table).answer for _ in range(2)] == [1, 1]
+    assert run("answer = (f(), f(), f())", table).answer == (1, 2, 2)
+
+
+def test_noisy_modules_are_not_imported_to_look_at_them() -> None:
+    assert Program.parse("from this import *\nanswer = 1").source.startswith("from this")

@@ -230,14 +230,15 @@ _HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getfr
 
 def _names(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
-    live = frame.f_locals
     code = frame.f_code
-    if sys.version_info >= (3, 13) or not code.co_flags & CO_OPTIMIZED:
+    is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
+    if is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold the very dict we would fill
+        return {}
+    live = frame.f_locals
+    if not is_shared:
         if len(live) <= _MAX_NAMES:
             return dict(live)
         return {name: live[name] for name in list(live)[-_MAX_NAMES:]}
-    if not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold this very dict
-        return {}
     names = dict(live)
     for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
         live.pop(name, None)
