@@ -14,7 +14,7 @@ from dataclasses import dataclass
 MAX_SOURCE_BYTES = 1_000_000
 PROSE_NAME = "$prose"  # no program can spell it
 _PLACEHOLDER = "__coc_prose_{}__"
-_RECOVERY_BYTES = 20_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
+_RECOVERY_BYTES = 5_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
 
 
 class NotAProgram(ValueError):

@@ -60,7 +60,7 @@ class Session:
         self._halting: tuple[str, str] | None = None
         self._last_ran: Ran | None = None
         self._noise, self._noise_bytes = b"", 0
-        self._is_gone = self._has_exited = False
+        self._is_gone = self._has_exited = self._is_listening = False
         self._ran_seconds = 0.0
         self._started = self._resumed = time.monotonic()
 
@@ -68,6 +68,7 @@ class Session:
         for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd):
             os.set_blocking(fd, False)
         self._loop.add_reader(self._guest.noise_fd, self._hear_noise)
+        self._loop.add_reader(self._guest.exit_fd, self._hear_exit)
         shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
         self._tick_seconds = min(0.1, max(0.005, shortest / 10))
         self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
@@ -82,7 +83,8 @@ class Session:
         self._timer.cancel()
         self._guest.kill()
         self._loop.remove_writer(self._guest.write_fd)
-        self._loop.remove_reader(self._guest.noise_fd)
+        for fd in (self._guest.read_fd, self._guest.noise_fd, self._guest.exit_fd):
+            self._loop.remove_reader(fd)
         await self._guest.wait()
         for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd, self._guest.exit_fd):
             os.close(fd)
@@ -184,22 +186,29 @@ class Session:
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
-        self._loop.add_reader(self._guest.read_fd, self._wake)
-        self._loop.add_reader(self._guest.exit_fd, self._wake_at_exit)
+        if not self._is_listening:
+            self._loop.add_reader(self._guest.read_fd, self._hear)
+            self._is_listening = True
         try:
             await self._waiter
         finally:
-            self._loop.remove_reader(self._guest.read_fd)
-            self._loop.remove_reader(self._guest.exit_fd)
             self._waiter = None
 
-    def _wake_at_exit(self) -> None:
-        self._has_exited = True
+    def _hear(self) -> None:
+        """The guest says something. If nobody waits for it, stop listening until someone does."""
+        if self._waiter is None:
+            self._loop.remove_reader(self._guest.read_fd)
+            self._is_listening = False
         self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def _hear_exit(self) -> None:
+        self._loop.remove_reader(self._guest.exit_fd)
+        self._has_exited = True
+        self._wake()
 
     def _send(self, message: dict[str, Any]) -> None:
         self._outbox += encode(message)
