@@ -79,12 +79,16 @@ def test_async_function_as_emulator() -> None:
     assert run("answer = [double(n) for n in range(3)]", emulate).answer == [0, 2, 4]
 
 
-def test_emulator_that_fails_leaves_nothing_behind() -> None:
+def test_emulator_that_fails_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    import gc
+
     def fail(pause: Any) -> Any:
         raise OSError("no route to the model")
 
     with pytest.raises(OSError, match="no route"):
         run("answer = f(1)", fail)
+    gc.collect()
+    assert caplog.text == ""  # no "Task exception was never retrieved"
     assert guests() == []
 
 

@@ -102,7 +102,9 @@ class _Answers:
             value = _carriable(paused, answered.value)
         except EmulationError as error:
             self._session.end("emulation failed", str(error), *self._log.place(paused))
-        except BaseException as error:  # someone else's code: it is the caller's to see, not the task's to keep
+        except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
+            self._session.fail(error)
+        except BaseException as error:  # cancelled, by us or by itself; interrupted
             self._session.fail(error)
             raise
         else:

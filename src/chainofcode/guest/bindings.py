@@ -145,7 +145,7 @@ class Bindings:
         return method
 
     def _stub(self, index: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        hole = Hole(self._lowered.stubs[index][0], self.ask, self._here, ())
+        hole = Hole(self._lowered.stubs[index], self.ask, self._here, ())
         return lambda function: stub(function, hole)
 
     def _keep_last(self, value: Any) -> Any:

@@ -134,7 +134,7 @@ class _Prepared:
                 | self.found.module_holes
                 | {name.id.removeprefix("$") for name in self.found.shadowed}
                 | {method.attr for method in self.found.methods}
-                | {name for name, _, _ in self.lowered.stubs}
+                | set(self.lowered.stubs)
                 | {name for name in self.found.unknown_modules if name in names}
             ),
             "prose": [prose.text for prose in self.parsed.prose],

@@ -63,7 +63,7 @@ class Lowered:
     tree: ast.Module
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
-    stubs: tuple[tuple[str, str | None, str | None], ...]  # name, docstring, return annotation
+    stubs: tuple[str, ...]  # names of the functions left empty, as `$stub` counts them
     writable: dict[int, frozenset[str]]  # for statements that may be emulated: the names such a delta may set
     hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
     prose_of: dict[int, str]  # statement number → prose text
@@ -82,7 +82,7 @@ class _Lowering:
         self.numbers: dict[ast.stmt, int] = {}
         self.places: list[Place] = []
         self.marks: list[Mark] = []
-        self.stubs: list[tuple[str, str | None, str | None]] = []
+        self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
         self.last_expressions: set[ast.stmt] = set()
@@ -153,8 +153,7 @@ class _Lowering:
         return _at(node, call)
 
     def _stub(self, function: Function) -> None:
-        returns = ast.unparse(function.returns) if function.returns is not None else None
-        self.stubs.append((function.name, ast.get_docstring(function), returns))
+        self.stubs.append(function.name)
         decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
         function.decorator_list.append(_at(function, decorator))
 
