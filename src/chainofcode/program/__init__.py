@@ -47,7 +47,7 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         except NotAProgram as error:
             raise ProgramError(str(error)) from None
         start = msgspec.json.encode({"source": reply, "is_reply": True})
-        command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "parse"]
+        command = [sys.executable, "-s", "-P", "-S", "-X", "utf8", str(_GUEST), "guest.main", "parse"]
         try:
             child = subprocess.run(
                 command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env={}

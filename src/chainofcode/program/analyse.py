@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import builtins
-import difflib
+import functools
 import importlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 
+from .data import Data
 from .missing import MissingImport, Use, find_import
 from .scopes import Function, Names, Scope
 from .syntax import Syntax, called_name, last_name
@@ -40,8 +40,7 @@ _NEVER_STUBS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Guard:
+class Guard(Data):
     """The lines that a `try` of the program covers and the exception names it catches (None: every one)."""
 
     start: tuple[int, int]
@@ -50,21 +49,20 @@ class Guard:
     is_try: bool = True  # else a `with`, whose manager may swallow errors
 
 
-@dataclass
 class Analysis:
-    syntax: Syntax
-    names: Names
-    given: frozenset[str] = ALWAYS_DEFINED  # names that are there before the program starts
-    holes: set[str] = field(default_factory=set)  # undefined names that are called or handed on as functions
-    module_holes: set[str] = field(default_factory=set)  # undefined names whose attributes are called
-    awaited: set[str] = field(default_factory=set)  # functions whose calls must give awaitables, if they are holes
-    imports: list[MissingImport] = field(default_factory=list)
-    unknown_modules: set[str] = field(default_factory=set)  # names bound by imports of no module of the library
-    shadowed: list[ast.Name] = field(default_factory=list)  # the called `name` in `name = name(…)`
-    methods: list[ast.Attribute] = field(default_factory=list)  # called attributes that nothing known has
-    stubs: list[Function] = field(default_factory=list)
-    text_runners: list[ast.Name] = field(default_factory=list)  # `eval`, `exec`, `compile`, where they are the builtins
-    guards: list[Guard] = field(default_factory=list)
+    def __init__(self, syntax: Syntax, names: Names) -> None:
+        self.syntax, self.names = syntax, names
+        self.given = ALWAYS_DEFINED  # names that are there before the program starts
+        self.holes: set[str] = set()  # undefined names that are called or handed on as functions
+        self.module_holes: set[str] = set()  # undefined names whose attributes are called
+        self.awaited: set[str] = set()  # functions whose calls must give awaitables, if they are holes
+        self.imports: list[MissingImport] = []
+        self.unknown_modules: set[str] = set()  # names bound by imports of no module of the library
+        self.shadowed: list[ast.Name] = []  # the called `name` in `name = name(…)`
+        self.methods: list[ast.Attribute] = []  # called attributes that nothing known has
+        self.stubs: list[Function] = []
+        self.text_runners: list[ast.Name] = []  # `eval`, `exec`, `compile`, where they are the builtins
+        self.guards: list[Guard] = []
 
     def hole_calls(self) -> Iterator[ast.AST]:
         """The parts of the program where the LM may be asked."""
@@ -119,6 +117,8 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
 
 def near_match(name: str, known: Iterable[str]) -> str | None:
     """The defined name that `name` probably misspells."""
+    import difflib  # late: few programs need it
+
     matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
     return matches[0] if matches else None
 
@@ -328,10 +328,15 @@ def _root(node: ast.expr) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
 
 
-def _known_attributes(syntax: Syntax) -> set[str]:
+@functools.cache
+def _builtin_attributes() -> frozenset[str]:
     kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type)]
     kinds += [type(lambda: None), type((lambda: (yield))()), type(sys)]
-    known = {name for kind in kinds for name in dir(kind)}
+    return frozenset(name for kind in kinds for name in dir(kind))
+
+
+def _known_attributes(syntax: Syntax) -> set[str]:
+    known = set(_builtin_attributes())
     for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - _NOISY:
         try:
             module = importlib.import_module(module_name)
@@ -368,13 +373,13 @@ def _guards(syntax: Syntax) -> Iterator[Guard]:
                 if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in ("suppress", "raises"):
                     yield _guard(node.body, list(item.context_expr.args))
                 elif last_name(item.context_expr) not in _HARMLESS_MANAGERS:
-                    yield replace(_guard(node.body, [None]), is_try=False)
+                    yield _guard(node.body, [None], is_try=False)
 
 
-def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None]) -> Guard:
+def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> Guard:
     start, end = body[0], body[-1]
     last = (end.end_lineno or end.lineno, end.end_col_offset or end.col_offset)
-    return Guard((start.lineno, start.col_offset), last, _caught(types))
+    return Guard((start.lineno, start.col_offset), last, _caught(types), is_try)
 
 
 def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Literal, TypeVar
 
 from .analyse import Analysis
+from .data import Data
 from .parse import Prose
 from .scopes import Function, Scope
 from .statements import (
@@ -29,16 +28,21 @@ from .statements import (
     written_in,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Literal, TypeVar
+
+    Policy = Literal["strict", "paper"]
+    Phase = Literal["before", "after", "outcome", "turn", "return", "reach"]
+    Node = TypeVar("Node", bound=ast.AST)
+
 MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
-Policy = Literal["strict", "paper"]
-Phase = Literal["before", "after", "outcome", "turn", "return", "reach"]
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _SILENT = (ast.Global, ast.Nonlocal)
 _WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(Data):
     """A place where the watcher looks: after which statement, at what point of it, and which names it wrote."""
 
     statement: int
@@ -49,8 +53,7 @@ class Mark:
     reads: tuple[str, ...] = ()  # before a statement in a function: the globals it mentions
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Data):
     """A statement's number is its index in preorder; positions are Python's (lines from 1, columns in UTF-8 bytes)."""
 
     start: tuple[int, int]
@@ -58,8 +61,7 @@ class Place:
     kind: str
 
 
-@dataclass(frozen=True)
-class Lowered:
+class Lowered(Data):
     tree: ast.Module
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
@@ -381,9 +383,6 @@ class _Lowering:
             own |= home.global_names
         self._prose_names_of[scope] = frozenset(own)
         return self._prose_names_of[scope]
-
-
-Node = TypeVar("Node", bound=ast.AST)
 
 
 def _at(where: ast.AST, node: Node) -> Node:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
+
+from .data import Data
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
 
 _MODULES = (
     "math", "collections", "itertools", "functools", "datetime", "statistics", "random", "re", "string", "fractions",
@@ -30,8 +34,7 @@ _ALIASES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class MissingImport:
+class MissingImport(Data):
     """`name` means `module` itself, or `module.attribute`."""
 
     name: str
@@ -48,8 +51,7 @@ class MissingImport:
         return f"import {self.module}" + ("" if self.name == self.module else f" as {self.name}")
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(Data):
     """How one occurrence of an undefined name is used; `attribute` and `arity` where that says more."""
 
     how: str  # call, raise, attribute, function, type, base, read
@@ -94,7 +96,7 @@ def _exports(granted: tuple[str, ...]) -> dict[str, list[str]]:
             continue
         public = getattr(module, "__all__", None) or [word for word in vars(module) if not word.startswith("_")]
         for name in public:
-            if name not in _AMBIGUOUS and not inspect.ismodule(getattr(module, name, None)):
+            if name not in _AMBIGUOUS and not isinstance(getattr(module, name, None), ModuleType):
                 exports.setdefault(name, []).append(module_name)
     return exports
 
@@ -108,14 +110,16 @@ def _fits(value: Any, use: Use) -> bool:
         case "function":
             return callable(value)
         case "type" | "base":
-            return not inspect.ismodule(value)
+            return not isinstance(value, ModuleType)
         case _:  # only read: a constant such as pi; a function or module would hide a misspelt variable
-            return not callable(value) and not inspect.ismodule(value)
+            return not callable(value) and not isinstance(value, ModuleType)
 
 
 def _takes(value: Any, arity: int | None) -> bool:
     if arity is None:
         return True
+    import inspect  # late, like every import that few programs need
+
     try:
         signature = inspect.signature(value)
     except (ValueError, TypeError):

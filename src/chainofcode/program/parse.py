@@ -9,7 +9,8 @@ import ast
 import re
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from .data import Data
 
 MAX_SOURCE_BYTES = 1_000_000
 PROSE_NAME = "$prose"  # no program can spell it
@@ -21,8 +22,7 @@ class NotAProgram(ValueError):
     """The reply holds nothing that could be run."""
 
 
-@dataclass(frozen=True)
-class Prose:
+class Prose(Data):
     """A run of lines that are not Python: its number, its lines (1-based, inclusive) and its text."""
 
     number: int
@@ -31,8 +31,7 @@ class Prose:
     text: str
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(Data):
     """`source` as the author wrote it; `tree` with an expression statement `$prose(n)` for each prose statement."""
 
     source: str

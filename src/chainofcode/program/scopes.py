@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Literal
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Comprehension = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
-@dataclass(eq=False)
 class Scope:
     """One namespace of the program; `bindings` maps each name it binds to what each binding takes its value from."""
 
-    kind: Literal["module", "function", "class", "comprehension"]
-    parent: Scope | None
-    bindings: dict[str, list[ast.AST | None]] = field(default_factory=dict)
-    global_names: set[str] = field(default_factory=set)
-    nonlocal_names: set[str] = field(default_factory=set)
-    loads: list[ast.Name] = field(default_factory=list)
+    def __init__(self, kind: Literal["module", "function", "class", "comprehension"], parent: Scope | None) -> None:
+        self.kind, self.parent = kind, parent
+        self.bindings: dict[str, list[ast.AST | None]] = {}
+        self.global_names: set[str] = set()
+        self.nonlocal_names: set[str] = set()
+        self.loads: list[ast.Name] = []
 
     def bind(self, name: str, source: ast.AST | None = None) -> None:
         self.bindings.setdefault(name, []).append(source)
