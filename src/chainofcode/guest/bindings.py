@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-import inspect
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
 
 from ..program.analyse import Analysis, analyse, near_match
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
-from .places import Places, program_frame
+from .places import CO_OPTIMIZED, Places, program_frame
 from .values import Record, decode, encode, type_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any, NoReturn
 
 MAX_TEXT_CHARS = 200_000
 _MAX_OPENED = 1000
@@ -101,7 +103,7 @@ class Bindings:
             if isinstance(delta, dict) and "return" in delta:
                 delta["$value"] = delta.pop("return")
             changes = {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
-            if not frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a module's or class's names can be set from here
+            if not frame.f_code.co_flags & CO_OPTIMIZED:  # a module's or class's names can be set from here
                 frame.f_locals.update(changes)
             return changes
 

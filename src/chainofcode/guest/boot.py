@@ -1,25 +1,17 @@
-"""The guest's first file: `python boot.py READ_FD WRITE_FD`, or `python boot.py parse`.
+"""The first file of every process of ours: `python boot.py guest.main 3 4` calls `main("3", "4")` in that module.
 
-Loads the guest's modules without running any package.
+Loads modules without running any package, so that a guest imports nothing but what it needs.
 """
 
+import importlib
 import os
 import sys
 import types
 
 if __name__ == "__main__":
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for name, path in (
-        ("chainofcode", root),
-        ("chainofcode.program", os.path.join(root, "program")),
-        ("chainofcode.guest", os.path.join(root, "guest")),
-    ):
-        package = types.ModuleType(name)
-        package.__path__ = [path]
-        sys.modules[name] = package
-    from chainofcode.guest.main import describe, main
-
-    if sys.argv[1] == "parse":
-        describe()
-    else:
-        main(int(sys.argv[1]), int(sys.argv[2]))
+    for name in ("", "program", "guest", "sandbox"):
+        package = types.ModuleType(f"chainofcode.{name}".rstrip("."))
+        package.__path__ = [os.path.join(root, name)]
+        sys.modules[package.__name__] = package
+    importlib.import_module(f"chainofcode.{sys.argv[1]}").main(*sys.argv[2:])

@@ -10,7 +10,10 @@ from __future__ import annotations
 import ctypes
 import opcode
 from types import CodeType
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
 
 _LOAD_CONST, _JUMP_FORWARD, _EXTENDED_ARG = (
     opcode.opmap.get(n, 0) for n in ("LOAD_CONST", "JUMP_FORWARD", "EXTENDED_ARG")

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import functools
 import importlib.machinery
-import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
-from typing import Any
 
 from .link import clean
 from .places import Places, program_frame
 from .values import brief
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+    Ask = Callable[[str, tuple[Any, ...], dict[str, Any], int], Any]
+
 MAX_CALL_CHARS = 200_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
-Ask = Callable[[str, tuple[Any, ...], dict[str, Any], int], Any]
 Here = Callable[[], int]  # the statement that is running
 
 
@@ -90,6 +93,8 @@ class HoleModule(ModuleType):
 
 def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
     """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
+    import inspect  # late, like every import that few programs need
+
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -138,6 +143,10 @@ class Importer:
             top = name.partition(".")[0]
             if level or error.name != top or self._places.is_guarded(program_frame(), _IMPORT_ERRORS):
                 raise
+            if top in sys.stdlib_module_names:
+                raise ModuleNotFoundError(
+                    f"{top} is part of Python, but not to be had in this sandbox: tier C opens no files", name=top
+                ) from None
             if self._exists(top):
                 raise ModuleNotFoundError(
                     f"{top} is installed but not granted to the program: run with --allow-package {top}", name=top

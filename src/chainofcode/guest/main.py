@@ -19,7 +19,6 @@ import signal
 import sys
 import threading
 from types import CodeType, FrameType, FunctionType, ModuleType
-from typing import Any, NoReturn
 
 from ..program.analyse import Analysis, analyse
 from ..program.lower import Lowered, Place, lower
@@ -32,19 +31,52 @@ from .values import brief, decode, encode
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any, NoReturn
+
 MAX_ANSWER_CHARS = 1_000_000
 _PR_SET_PDEATHSIG = 1
 _NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
 _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
 _PARSE_CPU_SECONDS = 20
+_REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if g(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
-_OWN_FRAMES = 8  # what stands below the program's first frame
+_OWN_FRAMES = 2  # what `exec` counts for, above the frames that stand below the program's first one
 
 
-def main(read_fd: int, write_fd: int) -> NoReturn:
-    """Serve one program and exit."""
+def main(*arguments: str) -> None:
+    """`parse`; `stdio` in a container; or the two descriptors of a guest without a wall."""
+    if arguments == ("parse",):
+        describe()
+        return
+    if arguments == ("stdio",):
+        serve(*_own_stdio())
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
+    serve(*map(int, arguments))
+
+
+def _own_stdio() -> tuple[int, int]:
+    """In a container standard input and output are the wire: take them, and leave the program none."""
+    wire = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return wire
+
+
+def rehearse() -> None:
+    """Prepare a program that nobody will run: a fresh fork copies the memory it writes to, better before it matters."""
+    start = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict", "clock": 0, "seed": 0}
+    program = _Prepared(start, {})
+    _Run(Link(0, 0), start, program, {})
+    json.loads(json.dumps(program.description()))
+
+
+def serve(read_fd: int, write_fd: int) -> NoReturn:
+    """Serve one program and exit."""
     link = Link(read_fd, write_fd)
     start = link.receive()
     _limit(start)
@@ -84,9 +116,25 @@ def describe() -> None:
 def _limit(start: dict[str, Any]) -> None:
     """The kernel's limits, from inside; the host watches from outside too."""
     seconds = max(1, math.ceil(start["cpu_seconds"]))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))  # SIGXCPU tells; who ignores it is killed
-    resource.setrlimit(resource.RLIMIT_AS, (start["memory_bytes"],) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU tells; who ignores it is killed
+    _set_limit(resource.RLIMIT_AS, start["memory_bytes"])
+    _set_limit(resource.RLIMIT_CORE, 0)
+    if start["processes"]:
+        _set_limit(resource.RLIMIT_NPROC, start["processes"])
+
+
+def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
+    """Never above what the host itself was given."""
+    given = resource.getrlimit(which)[1]
+    most = (1 << 63) - 1 if given == resource.RLIM_INFINITY else given
+    resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))
+
+
+def _depth(frame: FrameType | None) -> int:
+    depth = 0
+    while frame is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 class _Prepared:
@@ -195,7 +243,7 @@ class _Run:
         code = self._watcher.watch(self._program.code)
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
-        sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
+        sys.setrecursionlimit(sys.getrecursionlimit() + _depth(sys._getframe()) + _OWN_FRAMES)
         gc.freeze()  # our own objects are not the program's garbage to look through
         return code
 

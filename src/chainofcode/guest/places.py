@@ -11,6 +11,7 @@ from ..program.analyse import Guard
 from ..program.lower import MARK_LINES, Place
 from .values import Record
 
+CO_OPTIMIZED = 1  # a flag of code objects: names in slots, as in a function
 FILENAME = "<program>"
 Position = tuple[int, int]
 Span = tuple[Position, Position]

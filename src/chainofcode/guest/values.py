@@ -22,11 +22,16 @@ import fractions
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
 
 MAX_DEPTH = 100
 MAX_NODES = 500_000
 MAX_BYTES = 5_000_000
+MAX_COLLISIONS = 100  # values of one hash in a set or dict
+MAX_FRACTION_CHARS = 20_000  # reducing a fraction takes the square of its length
 _DECIMAL_DIGITS_BITS = 10_000  # past this int ↔ decimal text is quadratic (and capped by CPython): hexadecimal
 
 
@@ -52,7 +57,7 @@ class Opaque:
         return hash((self.type_name, self.text))
 
 
-class Record(dict[str, Any]):
+class Record(dict):  # type: ignore[type-arg]
     """An emulated object: a dict on which attribute access works too. A dict's own methods win over keys."""
 
     __slots__ = ()
@@ -190,40 +195,54 @@ _DICTS = (dict, Record)
 def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
     """Tagged JSON as a value; objects become `record`. Raises ValueFormatError on anything else."""
     try:
-        return _decode(data, 0, record)
+        return _Decoder(record).decode(data, 0)
     except ValueFormatError:
         raise
     except (ValueError, TypeError, ArithmeticError, AttributeError, LookupError) as error:
         raise ValueFormatError(f"not a tagged value: {error}") from None
 
 
-def _decode(data: Any, depth: int, record: type[dict[str, Any]]) -> Any:
-    if data is None or isinstance(data, (bool, int, float, str)):
-        return data
-    if depth > MAX_DEPTH:
-        raise ValueFormatError(f"nested deeper than {MAX_DEPTH} levels")
-    if isinstance(data, list):
-        return [_decode(item, depth + 1, record) for item in data]
-    if not isinstance(data, dict):
-        raise ValueFormatError(f"{type(data).__name__} is not JSON")
-    if len(data) == 1:
-        (tag,) = data
-        if isinstance(tag, str) and tag.startswith("$"):
-            return _untag(tag, data[tag], depth, record)
-    return record((str(key), _decode(item, depth + 1, record)) for key, item in data.items())
+class _Decoder:
+    """Bounded as the encoder is: a guest may send what no encoder of ours made."""
+
+    def __init__(self, record: type[dict[str, Any]]) -> None:
+        self._record = record
+        self._nodes = 0
+
+    def decode(self, data: Any, depth: int) -> Any:
+        if data is None or isinstance(data, (bool, int, float, str)):
+            return data
+        self._nodes += len(data) if isinstance(data, (list, dict)) else 1
+        if depth > MAX_DEPTH or self._nodes > 2 * MAX_NODES:
+            raise ValueFormatError(f"nested deeper than {MAX_DEPTH} levels, or of over {2 * MAX_NODES:,} parts")
+        if isinstance(data, list):
+            return [self.decode(item, depth + 1) for item in data]
+        if not isinstance(data, dict):
+            raise ValueFormatError(f"{type(data).__name__} is not JSON")
+        if len(data) == 1:
+            (tag,) = data
+            if isinstance(tag, str) and tag.startswith("$"):
+                return self._untag(tag, data[tag], depth)
+        return self._record((str(key), self.decode(item, depth + 1)) for key, item in data.items())
+
+    def _untag(self, tag: str, body: Any, depth: int) -> Any:
+        if tag in _UNTAG_MANY:
+            if not isinstance(body, list):
+                raise ValueFormatError(f"{tag} takes a list")
+            items = [self.decode(item, depth + 1) for item in body]
+            if tag != "$tuple":
+                _check_hashes([item[0] for item in items] if tag == "$dict" else items)
+            return _UNTAG_MANY[tag](items)
+        if tag in _UNTAG_ONE:
+            return _UNTAG_ONE[tag](body)
+        raise ValueFormatError(f"unknown tag {tag!r}; a dict with such a key is written as $dict")
 
 
-def _untag(tag: str, body: Any, depth: int, record: type[dict[str, Any]]) -> Any:
-    def items() -> Iterable[Any]:
-        if not isinstance(body, list):
-            raise ValueFormatError(f"{tag} takes a list")
-        return (_decode(item, depth + 1, record) for item in body)
-
-    if tag in _UNTAG_MANY:
-        return _UNTAG_MANY[tag](items())
-    if tag in _UNTAG_ONE:
-        return _UNTAG_ONE[tag](body)
-    raise ValueFormatError(f"unknown tag {tag!r}; a dict with such a key is written as $dict")
+def _check_hashes(keys: list[Any]) -> None:
+    """Values made to collide would take a set hours to hold."""
+    hashes = sorted(map(hash, keys))
+    if any(hashes[i] == hashes[i - MAX_COLLISIONS] for i in range(MAX_COLLISIONS, len(hashes))):
+        raise ValueFormatError("values made to collide")
 
 
 def _int(text: Any) -> int:
@@ -239,6 +258,8 @@ def _big(item: Any) -> int:
 
 
 def _fraction(text: str) -> fractions.Fraction:
+    if len(text) > MAX_FRACTION_CHARS:
+        raise ValueFormatError("a fraction too long to reduce")
     numerator, _, denominator = text.partition("/")
     return fractions.Fraction(_int(numerator), _int(denominator or "1"))
 

@@ -12,14 +12,17 @@ import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Sequence
-from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
-from typing import Any
 
 from ..program.lower import MARK_LINES, Mark
+from .flags import Flags
 from .link import Link, clean, headroom
-from .places import Places, program_frame
+from .places import CO_OPTIMIZED, Places, program_frame
 from .values import Record, brief
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
 
 MAX_VISITS = 64
 MAX_STEPS = 6_000
@@ -56,8 +59,6 @@ class Watcher:
             self._monitor(code)
             return code
         self._builtins["$mark"] = self._visit_by_flag
-        from .flags import Flags
-
         self._flags = Flags(len(self._marks), self._builtins)
         return self._flags.built_into(code)
 
