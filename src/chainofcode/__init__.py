@@ -6,7 +6,7 @@ from .errors import ChainOfCodeError, EmulationError, InputError, ProgramError, 
 from .lm import LM, Completion, Message, Usage
 from .lm.scripted import ScriptedLM
 from .program import Program, Statement
-from .sandbox import Limits
+from .sandbox import Jail, Limits
 from .trace import Answer, Call, Event, Step, Trace
 
 __version__ = "0.1.0"
@@ -20,6 +20,7 @@ __all__ = [
     "Emulator",
     "Event",
     "InputError",
+    "Jail",
     "Limits",
     "Message",
     "Pause",

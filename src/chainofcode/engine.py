@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -14,9 +14,8 @@ from .errors import EmulationError
 from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
 from .program import Program
-from .sandbox import Job, Limits, Sandbox, Session
+from .sandbox import Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
-from .sandbox.process import ProcessSandbox
 from .trace import Answer, Event, Step, Trace
 
 
@@ -26,41 +25,46 @@ class Options(TypedDict, total=False):
     question: str | None
     inputs: Mapping[str, Any]
     policy: Literal["strict", "paper"]
-    packages: tuple[str, ...]
+    packages: Sequence[str]
+    reads: Sequence[str]
+    scratch: bool
     clock: float
     seed: int
     limits: Limits
 
 
 async def execute(
-    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> AsyncIterator[Event]:
     """Run a program to its end: Python takes what it can, the emulator (a model, a table, a function) each pause.
 
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
+    `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
-    job, log = _job(program, options), _Log()
-    async with (
-        (sandbox or ProcessSandbox()).start(job) as session,
-        _Answers(as_emulator(emulator), session, job, log) as answers,
-    ):
-        async for signal in session:
-            match signal:
-                case Parsed(parsed):
-                    yield log.open(parsed)
-                case Ran(steps):
-                    for step in steps:
-                        yield log.python(step)
-                case Paused():
-                    answers.begin(signal)  # a task of its own: several may be open
-                case Settled(pause):
-                    for event in log.emulated(*answers.take(pause)):  # in program order
-                        yield event
-                case Ended():
-                    yield log.answer(signal)
+    job, log, answering = _job(program, options), _Log(), as_emulator(emulator)
+    with opened(sandbox) as place:
+        async with place.start(job) as session, _Answers(answering, session, job, log) as answers:
+            async for signal in session:
+                match signal:
+                    case Parsed(parsed):
+                        yield log.open(parsed)
+                    case Ran(steps):
+                        for step in steps:
+                            yield log.python(step)
+                    case Paused():
+                        answers.begin(signal)  # a task of its own: several may be open
+                    case Settled(pause):
+                        for event in log.emulated(*answers.take(pause)):  # in program order
+                            yield event
+                    case Ended():
+                        yield log.answer(signal, session.wall)
 
 
 def _job(program: str | Program, options: Options) -> Job:
+    unknown = options.keys() - Options.__annotations__.keys()
+    if unknown:
+        known = ", ".join(Options.__annotations__)
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {known} and sandbox")
     if isinstance(program, Program):
         return Job(program.source, is_reply=False, **options)
     if not isinstance(program, str):
@@ -194,9 +198,9 @@ class _Log:
         )
         return [*answered.calls, step]
 
-    def answer(self, ended: Ended) -> Answer:
+    def answer(self, ended: Ended, wall: str) -> Answer:
         seconds = time.monotonic() - self._started
-        return Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds)
+        return Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
 
 
 @dataclass(frozen=True, repr=False)
@@ -214,7 +218,7 @@ class Result:
         return self.trace.answer.error if self.trace.answer is not None else None
 
     def __repr__(self) -> str:
-        told = f"answer={self.answer!r}" if self.error is None else f"error={self.error.message!r}"
+        told = f"answer={brief(self.answer)}" if self.error is None else f"error={self.error.message!r}"
         return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
 
     @classmethod
@@ -232,14 +236,15 @@ def _new_trace(options: Options) -> Trace:
     settings: dict[str, Any] = {}
     if options.get("policy", "strict") != "strict":
         settings["policy"] = options["policy"]
-    if options.get("packages"):
-        settings["packages"] = list(options["packages"])
+    settings |= {name: list(options[name]) for name in ("packages", "reads") if options.get(name)}
     settings |= {name: options[name] for name in ("clock", "seed") if name in options}
+    if options.get("scratch"):
+        settings["scratch"] = True
     return Trace(options.get("question"), options.get("inputs", {}), settings)
 
 
 async def arun(
-    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> Result:
     """Run a program to its end and keep the trace."""
     trace = _new_trace(options)
@@ -249,7 +254,7 @@ async def arun(
 
 
 def run(
-    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | None = None, **options: Unpack[Options]
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> Result:
     """`arun` for code that is not async."""
     with contextlib.suppress(RuntimeError):

@@ -3,8 +3,9 @@
     ChainOfCodeError
     ├── ProgramError        the text given is not a program: empty, over 1 MB, null bytes (`execute` makes it data)
     ├── InputError          what the user handed in cannot be used: values file, --input, trace file
+    ├── LMError             a model cannot be had: no such model, no weights, nothing reachable
     ├── EmulationError      nobody can supply a value for a pause (`execute` makes it data)
-    ├── SandboxError        the guest cannot be started here
+    ├── SandboxError        no sandbox can be built here, or a guest cannot be started
     └── TraceError          a trace file that cannot be read
 
 What the *model* caused is data in the trace (an Answer without a value, and its reason); only what we or the world
@@ -22,6 +23,10 @@ class ProgramError(ChainOfCodeError, ValueError):
 
 class InputError(ChainOfCodeError, ValueError):
     """Something the user handed in cannot be used; the message names the file and line."""
+
+
+class LMError(ChainOfCodeError):
+    """A model cannot be had or does not answer; the message says what to do."""
 
 
 class EmulationError(ChainOfCodeError):

@@ -59,6 +59,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     error: Failure | None = None
     stderr: str = ""
     seconds: float = 0.0
+    sandbox: str = ""  # the tier that held around the program, or what else did; `none`
 
 
 Event = Program | Call | Step | Answer

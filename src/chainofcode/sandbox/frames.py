@@ -11,6 +11,8 @@ from ..program import Program
 
 _LENGTH = struct.Struct("<I")
 _MAX_QUESTIONS = 10_000
+_MAX_CONTAINERS = 2_500_000  # two bytes on the wire, a hundred in our memory
+_RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below
 
 
@@ -91,6 +93,7 @@ class Reader:
 
     def __init__(self, frame_bytes: int, output_bytes: int) -> None:
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
+        self._bytes_left = _RUN_FRAMES * frame_bytes
         self._buffer = bytearray()
         self._statements = -1
         self._last_pause = self._steps = self._output = self._questions = 0
@@ -98,9 +101,12 @@ class Reader:
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
+        self._bytes_left -= len(data)
 
     def next(self) -> Signal | None:
         """The next whole signal, None when more bytes are needed. Raises FrameError, or OutputLimit."""
+        if self._bytes_left < 0:  # what it says is kept in the trace: memory of ours
+            raise FrameError(f"over {_RUN_FRAMES * self._frame_bytes:,} bytes in all")
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
@@ -111,6 +117,8 @@ class Reader:
             return None
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
+        if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
+            raise FrameError(f"a frame of over {_MAX_CONTAINERS:,} parts")
         try:
             signal = _decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:

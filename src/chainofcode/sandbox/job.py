@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from ..errors import InputError
@@ -20,7 +21,14 @@ class Limits:
     memory_bytes: int = 2 * 1024**3
     output_bytes: int = 1_000_000
     frame_bytes: int = 16 * 1024**2
+    processes: int = 512  # threads count, other processes cannot be had
+    scratch_bytes: int = 64 * 1024**2
     lm_calls: int = 1000
+
+    def __post_init__(self) -> None:
+        for field_ in fields(self):
+            if not getattr(self, field_.name) > 0:
+                raise InputError(f"the limit {field_.name} must be above 0, not {getattr(self, field_.name)!r}")
 
 
 @dataclass(frozen=True)
@@ -32,10 +40,28 @@ class Job:
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     policy: Literal["strict", "paper"] = "strict"
-    packages: tuple[str, ...] = ()
+    packages: Sequence[str] = ()  # granted for importing
+    reads: Sequence[str] = ()  # files and directories granted for reading
+    scratch: bool = False  # a writable directory that starts empty and is gone afterwards
     clock: float = 1_735_689_600.0  # 2025-01-01T00:00:00Z
     seed: int = 0
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        for name in ("packages", "reads"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
+                raise InputError(f"{name} takes a tuple of names, not {given!r}")
+            object.__setattr__(self, name, tuple(os.fspath(part) for part in given))
+        if not isinstance(self.limits, Limits):
+            raise InputError(f"limits takes Limits(…), not {self.limits!r}")
+        for name in self.inputs:
+            if not name.isidentifier():
+                raise InputError(f"an input is a variable: {name!r} cannot be one")
+
+    @property
+    def scratch_bytes(self) -> int:
+        return self.limits.scratch_bytes if self.scratch else 0
 
     def message(self) -> dict[str, Any]:
         """The job as the guest's first frame."""

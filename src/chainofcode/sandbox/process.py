@@ -19,11 +19,12 @@ from pathlib import Path
 
 from ..errors import SandboxError
 from .job import Job
+from .packages import Grant, Packages
 from .session import Exit, Session
 
-_BOOT = Path(__file__).parent.parent / "guest" / "boot.py"
+BOOT = str(Path(__file__).parent.parent / "guest" / "boot.py")
 # Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "TZ": "UTC",
     "LC_ALL": "C.UTF-8",
@@ -32,15 +33,26 @@ _ENVIRONMENT = {
 }
 
 
-class ProcessSandbox:
-    """Starts one Python process per program."""
+def python_command(python: str, module: str, *arguments: str) -> list[str]:
+    """Runs a module of ours in an interpreter that looks at nothing but its own library."""
+    return [python, "-s", "-P", "-S", "-X", "utf8", BOOT, module, *arguments]
+
+
+class NoWall:
+    """Starts one Python process per program, with the rights, files and working directory of whoever asks for it."""
 
     def __init__(self, python: str = sys.executable) -> None:
         self._python = python
 
+    def close(self) -> None:
+        """Nothing is kept between programs."""
+
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        session = Session(ProcessGuest(self._python), job)
+        if job.scratch_bytes:
+            raise SandboxError("without a sandbox there is no scratch directory: a program writes where you may")
+        grant = Grant.of(Packages(job.packages), job.reads)
+        session = Session(ProcessGuest(self._python), job, grant)
         try:
             session.begin()
             yield session
@@ -51,11 +63,13 @@ class ProcessSandbox:
 class ProcessGuest:
     """The process, in a session of its own so that its group can be killed whole."""
 
+    wall, counts_processes = "none", False
+
     def __init__(self, python: str) -> None:
         guest_read, self.write_fd = os.pipe()
         self.read_fd, guest_write = os.pipe()
         self.noise_fd, noise_write = os.pipe()
-        command = [python, "-s", "-P", "-S", "-X", "utf8", str(_BOOT), str(guest_read), str(guest_write)]
+        command = python_command(python, "guest.main", str(guest_read), str(guest_write))
         try:
             self._process = subprocess.Popen(
                 command,
@@ -63,9 +77,9 @@ class ProcessGuest:
                 stdout=noise_write,
                 stderr=noise_write,
                 pass_fds=(guest_read, guest_write),
-                env=_ENVIRONMENT,
+                env=ENVIRONMENT,
                 start_new_session=True,
-                cwd="/",
+                cwd=None if os.path.isdir(".") else "/",
             )
         except OSError as error:
             for fd in (self.write_fd, self.read_fd, self.noise_fd):
@@ -74,7 +88,8 @@ class ProcessGuest:
         finally:
             for fd in (guest_read, guest_write, noise_write):
                 os.close(fd)
-        self.exit_fd = os.pidfd_open(self._process.pid)
+        self.pid = self._process.pid
+        self.exit_fd = os.pidfd_open(self.pid)
         self._exit: Exit | None = None
 
     def interrupt(self) -> None:
@@ -105,3 +120,9 @@ class ProcessGuest:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.05)
         return self._exit
+
+    async def close(self) -> None:
+        self.kill()
+        await self.wait()
+        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
+            os.close(fd)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from ..errors import SandboxError
 from ..program.parse import NotAProgram, check_readable
 from . import packages
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, encode
@@ -17,7 +19,10 @@ from .job import Job
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
+_REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
+_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
+_TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,26 @@ class Exit:
 
     code: int  # negative: the signal that killed it
     cpu_seconds: float
+    has_started: bool = True  # False: whatever was to run it could not
+
+
+@dataclass(frozen=True)
+class Use:
+    """What a process uses, as the kernel tells everyone."""
+
+    cpu_seconds: float
+    threads: int
+    memory_bytes: int
+
+    @classmethod
+    def of(cls, pid: int) -> Use | None:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:  # no such process any more, or no /proc
+            return None
+        user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
+        return cls((user + system) / _TICKS, threads, pages * _PAGE_BYTES)
 
 
 class Guest(Protocol):
@@ -35,6 +60,12 @@ class Guest(Protocol):
     write_fd: int
     noise_fd: int
     exit_fd: int  # readable when the process has ended: what it started may hold its pipes open
+    wall: str  # the tier that holds around it, or what else does
+    counts_processes: bool  # whether the kernel's limit on processes counts only its own
+
+    @property
+    def pid(self) -> int:
+        """Its number as this process sees it, 0 where that cannot be known."""
 
     def interrupt(self) -> None:
         """Send it SIGUSR1."""
@@ -44,12 +75,15 @@ class Guest(Protocol):
 
     async def wait(self) -> Exit: ...
 
+    async def close(self) -> None:
+        """Kill it, and close the pipes."""
+
 
 class Session:
     """Iterate over the guest's signals; the last is always an Ended."""
 
-    def __init__(self, guest: Guest, job: Job) -> None:
-        self._guest, self._job, self._limits = guest, job, job.limits
+    def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
+        self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes)
         self._paused: set[int] = set()  # waiting for a value
@@ -62,6 +96,8 @@ class Session:
         self._noise, self._noise_bytes = b"", 0
         self._is_gone = self._has_exited = self._is_listening = False
         self._ran_seconds = 0.0
+        self._received = self._rested = 0
+        self._cpu_seconds = self._looked = self._paused_at = 0.0
         self._started = self._resumed = time.monotonic()
 
     def begin(self) -> None:
@@ -77,17 +113,20 @@ class Session:
         except NotAProgram as error:
             self.end("error", str(error))
             return
-        self._send({**self._job.message(), **packages.grant(self._job.packages)})
+        processes = self._limits.processes if self._guest.counts_processes else 0
+        self._send({**self._job.message(), **self._grant.message(), "processes": processes})
 
     async def close(self) -> None:
         self._timer.cancel()
-        self._guest.kill()
         self._loop.remove_writer(self._guest.write_fd)
         for fd in (self._guest.read_fd, self._guest.noise_fd, self._guest.exit_fd):
             self._loop.remove_reader(fd)
-        await self._guest.wait()
-        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd, self._guest.exit_fd):
-            os.close(fd)
+        await self._guest.close()
+
+    @property
+    def wall(self) -> str:
+        """What holds around the guest: a tier, `docker`, `podman` or `none`."""
+        return self._guest.wall
 
     # --- what the caller does ---------------------------------------------------------------------------------
 
@@ -121,8 +160,9 @@ class Session:
         while True:
             received = self._next()
             signals += 1
-            if signals % 64 == 0:  # a guest that never stops talking must not keep the timer from its turn
-                await asyncio.sleep(0)
+            if signals % 64 == 0 or self._received > self._rested + _REST_BYTES:
+                self._rested = self._received
+                await asyncio.sleep(0)  # a guest that never stops talking must not keep others from their turn
             if isinstance(self._verdict, BaseException):
                 raise self._verdict
             if self._verdict is not None:
@@ -152,14 +192,18 @@ class Session:
             self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
             return None
         except FrameError as error:
-            self.end("guest died", f"it broke the protocol: {error}")
+            if self._halting is not None:  # its last word came in the middle of another
+                self.end(*self._halting)
+            else:
+                self.end("guest died", f"it broke the protocol: {error}")
             return None
         if isinstance(received, Settled) and received.id in self._paused:
             self.end("guest died", f"it broke the protocol: pause {received.id} settled before it was resumed")
             return None
         if isinstance(received, Paused):
             if not self._paused:
-                self._ran_seconds += time.monotonic() - self._resumed
+                self._paused_at = time.monotonic()
+                self._ran_seconds += self._paused_at - self._resumed
             self._paused.add(received.id)
         return received
 
@@ -181,6 +225,7 @@ class Session:
             self._is_gone = self._has_exited
             return False
         self._reader.feed(data)
+        self._received += len(data)
         self._is_gone = not data
         return bool(data)
 
@@ -217,8 +262,9 @@ class Session:
     def _write(self) -> None:
         """Write what the pipe takes now; the event loop calls again for the rest."""
         try:
-            while self._outbox:
-                del self._outbox[: os.write(self._guest.write_fd, self._outbox)]
+            with _without_sigpipe():
+                while self._outbox:
+                    del self._outbox[: os.write(self._guest.write_fd, self._outbox)]
         except BlockingIOError:
             self._loop.add_writer(self._guest.write_fd, self._write)
             return
@@ -236,7 +282,23 @@ class Session:
         elif self._ran_seconds + running > self._limits.run_seconds:
             self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
         else:
+            self._check_use()
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
+
+    def _check_use(self) -> None:
+        """The kernel holds the guest to its limits from inside; this is the look from outside."""
+        use = Use.of(self._guest.pid) if self._verdict is None and not self._has_exited else None
+        if use is None:
+            return
+        if self._paused and self._paused_at < self._looked:  # it has said that it waits, since we looked last
+            self._ran_seconds += use.cpu_seconds - self._cpu_seconds
+        self._cpu_seconds, self._looked = use.cpu_seconds, time.monotonic()
+        if use.cpu_seconds > self._limits.cpu_seconds + _LAST_CPU_SECONDS:
+            self.end("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
+        elif use.memory_bytes > self._limits.memory_bytes:
+            self.end("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
+        elif use.threads > self._limits.processes:
+            self.end("limit:processes", f"the program started over {self._limits.processes:,} threads")
 
     def _halt(self, reason: str, message: str) -> None:
         """Ask the guest to stop and to say where it is; what does not do so in time is killed without a word."""
@@ -274,6 +336,11 @@ class Session:
         self._hear_noise()
         if self._halting is not None:  # it was asked to stop before it could hear
             return Ended(self._halting[0], error=Failure(*self._halting))
+        said = self._noise.decode("utf-8", "replace").strip().splitlines()
+        if not ended.has_started:
+            raise SandboxError(
+                f"{self._guest.wall} could not start the guest" + (f": {said[-1][:300]}" if said else "")
+            )
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
             text = f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU"
             return Ended("limit:cpu", error=Failure("limit:cpu", text))
@@ -282,9 +349,22 @@ class Session:
             how = f"of signal {-ended.code} ({signal.strsignal(-ended.code) or 'a real-time one'})"
         if self._reader.is_cut():
             how += ", in the middle of a frame"
-        said = self._noise.decode("utf-8", "replace").strip().splitlines()
         message = f"the guest process ended {how}" + (f": {said[-1][:300]}" if said else "")
         return Ended("guest died", error=Failure("guest died", message))
+
+
+@contextlib.contextmanager
+def _without_sigpipe() -> Iterator[None]:
+    """A guest that closes its end must not kill a host that has SIGPIPE as C programs do."""
+    if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    try:
+        yield
+    finally:
+        signal.sigtimedwait([signal.SIGPIPE], 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 def _seconds(number: float) -> str:

@@ -1,0 +1,184 @@
+"""Guests in containers, through the command line of docker or podman: for machines where no wall of our own holds.
+
+Covered: what the engine's containers cover, with no network, no capability, a read-only root, an unprivileged user,
+limits on memory, processes, files and CPU. By default the image is empty and made here: the guest sees the host's own
+Python, read-only, and nothing is downloaded. Not covered: bugs of the engine and its daemon, which usually is root.
+A container takes a few hundred milliseconds to start, against one for a fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import csv
+import io
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from math import ceil
+
+from ..errors import SandboxError
+from .handle import runtime_paths
+from .jail import WORK
+from .job import Job
+from .packages import Grant, Packages
+from .process import BOOT, ENVIRONMENT, python_command
+from .session import Exit, Session
+
+ENGINES = ("docker", "podman")
+_EMPTY = "chainofcode-empty"
+_NOBODY = "65534:65534"
+_ENGINE_SECONDS = 60
+
+
+class Container:
+    """Starts one container per program. An `image` brings its own `python3`, 3.11 or later, and its own packages."""
+
+    def __init__(self, engine: str, image: str = "") -> None:
+        self._engine, self._image = engine, image
+        self._is_ready = False
+
+    def close(self) -> None:
+        """Nothing is kept between programs."""
+
+    @asynccontextmanager
+    async def start(self, job: Job) -> AsyncIterator[Session]:
+        await asyncio.to_thread(self.prepare)
+        grant = Grant.of(Packages(job.packages), job.reads)
+        session = Session(_ContainerGuest(self._engine, self._command(job, grant)), job, grant)
+        try:
+            session.begin()
+            yield session
+        finally:
+            await session.close()
+
+    def prepare(self) -> None:
+        """Make sure that the engine answers and has the image. Raises SandboxError."""
+        if self._is_ready:
+            return
+        if shutil.which(self._engine) is None:
+            raise SandboxError(f"there is no command `{self._engine}` on this machine")
+        if not self._image:
+            if _ask(self._engine, "image", "inspect", _EMPTY).returncode != 0:
+                nothing = io.BytesIO()
+                tarfile.open(fileobj=nothing, mode="w").close()
+                self._check(_ask(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
+        elif _ask(self._engine, "image", "inspect", self._image).returncode != 0:
+            self._check(_ask(self._engine, "pull", self._image, seconds=1800))
+        self._is_ready = True
+
+    def _check(self, asked: subprocess.CompletedProcess[bytes]) -> None:
+        if asked.returncode != 0:
+            said = asked.stderr.decode(errors="replace").strip().splitlines() or ["it did not say why"]
+            raise SandboxError(f"{self._engine} cannot run containers here: {said[-1][:300]}")
+
+    def _command(self, job: Job, grant: Grant) -> list[str]:
+        limits, files = job.limits, max(job.scratch_bytes, 1)
+        shown = dict.fromkeys([os.path.dirname(BOOT), os.path.join(os.path.dirname(os.path.dirname(BOOT)), "program")])
+        python = "python3"
+        if not self._image:
+            python = os.path.realpath(sys.executable)
+            shown |= dict.fromkeys([*runtime_paths(), python, *grant.shown])
+        else:
+            shown |= dict.fromkeys(path for path in grant.shown if path not in grant.search)
+        binds = {path: path for path in shown} | {f"{WORK}/{name}": path for name, path in grant.links}
+        options = [
+            "--rm", "--interactive", "--network=none", "--read-only", "--cap-drop=ALL", f"--user={_NOBODY}",
+            "--security-opt=no-new-privileges", "--ipc=none", "--log-driver=none", "--hostname=guest",
+            f"--workdir={WORK}",
+            f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}",
+            f"--pids-limit={limits.processes}", f"--ulimit=nproc={limits.processes}:{limits.processes}",
+            "--ulimit=nofile=256:256", "--ulimit=core=0:0", f"--ulimit=fsize={files}:{files}",
+            f"--ulimit=cpu={ceil(limits.cpu_seconds) + 1}:{ceil(limits.cpu_seconds) + 2}",
+            f"--tmpfs={WORK}:rw,nosuid,nodev,noexec,mode=0777,size={job.scratch_bytes}" if job.scratch_bytes
+            else f"--tmpfs={WORK}:ro,nosuid,nodev,noexec,mode=0555,size=4096",
+            *[_mount(source, target) for target, source in binds.items()],
+            *[f"--env={name}={value}" for name, value in ENVIRONMENT.items()],
+        ]  # fmt: skip
+        return [*options, self._image or _EMPTY, *python_command(python, "guest.main", "stdio")]
+
+
+def _mount(source: str, target: str) -> str:
+    """A read-only mount in the engines' notation, which is a line of CSV."""
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(["type=bind", f"source={source}", f"target={target}", "readonly"])
+    return f"--mount={line.getvalue()}"
+
+
+def _ask(
+    engine: str, *arguments: str, given: bytes = b"", seconds: float = _ENGINE_SECONDS
+) -> subprocess.CompletedProcess[bytes]:
+    command = [engine, *arguments]
+    try:
+        return subprocess.run(command, input=given, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(
+            command, 1, b"", f"`{engine} {arguments[0]}` took over {seconds:g} s".encode()
+        )
+
+
+class _ContainerGuest:
+    """The engine's client process: its pipes are the guest's."""
+
+    counts_processes = False  # the engine counts them
+
+    def __init__(self, engine: str, command: list[str]) -> None:
+        self.wall, self._engine, self._name = engine, engine, f"chainofcode-{uuid.uuid4().hex}"
+        try:
+            self._process = subprocess.Popen(
+                [engine, "run", f"--name={self._name}", *command],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            )  # fmt: skip
+        except OSError as error:
+            raise SandboxError(f"cannot start {engine}: {error.strerror}") from None
+        pipes = self._process.stdout, self._process.stdin, self._process.stderr
+        self.read_fd, self.write_fd, self.noise_fd = (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
+        for pipe in pipes:
+            if pipe is not None:
+                pipe.close()
+        self.exit_fd = os.pidfd_open(self._process.pid)
+        self.pid = 0  # the client's number would say nothing about the guest
+        self._is_killed = False
+        self._messengers: list[subprocess.Popen[bytes]] = []
+
+    def interrupt(self) -> None:
+        self._send("USR1")
+
+    def kill(self) -> None:
+        if not self._is_killed:
+            self._is_killed = True
+            self._send("KILL")
+
+    def _send(self, name: str) -> None:
+        if self._process.poll() is None:
+            quiet = subprocess.DEVNULL
+            command = [self._engine, "kill", f"--signal={name}", self._name]
+            self._messengers.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
+
+    async def wait(self) -> Exit:
+        while self._process.poll() is None:  # noqa: ASYNC110 (a process is no event)
+            await asyncio.sleep(0.01)
+        code = self._process.returncode
+        has_started = self._is_killed or code not in (125, 126, 127)  # the engine's own failures
+        return Exit(128 - code if 128 < code < 128 + signal.NSIG else code, 0.0, has_started)  # so it tells a signal
+
+    async def close(self) -> None:
+        """The container is gone when its client is; a client that does not go is not waited for."""
+        self.kill()
+        try:
+            await asyncio.wait_for(self.wait(), 10)
+        except TimeoutError:
+            self._process.kill()
+            self._process.wait()
+            await asyncio.to_thread(_ask, self._engine, "rm", "--force", self._name)
+        for messenger in self._messengers:
+            await asyncio.to_thread(messenger.wait)
+        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
+            with contextlib.suppress(OSError):
+                os.close(fd)

@@ -1,0 +1,312 @@
+"""The wall: what the kernel takes away from a guest before it sees a program.
+
+| tier | walls | where it works |
+|---|---|---|
+| A | user, mount, pid, net, ipc, uts, cgroup namespaces; an empty read-only root; Landlock; seccomp; rlimits | Linux |
+| B | Landlock, seccomp, rlimits | containers with default settings, systems that take namespaces from ordinary users |
+| C | seccomp without any call that takes a path, rlimits; modules imported beforehand | no Landlock either |
+
+Covered in every tier: no file is opened but what was granted, none is written but in the scratch directory; no socket
+but a connected pair within the process; no new process, no signal to another one, no program executed; memory, CPU,
+threads, file size and descriptors are limited; no capability, no way to gain one; nothing of the host's environment.
+Covered in tier A only: files that are not granted do not exist; their names and sizes are visible in tier B.
+Not covered: bugs of the kernel, side channels (timing, load, caches), what the guest says about its own run. In tiers
+B and C the kernel's version, the host's name and the number of the user are visible.
+
+Standard library only: this runs in the zygote and in its children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Callable
+
+from . import kernel, seccomp
+
+WORK = "/guest"  # the guest's working directory in tier A
+KEPT = "/.kept"  # where packages may keep what they compute while they are imported; read-only from then on
+CANARY = "/.canary"  # a file that everybody may read, but for Landlock
+HOST_NAME = "guest"
+_NEW_ROOT = "/sys"  # where the new root is mounted while it is built; no grant lies there
+_NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET | kernel.NEWCGROUP
+_READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
+_ROOT_BYTES = 64 << 20
+_MAX_DESCRIPTORS = 256
+_FIRST_UID, _NOBODY = 1_900_000_000, 65_534
+_READ = kernel.READ_FILE | kernel.READ_DIR
+_NULL = {"/dev/null": kernel.READ_FILE | kernel.WRITE_FILE}
+
+
+class Wall:
+    """One tier's walls, and the steps in which a zygote and then each guest go behind them.
+
+    `runtime` and `granted` are the paths a guest may read, `hidden` directories of the former that it sees only in
+    tiers without namespaces, `links` names for the working directory and where they lead.
+    """
+
+    def __init__(
+        self, tier: str, runtime: list[str], hidden: list[str], granted: list[str], links: dict[str, str], cwd: str
+    ) -> None:
+        if not seccomp.is_supported():
+            raise OSError(0, f"seccomp: no list of system calls for {kernel.MACHINE} processors")
+        self.tier = tier
+        self.missing: dict[str, str] = {}  # layers that this kernel does not have, and why
+        self.shown = [os.path.realpath(path) for path in (*runtime, *granted) if os.path.exists(path)]
+        self._runtime, self._hidden, self._granted, self._links, self._cwd = runtime, hidden, granted, links, cwd
+        self._uid = 0  # a user of its own for each guest, from here on; 0 where it stays the user it is
+        self._own_pids: int | None = None
+        self._rights: dict[str, int] | None = None
+        self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if tier == "A" else -1
+        self.counts_processes = False  # whether a limit on processes counts the guest's own only
+        self.has_landlock = tier != "C" and self._find_landlock()
+
+    def _find_landlock(self) -> bool:
+        try:
+            abi = kernel.landlock_abi()
+        except OSError as error:
+            if self.tier == "B":
+                raise
+            self.missing["Landlock"] = str(error.strerror)
+            return False
+        if abi < 6:
+            new = {2: "moving files", 3: "truncation", 4: "TCP", 5: "devices", 6: "signals and abstract sockets"}
+            lacks = ", ".join(what for since, what in new.items() if since > abi)
+            self.missing["Landlock"] = f"version {abi} of 6: no rules for {lacks}"
+        return True
+
+    # --- the zygote goes in -----------------------------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Leave the host's namespaces. The caller then forks, and goes on in the child, with `settle`."""
+        if self.tier == "A":
+            is_exempt = os.getuid() == 0  # real root's processes are not counted
+            nobody = _unused_uid()
+            is_root = self._leave_namespaces(as_root=nobody > 0)
+            self._build_root(self._roots_files_for(nobody) if is_root else None)
+            kernel.sethostname(HOST_NAME.encode())
+            if is_root:
+                self._become(nobody)
+            self.counts_processes = is_root or not is_exempt
+            kernel.unshare(kernel.NEWPID)
+        elif os.geteuid() == 0 and self._is_readable_for(_FIRST_UID + os.getpid()):
+            self._uid = _FIRST_UID + os.getpid() % 500_000 * 1000
+            self.counts_processes = True
+
+    def settle(self) -> None:
+        """In the zygote: note what is needed to make namespaces of processes, and what guests may read."""
+        if self.tier == "A":
+            self._own_pids = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+            os.close(self._proc)
+        if self.has_landlock:
+            own = [KEPT, WORK] if self.tier == "A" else []
+            self._rights = {**dict.fromkeys([*self.shown, *own], _READ), **_NULL}
+
+    def seal_root(self) -> None:
+        """After everything is imported, nothing below the root can be written any more."""
+        if self.tier == "A":
+            kernel.restrict_mount(KEPT, _READ_ONLY)
+
+    def _leave_namespaces(self, *, as_root: bool) -> bool:
+        """Whether we are root, and need no user namespace to do it."""
+        if as_root:
+            with contextlib.suppress(PermissionError):
+                kernel.unshare(_NAMESPACES)
+                return True
+        uid, gid = os.geteuid(), os.getegid()
+        kernel.unshare(_NAMESPACES | kernel.NEWUSER)
+        self._map_ids(uid, gid)
+        return False
+
+    def _become(self, uid: int) -> None:
+        """Real root escapes limits on processes: become a user nobody else is, with a namespace to be root in."""
+        kernel.become(uid)
+        kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
+        self._map_ids(uid, uid)
+
+    def _roots_files_for(self, uid: int) -> int:
+        """A user namespace in which root is that user: what only root may read is shown to it, where it is granted."""
+        ready, go = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(ready)
+            kernel.unshare(kernel.NEWUSER)
+            os.write(go, b"!")
+            signal.pause()
+        os.close(go)
+        try:
+            if not os.read(ready, 1):
+                raise OSError(0, "unshare: no user namespace for root")
+            self._map_ids(uid, uid, str(child))
+            return os.open(f"{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+        finally:
+            os.close(ready)
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+    def _map_ids(self, uid: int, gid: int, process: str = "self") -> None:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            fd = os.open(f"{process}/{name}", os.O_WRONLY, dir_fd=self._proc)
+            try:
+                os.write(fd, text.encode())
+            finally:
+                os.close(fd)
+
+    def _is_readable_for(self, uid: int) -> bool:
+        """Whether another user could read what guests must read."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setgroups([])
+                os.setresgid(uid, uid, uid)
+                os.setresuid(uid, uid, uid)
+                for path in self.shown if self.tier != "C" else ():
+                    os.close(os.open(path, os.O_RDONLY))
+                os._exit(0)
+            finally:
+                os._exit(1)
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+    # --- an empty root ----------------------------------------------------------------------------------------------
+
+    def _build_root(self, owners: int | None) -> None:
+        kernel.make_mounts_private()
+        kernel.mount_tmpfs(_NEW_ROOT, _ROOT_BYTES, 0o755)
+        self._show_paths(owners)
+        _show("/dev/null", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NOEXEC)
+        os.makedirs(_NEW_ROOT + WORK, exist_ok=True)
+        for name, target in self._links.items():
+            _link(_NEW_ROOT + WORK, name, target)
+        os.close(os.open(_NEW_ROOT + CANARY, os.O_CREAT | os.O_WRONLY, 0o444))
+        os.makedirs(_NEW_ROOT + KEPT)
+        kernel.mount_tmpfs(_NEW_ROOT + KEPT, _ROOT_BYTES, 0o1777)
+        kernel.restrict_mount(_NEW_ROOT, _READ_ONLY)
+        kernel.pivot_root(_NEW_ROOT)
+
+    def _show_paths(self, owners: int | None) -> None:
+        """The runtime, with what is hidden of it covered, then what is granted; parents before what lies in them."""
+        shown: list[str] = []
+        covers: list[str] = []
+        for path in [*sorted(self._runtime, key=len), *sorted(self._granted, key=len)]:
+            real = os.path.realpath(path)
+            _copy_links(path)
+            closest = max((p for p in [*shown, *covers] if _is_below(real, p)), key=len, default="")
+            if not os.path.exists(real) or (closest and closest not in covers):
+                continue
+            _show(real, _READ_ONLY, owners)
+            shown.append(real)
+            for inner in map(os.path.realpath, self._hidden if path in self._runtime else ()):
+                if inner not in covers and _is_below(inner, real) and os.path.isdir(inner):
+                    kernel.mount_tmpfs(_NEW_ROOT + inner, _ROOT_BYTES, 0o755)
+                    covers.append(inner)
+        for cover in covers:
+            if cover not in shown:  # else something granted lies on top of it
+                kernel.restrict_mount(_NEW_ROOT + cover, _READ_ONLY)
+
+    # --- a guest goes in --------------------------------------------------------------------------------------------
+
+    def fork(self) -> int:
+        """`os.fork`, where the child is alone in a namespace of processes."""
+        if self._own_pids is None:
+            return os.fork()
+        kernel.unshare(kernel.NEWPID)
+        child = -1
+        try:
+            child = os.fork()
+            return child
+        finally:
+            if child != 0:
+                kernel.setns(self._own_pids, kernel.NEWPID)
+
+    def close_in(self, scratch_bytes: int, number: int, look: Callable[[str], None] = lambda stage: None) -> None:
+        """In a guest, before anything of a program is known: give up every right. There is no way back.
+
+        `look` is called between the layers.
+        """
+        kernel.die_with_parent()
+        if self.tier == "A":
+            if scratch_bytes:  # in a mount namespace of its own: no other program sees it
+                kernel.unshare(kernel.NEWNS)
+                kernel.mount_tmpfs(WORK, scratch_bytes, 0o700)
+                for name, target in self._links.items():
+                    _link(WORK, name, target)
+            kernel.unshare(kernel.NEWUSER)  # processes are counted by user and namespace
+        elif self._uid:
+            os.setgroups([])
+            os.setresgid(*[self._uid + number % 1000] * 3)
+            os.setresuid(*[self._uid + number % 1000] * 3)
+            kernel.die_with_parent()  # a change of user forgets it
+        with contextlib.suppress(OSError):
+            os.chdir(WORK if self.tier == "A" else self._cwd)
+        for which, most in limits(scratch_bytes):
+            resource.setrlimit(which, (most, most))
+        kernel.drop_capabilities()
+        kernel.set_dumpable(False)
+        kernel.set_no_new_privileges()
+        look("rights")
+        if self._rights is not None:
+            scratch = {WORK: kernel.CHANGE_FILES} if scratch_bytes else {}
+            kernel.restrict_files({**self._rights, **scratch})
+        look("files")
+        kernel.install_filter(
+            seccomp.assemble(os.getpid(), paths=self.tier != "C", changes=self.tier == "A" and scratch_bytes > 0)
+        )
+
+
+def limits(scratch_bytes: int) -> list[tuple[int, int]]:
+    """The limits that are the same for every program, never above those we have; the job's own follow with it."""
+    found = []
+    for which, most in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_FSIZE, scratch_bytes),
+        (resource.RLIMIT_NOFILE, _MAX_DESCRIPTORS),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 64),
+    ):
+        hard = resource.getrlimit(which)[1]
+        found.append((which, most if hard == resource.RLIM_INFINITY else min(most, hard)))
+    return found
+
+
+def _unused_uid() -> int:
+    """A user number that nobody has, or at least nobody's; 0 if the user namespace around us has neither."""
+    with open("/proc/self/uid_map") as file:
+        ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
+    wanted = (_FIRST_UID + os.getpid(), _NOBODY)
+    return next((uid for uid in wanted if any(first <= uid < first + count for first, count in ranges)), 0)
+
+
+def _show(real: str, flags: int, owners: int | None = None) -> None:
+    """Bring a file or directory of the host's into the new root, at the same place."""
+    target = _NEW_ROOT + real
+    if os.path.isdir(real):
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o444))
+    kernel.bind(real, target, flags, owners)
+
+
+def _copy_links(path: str) -> None:
+    """What leads to a path through symbolic links leads there in the new root too."""
+    done = "/"
+    for part in path.strip("/").split("/"):
+        here = os.path.join(done, part)
+        done = os.path.realpath(here)
+        if os.path.islink(here) and not os.path.lexists(_NEW_ROOT + here):
+            with contextlib.suppress(OSError):  # inside something that is read-only, and came with it
+                os.makedirs(os.path.dirname(_NEW_ROOT + here), exist_ok=True)
+                os.symlink(done, _NEW_ROOT + here)
+
+
+def _link(directory: str, name: str, target: str) -> None:
+    place = os.path.join(directory, name)
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    os.symlink(target, place)
+
+
+def _is_below(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(directory.rstrip("/") + "/")

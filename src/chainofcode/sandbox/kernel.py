@@ -1,0 +1,226 @@
+"""The few Linux calls that Python has no name for, by ctypes; each raises an OSError that names the call.
+
+Standard library only: this runs in the zygote, before any wall is up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+_MS_REC, _MS_PRIVATE, _MNT_DETACH, _MOUNT_ATTR_IDMAP = 16384, 1 << 18, 2, 1 << 20
+_AT_FDCWD, _AT_RECURSIVE, _AT_EMPTY_PATH, _OPEN_TREE_CLONE, _MOVE_FROM_DESCRIPTOR = -100, 0x8000, 0x1000, 1, 4
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_CAPBSET_DROP = 1, 4, 8, 22, 24
+_PR_GET_DUMPABLE, _PR_GET_NO_NEW_PRIVS = 3, 39
+_PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
+_SECCOMP_MODE_FILTER = 2
+_CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 21
+
+MACHINE = os.uname().machine
+_PIVOT_ROOT, _CAPGET, _CAPSET = {"x86_64": (155, 125, 126), "aarch64": (41, 90, 91)}.get(MACHINE, (-1, -1, -1))
+_OPEN_TREE, _MOVE_MOUNT, _CLOSE_RANGE = 428, 429, 436
+_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 442, 444, 445, 446
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(name: str, *arguments: Any, function: Any = None) -> int:
+    result: int = (function or getattr(_libc, name))(*arguments)
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+    return result
+
+
+def _syscall(name: str, number: int, *arguments: Any) -> int:
+    longs = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _call(name, ctypes.c_long(number), *longs, function=_libc.syscall)
+
+
+def raw_errno(number: int) -> int:
+    """Make a system call with arguments that no call can use; gives its error, 0 when there was none."""
+    return ctypes.get_errno() if _libc.syscall(ctypes.c_long(number), *[ctypes.c_long(-1)] * 6) < 0 else 0
+
+
+def _prctl(name: str, option: int, *arguments: Any) -> None:
+    values = [ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments]
+    _call(f"prctl({name})", option, *values, *[ctypes.c_ulong(0)] * (4 - len(values)), function=_libc.prctl)
+
+
+# --- namespaces and mounts ----------------------------------------------------------------------------------------
+
+
+def unshare(flags: int) -> None:
+    _call("unshare", flags)
+
+
+def setns(fd: int, kind: int) -> None:
+    _call("setns", fd, kind)
+
+
+def sethostname(name: bytes) -> None:
+    _call("sethostname", name, len(name))
+
+
+def make_mounts_private() -> None:
+    _call("mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
+
+
+def mount_tmpfs(target: str, size_bytes: int, mode: int) -> None:
+    options = f"size={size_bytes},nr_inodes={max(size_bytes // 4096, 256)},mode={mode:o}"
+    _call("mount", b"tmpfs", os.fsencode(target), b"tmpfs", MS_NOSUID | MS_NODEV, options.encode())
+
+
+def bind(source: str, target: str, flags: int, owners: int | None = None) -> None:
+    """Show a path at another place, with MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC as wanted.
+
+    Everything mounted below comes along: the kernel lets an ordinary user hide none of it. With a user namespace for
+    `owners`, files look as if they belonged to whom it maps their owners to.
+    """
+    kinds = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE
+    tree = _syscall("open_tree", _OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(os.fsencode(source)), kinds)
+    try:
+        if owners is not None:
+            with contextlib.suppress(OSError):  # not every file system can: then those stay as they are
+                _set_mount(tree, b"", _AT_EMPTY_PATH, _MOUNT_ATTR_IDMAP, owners)
+        _set_mount(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, flags)
+        place = ctypes.c_char_p(os.fsencode(target))
+        _syscall("move_mount", _MOVE_MOUNT, tree, ctypes.c_char_p(b""), _AT_FDCWD, place, _MOVE_FROM_DESCRIPTOR)
+    finally:
+        os.close(tree)
+
+
+def restrict_mount(target: str, flags: int) -> None:
+    """Set such flags on a mount that is there already."""
+    _set_mount(_AT_FDCWD, os.fsencode(target), 0, flags)
+
+
+def _set_mount(directory: int, path: bytes, how: int, flags: int, owners: int = 0) -> None:
+    attributes = struct.pack("<QQQQ", flags, 0, 0, owners)  # these flags have the values that mount(2) gives them
+    where = ctypes.c_char_p(path)
+    _syscall("mount_setattr", _MOUNT_SETATTR, directory, where, how, attributes, len(attributes))
+
+
+def pivot_root(new_root: str) -> None:
+    """Make a mount the root, and let go of the old one."""
+    os.chdir(new_root)
+    _syscall("pivot_root", _PIVOT_ROOT, ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
+    _call("umount2", b".", _MNT_DETACH)
+    os.chdir("/")
+
+
+# --- a process's own rights ---------------------------------------------------------------------------------------
+
+
+def die_with_parent() -> None:
+    _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, 9)
+
+
+def set_dumpable(is_dumpable: bool) -> None:
+    _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, int(is_dumpable))
+
+
+def set_no_new_privileges() -> None:
+    _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
+
+
+def become(uid: int) -> None:
+    """Change user and group for good, but keep the right to make namespaces until `drop_capabilities`."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    _prctl("PR_SET_KEEPCAPS", _PR_SET_KEEPCAPS, 1)
+    os.setresuid(uid, uid, uid)
+    _set_capabilities(1 << _CAP_SYS_ADMIN)
+    set_dumpable(True)  # else our own /proc/self belongs to root, and no map can be written
+
+
+def close_from(first: int) -> None:
+    """Close this descriptor and all above it, however high they are."""
+    _syscall("close_range", _CLOSE_RANGE, first, 0x7FFFFFFF, 0)
+
+
+def has_capabilities() -> bool:
+    data = ctypes.create_string_buffer(24)
+    _syscall("capget", _CAPGET, struct.pack("<Ii", _CAPABILITY_VERSION_3, 0), data)
+    return any(data.raw)
+
+
+def is_locked_in() -> bool:
+    """Whether no new privileges can be had, and nobody may look into this process."""
+    nothing = [ctypes.c_ulong(0)] * 4
+    return bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, *nothing) == 1 and _libc.prctl(_PR_GET_DUMPABLE, *nothing) == 0)
+
+
+def drop_capabilities() -> None:
+    for number in range(64):
+        try:
+            _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
+        except OSError:  # past the kernel's last one, or no right to shrink the set; nothing can be gained by exec
+            break
+    try:
+        _prctl("PR_CAP_AMBIENT", _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
+    finally:
+        _set_capabilities(0)
+
+
+def _set_capabilities(which: int) -> None:
+    header = struct.pack("<Ii", _CAPABILITY_VERSION_3, 0)
+    low, high = which & 0xFFFFFFFF, which >> 32
+    _syscall("capset", _CAPSET, header, struct.pack("<6I", low, low, 0, high, high, 0))
+
+
+def install_filter(program: bytes) -> None:
+    """Put a seccomp filter (an array of BPF instructions) on this thread and all it starts."""
+    code = ctypes.create_string_buffer(program, len(program))
+    header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
+    _prctl("PR_SET_SECCOMP", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(header))
+
+
+# --- Landlock -----------------------------------------------------------------------------------------------------
+
+READ_FILE, READ_DIR, WRITE_FILE = 1 << 2, 1 << 3, 1 << 1
+_REMOVE, _MAKE_DIR_REG, _MAKE_SYM, _REFER, _TRUNCATE = 0b11 << 4, 1 << 7 | 1 << 8, 1 << 12, 1 << 13, 1 << 14
+_SINCE = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # file rights by the ABI that brought them
+_ALL_NET, _ALL_SCOPES = 0b11, 0b11
+CHANGE_FILES = READ_FILE | READ_DIR | WRITE_FILE | _REMOVE | _MAKE_DIR_REG | _MAKE_SYM | _REFER | _TRUNCATE
+
+
+def landlock_abi() -> int:
+    """The kernel's Landlock version; raises OSError where there is none."""
+    return _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, None, 0, 1)
+
+
+def restrict_files(rights: dict[str, int]) -> None:
+    """From now on only these rights below these paths, no TCP, no signal and no abstract socket to outside.
+
+    Rules hold for what lies at a path now: mount first.
+    """
+    abi = landlock_abi()
+    handled = sum(bits for since, bits in _SINCE.items() if since <= abi)
+    attributes = struct.pack("<QQQ", handled, _ALL_NET if abi >= 4 else 0, _ALL_SCOPES if abi >= 6 else 0)
+    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
+    ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attributes[:size], size, 0)
+    try:
+        for path, bits in rights.items():
+            parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            try:
+                if not os.path.isdir(path):
+                    bits &= READ_FILE | WRITE_FILE | _TRUNCATE
+                rule = struct.pack("<Qi", bits & handled, parent)
+                _syscall("landlock_add_rule", _LANDLOCK_ADD, ruleset, 1, rule, 0)
+            finally:
+                os.close(parent)
+        _syscall("landlock_restrict_self", _LANDLOCK_RESTRICT, ruleset, 0)
+    finally:
+        os.close(ruleset)
