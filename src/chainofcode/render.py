@@ -15,6 +15,7 @@ _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "
 _RESET = "\x1b[0m"
 _MAX_ANSWER = 2000
 MAX_VISITS = 3  # of one statement, unless everything is asked for
+MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
 
 @dataclass
@@ -25,6 +26,7 @@ class Page:
     colour: bool = False
     all_steps: bool = False
     _seen: dict[tuple[int, str], int] = field(default_factory=dict)
+    _output_lines: int = 0
 
     def trace(self, trace: Trace) -> Iterator[str]:
         """The whole trace: the answer first, then how it came about."""
@@ -80,8 +82,13 @@ class Page:
         gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
         head = f"{step.line:>4}  {gutter}{_fit(plain(source), room)}"
         yield (head + "  " + _cut(plain(_what(step, rest)), rest)).rstrip()
-        for line in step.output.splitlines():
+        lines = step.output.splitlines()
+        room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
+        self._output_lines += len(lines)
+        for line in lines[:room_left]:
             yield " " * 10 + self._paint("dim", _cut("│ " + plain(line), self.width - 10))
+        if lines[room_left:]:
+            yield " " * 10 + self._paint("dim", f"│ ⋮ {_count(len(lines) - room_left, 'more line')} (--all shows them)")
 
     def summary(self, trace: Trace, answer: Answer) -> str:
         python = sum(step.by == "python" for step in trace.steps)
@@ -92,7 +99,8 @@ class Page:
     def _is_shown(self, step: Step) -> bool:
         key = (step.statement, step.by)
         self._seen[key] = self._seen.get(key, 0) + 1
-        return self.all_steps or self._seen[key] <= MAX_VISITS or bool(step.output)
+        has_news = bool(step.output) and self._output_lines < MAX_OUTPUT_LINES
+        return self.all_steps or self._seen[key] <= MAX_VISITS or has_news
 
     def _hidden(self, count: int) -> str:
         return self._paint("dim", f"   ⋮  {_count(count, 'more step')} like these (--all shows them)")
