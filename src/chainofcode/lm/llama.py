@@ -1,0 +1,46 @@
+"""The process that holds a local model: `python llama.py`, a JSON line of settings on standard input.
+
+Starts llama.cpp's own server on a loopback port behind a key, says where on standard output, and ends when its
+standard input is closed: it does not outlive its host. Imports nothing of ours.
+"""
+
+import json
+import os
+import sys
+
+
+def main() -> None:
+    settings = json.loads(sys.stdin.readline())
+    os.environ["GOMP_SPINCOUNT"] = (
+        "10000"  # before the import: threads that spin cost many times over on a busy machine
+    )
+    try:
+        import xllamacpp
+    except ImportError as error:
+        print(json.dumps({"error": f"the package xllamacpp is missing ({error}): pip install 'chainofcode[local]'"}))
+        return
+    told = os.dup(1)
+    os.dup2(2, 1)  # what the library prints is not for our host's reader
+    params = xllamacpp.CommonParams()
+    params.model.path = settings["path"]
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [settings["key"]]
+    params.n_ctx = settings["context_tokens"]
+    params.cpuparams.n_threads = settings["threads"]
+    params.n_parallel = 1  # on a CPU, slots only take the prompt's prefix from each other
+    params.n_threads_http = 2
+    params.warmup = False
+    params.verbosity = -1
+    try:
+        server = xllamacpp.Server(params)
+    except Exception as error:
+        os.write(told, json.dumps({"error": f"llama.cpp cannot load it: {error}"}).encode() + b"\n")
+        return
+    os.write(told, json.dumps({"address": server.listening_address}).encode() + b"\n")
+    sys.stdin.read()
+    os._exit(0)  # llama.cpp takes its time to clean up what the kernel does at once
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""A model on this machine: llama.cpp in a process of its own, from the package `xllamacpp` (the extra `local`).
+
+One request at a time: on a CPU, parallel ones only take the prompt's prefix from each other. The model is loaded by
+the first request and stays until `close`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import http.client
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..errors import LMError
+from . import Completion, Message, Usage
+from .weights import Progress, fetch, weights
+
+CONTEXT_TOKENS = 8192
+_LOAD_SECONDS = 300
+_REPLY_SECONDS = 1800
+_PROCESS = Path(__file__).parent / "llama.py"
+
+
+class LocalLM:
+    """`model` is a name of `coc models`, fetched when it is not here, or the path of a .gguf file."""
+
+    def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:
+        self.name = f"local:{model}"
+        self._model, self._progress = model, progress
+        self._threads = threads or max(1, len(os.sched_getaffinity(0)))
+        self._turn = asyncio.Lock()
+        self._server: _Server | None = None
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        schema: dict[str, Any] | None = None,
+        stop: Sequence[str] = (),
+        max_tokens: int = 1024,
+        temperature: float = 0.0,
+        n: int = 1,
+        seed: int | None = None,
+    ) -> list[Completion]:
+        request: dict[str, Any] = {
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "stop": list(stop),
+            "seed": 0 if seed is None else seed,
+            "cache_prompt": True,
+        }
+        if schema is not None:
+            request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
+        async with self._turn:
+            if self._server is None:
+                path = await asyncio.to_thread(self._path)
+                self._server = await asyncio.to_thread(_Server, path, self._threads)
+            return [await self._ask(self._server, {**request, "seed": request["seed"] + turn}) for turn in range(n)]
+
+    async def _ask(self, server: _Server, request: dict[str, Any]) -> Completion:
+        started = time.monotonic()
+        reply = await server.post("/v1/chat/completions", request)
+        try:
+            choice = reply["choices"][0]
+            usage = reply.get("usage", {})
+            return Completion(
+                choice["message"]["content"] or "",
+                Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), 0.0),
+                time.monotonic() - started,
+                choice.get("finish_reason") or "stop",
+            )
+        except (KeyError, IndexError, TypeError):
+            raise LMError(f"{self.name} answered in a way nobody expects: {json.dumps(reply)[:200]}") from None
+
+    def _path(self) -> Path:
+        path = Path(self._model)
+        if path.suffix == ".gguf":
+            if not path.is_file():
+                raise LMError(f"there is no model file {path}")
+            return path
+        return fetch(weights(self._model), self._progress)
+
+    def close(self) -> None:
+        """End the process."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> LocalLM:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _Server:
+    """The process: started, asked, ended."""
+
+    def __init__(self, path: Path, threads: int) -> None:
+        self._key = secrets.token_hex(16)
+        self._process = subprocess.Popen(
+            [sys.executable, "-s", "-P", str(_PROCESS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for us: we close its input
+        )
+        settings = {"path": str(path), "key": self._key, "threads": threads, "context_tokens": CONTEXT_TOKENS}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(settings).encode() + b"\n")
+            self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        try:
+            told = json.loads(line)
+        except ValueError:
+            told = {"error": "llama.cpp ended without a word; is there enough memory?"}
+        if "address" not in told:
+            self.close()
+            raise LMError(f"cannot start {path.name}: {told['error']}")
+        self._host, self._port = "127.0.0.1", int(str(told["address"]).rpartition(":")[2])
+
+    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Ask the server. When whoever asked gives up, the connection is closed, and llama.cpp stops working on it."""
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_REPLY_SECONDS)
+        asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body))
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if connection.sock is not None:
+                with contextlib.suppress(OSError):
+                    connection.sock.shutdown(2)
+            await asyncio.gather(asking, return_exceptions=True)
+            raise
+        finally:
+            connection.close()
+
+    def _post(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
+        try:
+            connection.request("POST", path, json.dumps(body), headers)
+            reply = connection.getresponse()
+            data = reply.read()
+        except (OSError, http.client.HTTPException) as error:
+            ended = self._process.poll()
+            why = f"its process ended with {ended}; is there enough memory?" if ended is not None else error
+            raise LMError(f"the local model does not answer: {why}") from None
+        try:
+            told = json.loads(data)
+        except ValueError:
+            raise LMError(f"the local model answered with {reply.status} and no JSON") from None
+        if reply.status != 200 or not isinstance(told, dict):
+            why = told.get("error", told) if isinstance(told, dict) else told
+            message = why.get("message", why) if isinstance(why, dict) else why
+            raise LMError(f"the local model refuses: {str(message)[:300]}")
+        return told
+
+    def close(self) -> None:
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        try:
+            self._process.wait(3)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
