@@ -1,0 +1,94 @@
+"""The command `coc`: everything a person does with a program, in one place."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ..errors import ChainOfCodeError
+from ..trace import Trace
+from . import models, run
+from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `coc`; the exit code is 0 answered, 1 no answer, 2 could not run."""
+    for stream in (sys.stdout, sys.stderr):  # odd text from a program must not stop us; in JSON it is an escape
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    if sys.stdout is None:  # closed by whoever started us
+        sys.exit(COULD_NOT_RUN if sys.stderr is None else "coc: cannot write: standard output is closed")
+    options = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = options.command
+    try:
+        code = command(options)
+        sys.stdout.flush()
+        return code
+    except ChainOfCodeError as error:
+        print(f"coc: {error}", file=sys.stderr)
+        return COULD_NOT_RUN
+    except KeyboardInterrupt:
+        print("coc: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough
+        _forget_stdout()
+        return ANSWERED
+    except OSError as error:
+        _forget_stdout()
+        print(f"coc: cannot write: {error.strerror}", file=sys.stderr)
+        return COULD_NOT_RUN
+
+
+def _forget_stdout() -> None:
+    """Whatever is still buffered has nowhere to go; Python would complain about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def script() -> NoReturn:
+    sys.exit(main())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="coc", description="Reason in code: Python runs what it can, a language model runs the rest."
+    )
+    from .. import __version__
+
+    parser.add_argument("--version", action="version", version=f"coc {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    run.add_to(commands)
+    models.add_to(commands)
+    show = commands.add_parser("show", help="show a trace that was written with --trace")
+    show.add_argument("trace", metavar="TRACE", type=Path)
+    show.add_argument("--all", action="store_true", help="every step, not the first few of each statement")
+    show.set_defaults(command=_show)
+    doctor = commands.add_parser("doctor", help="show which walls hold on this machine, and how to get the rest")
+    doctor.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    doctor.set_defaults(command=_doctor)
+    return parser
+
+
+def _show(given: argparse.Namespace) -> int:
+    trace = Trace.read(given.trace)
+    print_trace(trace, given.all)
+    return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER
+
+
+def _doctor(given: argparse.Namespace) -> int:
+    from ..sandbox.doctor import examine
+
+    report = asyncio.run(examine())
+    for line in [json.dumps(report.as_dict())] if given.json else report.lines():
+        print(line)
+    return ANSWERED if report.tier else COULD_NOT_RUN
+
+
+if __name__ == "__main__":
+    script()

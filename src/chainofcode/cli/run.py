@@ -1,0 +1,154 @@
+"""`coc run`: one program and its trace, or many and one JSON line each."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..emulator import Table, not_json
+from ..engine import Options, Result, arun, run
+from ..errors import InputError
+from ..guest.values import decode
+from ..sandbox import Sandbox
+from ..trace import Answer
+from .hints import hints
+from .options import add_options, chosen_sandbox, read_options
+from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text
+
+
+def add_to(commands: Any) -> None:
+    run = commands.add_parser(
+        "run",
+        help="run a program; undefined functions get their values from a file",
+        description="Run PROGRAM.py, or every record of PROGRAMS.jsonl (one JSON result a line). "
+        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+    )
+    run.add_argument(
+        "program",
+        metavar="PROGRAM",
+        type=Path,
+        help="a .py file, a model's reply as text (- for standard input), or a .jsonl file",
+    )
+    run.add_argument(
+        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
+    )
+    run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
+    run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
+    run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    add_options(run)
+    run.set_defaults(command=_run)
+
+
+# --- coc run ------------------------------------------------------------------------------------------------------
+
+
+def _run(given: argparse.Namespace) -> int:
+    if given.program.suffix == ".jsonl":
+        return asyncio.run(_run_records(given))
+    source = read_text(given.program)
+    table = Table.read(given.values) if given.values else Table([])
+    with chosen_sandbox(given, spares=0) as sandbox:
+        result = run(source, table, sandbox=sandbox, **read_options(given))
+    if given.trace:
+        result.trace.write(given.trace)
+    if given.json:
+        print(json.dumps(_record(result), ensure_ascii=False))
+    else:
+        print_trace(result.trace, given.all)
+        sys.stdout.flush()
+        for hint in hints(result, given):
+            print(f"coc: {hint}", file=sys.stderr)
+    return ANSWERED if result.reason == "answered" else NO_ANSWER
+
+
+def _record(result: Result) -> dict[str, Any]:
+    """A result as one JSON object."""
+    answer = result.trace.answer or Answer("guest died")
+    record: dict[str, Any] = {
+        "answer": answer.text if answer.reason == "answered" else None,
+        "value": answer.value,
+        "reason": answer.reason,
+        "steps": len(result.trace.steps),
+        "lm_calls": result.trace.lm_calls,
+        "seconds": round(answer.seconds, 6),
+        "sandbox": answer.sandbox,
+    }
+    if answer.error is not None:
+        record["error"] = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
+    return record
+
+
+# --- many programs ------------------------------------------------------------------------------------------------
+
+
+async def _run_records(given: argparse.Namespace) -> int:
+    """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
+    if given.trace:
+        raise InputError("--trace takes one program; run the records one by one")
+    cores = max(os.cpu_count() or 1, 1)
+    with chosen_sandbox(given, spares=cores) as sandbox:
+        return await _run_lines(given, sandbox, asyncio.Semaphore(cores))
+
+
+async def _run_lines(given: argparse.Namespace, sandbox: Sandbox, slots: asyncio.Semaphore) -> int:
+    base = read_options(given)
+    shared = Table.read(given.values) if given.values else None
+    lines = read_text(given.program).split("\n")
+    tasks = [
+        asyncio.create_task(_run_record(n, line, base, shared, sandbox, slots))
+        for n, line in enumerate(lines, 1)
+        if line.strip()
+    ]
+    worst = ANSWERED
+    try:
+        async for record, code in _as_finished(tasks):
+            print(json.dumps(record, ensure_ascii=False), flush=True)
+            worst = max(worst, code)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return worst
+
+
+async def _as_finished(
+    tasks: Sequence[asyncio.Task[tuple[dict[str, Any], int]]],
+) -> AsyncIterator[tuple[dict[str, Any], int]]:
+    for task in asyncio.as_completed(tasks):
+        yield await task
+
+
+async def _run_record(
+    number: int, line: str, base: Options, shared: Table | None, sandbox: Sandbox, slots: asyncio.Semaphore
+) -> tuple[dict[str, Any], int]:
+    identity: Any = number
+    try:
+        record = json.loads(line)
+        identity = record.get("id", number) if isinstance(record, dict) else number
+        if not isinstance(record, dict) or not isinstance(record.get("program"), str):
+            raise ValueError('expected {"id": …, "program": "…"}')
+        table = Table.of_records(record["calls"], f"record {identity}") if "calls" in record else shared or Table([])
+        given = record.get("inputs") or {}
+        if not isinstance(given, dict):
+            raise ValueError('"inputs" takes an object of names and values')
+        inputs = {name: decode(value) for name, value in given.items()}
+        options = Options(**{**base, "inputs": {**base["inputs"], **inputs}})
+        if record.get("question") is not None:
+            options["question"] = str(record["question"])
+    except (ValueError, RecursionError, TypeError) as error:
+        message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
+        told = {"type": "record", "message": f"line {number}: {message}", "line": None}
+        return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
+    async with slots:
+        try:
+            result = await arun(record["program"], table, sandbox=sandbox, **options)
+        except InputError as error:
+            told = {"type": "record", "message": f"line {number}: {error}", "line": None}
+            return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
+    return {"id": identity, **_record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER

@@ -1,0 +1,31 @@
+"""What the commands share: exit codes, reading what a person names, showing a trace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from ..errors import InputError
+from ..render import Page
+from ..trace import Trace
+
+ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+
+
+def read_text(path: Path) -> str:
+    """A program's text; `-` is standard input. Bytes that are not UTF-8 are the program's fault; the parser says so."""
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    return data.decode("utf-8", "surrogateescape")
+
+
+def print_trace(trace: Trace, all_steps: bool) -> None:
+    terminal = sys.stdout.isatty()
+    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if terminal else 100
+    colour = terminal and "NO_COLOR" not in os.environ
+    for line in Page(width, colour, all_steps).trace(trace):
+        print(line)
