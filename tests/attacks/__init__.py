@@ -1,0 +1,5 @@
+"""Programs that attack the wall, one test for each claim about it."""
+
+import pytest
+
+pytest.register_assert_rewrite("attacks.harness")

@@ -1,0 +1,146 @@
+"""The network: no socket of any kind, but a connected pair within the guest that reaches nobody."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chainofcode import run
+
+from .harness import KERNEL, LIMITS, PRELUDE, Attack, Wall, World, succeeds_bare, tried_bare
+
+# family, type, protocol; and who can have one without a wall
+SOCKETS = {
+    "IPv4, TCP": (2, 1, 0, "everyone"),
+    "IPv4, UDP": (2, 2, 0, "everyone"),
+    "IPv4, raw": (2, 3, 1, "root"),
+    "IPv4, SCTP": (2, 5, 132, ""),
+    "IPv4, multipath TCP": (2, 1, 262, ""),
+    "IPv6, TCP": (10, 1, 0, ""),
+    "IPv6, UDP": (10, 2, 0, ""),
+    "Unix, stream": (1, 1, 0, "everyone"),
+    "Unix, datagrams": (1, 2, 0, "everyone"),
+    "Unix, packets": (1, 5, 0, "everyone"),
+    "netlink, routes": (16, 3, 0, "everyone"),
+    "netlink, audit": (16, 3, 9, ""),
+    "packets": (17, 3, 0, "root"),
+    "virtual machines (VSOCK)": (40, 1, 0, ""),
+    "the kernel's ciphers (ALG)": (38, 5, 0, ""),
+    "Bluetooth": (31, 3, 1, ""),
+    "CAN": (29, 3, 1, ""),
+    "XDP": (44, 3, 0, ""),
+    "TIPC": (30, 5, 0, ""),
+    "RDS": (21, 5, 0, ""),
+    "SMC": (43, 1, 0, ""),
+    "KCM": (41, 5, 0, ""),
+    "X.25": (9, 5, 0, ""),
+    "AppleTalk": (5, 2, 0, ""),
+    "NFC": (39, 5, 1, ""),
+    "Qualcomm routers": (42, 2, 0, ""),
+}
+ODD = "not every kernel has it; asking for it makes some load a module"
+PAIR = "import socket\nleft, right = socket.socketpair()\n"
+
+ATTACKS = [
+    *[
+        Attack(
+            name,
+            f"import socket\nanswer = tried(socket.socket, *{numbers})",
+            unsafe="" if whose else ODD,
+            for_root=whose == "root",
+        )
+        for name, (*numbers, whose) in SOCKETS.items()
+    ],
+    Attack(
+        "every family and type there is",
+        "import _socket\n"
+        "answer = {tried(_socket.socket, f, t | flag) for f in range(48) for t in range(1, 11) for flag in (0, 2048)}",
+        refused={"EPERM"},
+        unsafe=ODD,
+    ),
+    Attack("a pair for datagrams", "import socket\nanswer = tried(socket.socketpair, socket.AF_UNIX, socket.SOCK_DGRAM)"),
+    Attack("a pair for packets", "import socket\nanswer = tried(socket.socketpair, socket.AF_UNIX, socket.SOCK_SEQPACKET)"),
+    Attack("a pair of another family", "import socket\nanswer = tried(socket.socketpair, 30, socket.SOCK_STREAM)",
+           unsafe=ODD),
+    Attack("send to an address", PAIR + "answer = tried(left.sendto, b'x', '/nowhere')", bare="EISCONN"),
+    Attack("send a descriptor", PAIR + "answer = tried(socket.send_fds, left, [b'x'], [0])"),
+    Attack("receive a descriptor", PAIR + "left.send(b'x')\nanswer = tried(socket.recv_fds, right, 1, 1)"),
+    Attack("send many messages", PAIR + "answer = libc.sendmmsg(left.fileno(), None, 0, 0)", refused=-1, bare=0),
+    Attack("connect a pair anew", PAIR + "answer = tried(left.connect, '/nowhere')", bare=KERNEL),
+    Attack("give a pair a name", PAIR + "answer = tried(left.bind, b'\\0coc-attack')", bare=KERNEL),
+    Attack("listen on a pair", PAIR + "answer = tried(left.listen)", bare="EINVAL"),
+    Attack("accept on a pair", PAIR + "answer = tried(left.accept)", bare="EINVAL"),
+    Attack("options of a pair", PAIR + "answer = tried(left.setsockopt, socket.SOL_SOCKET, socket.SO_PASSCRED, 1)"),
+    Attack("look up a name", "import socket\nanswer = tried(socket.getaddrinfo, 'localhost', 80)", refused="gaierror"),
+    Attack("names of network devices", "import socket\nanswer = tried(socket.if_nameindex)"),
+    Attack("set the host's name", "import socket\nanswer = tried(socket.sethostname, 'attacked')",
+           unsafe="it would rename this machine"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=str)
+def test_refused(wall: Wall, attack: Attack, world: World) -> None:
+    wall.refuses(attack, world)
+
+
+@pytest.mark.parametrize("attack", tried_bare(ATTACKS), ids=str)
+def test_works_without_a_wall(attack: Attack, world: World) -> None:
+    succeeds_bare(attack, world)
+
+
+# --- someone listens ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["TCP", "UDP", "Unix", "Unix datagrams", "abstract Unix"])
+def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[socket.socket]:
+    family = socket.AF_INET if request.param in ("TCP", "UDP") else socket.AF_UNIX
+    kind = socket.SOCK_DGRAM if request.param in ("UDP", "Unix datagrams") else socket.SOCK_STREAM
+    with socket.socket(family, kind) as listening:
+        place = {"abstract Unix": f"\0{tmp_path}", "TCP": ("127.0.0.1", 0), "UDP": ("127.0.0.1", 0)}
+        listening.bind(place.get(request.param, str(tmp_path / "s")))
+        if kind == socket.SOCK_STREAM:
+            listening.listen()
+        yield listening
+
+
+CALL = (
+    "import socket\n"
+    "def call():\n"
+    "    with socket.socket(family, kind) as s:\n"
+    "        s.connect(tuple(address) if isinstance(address, (list, tuple)) else address)\n"
+    "        s.send(b'hello')\n"
+    "answer = tried(call)"
+)
+
+
+def caller(server: socket.socket) -> dict[str, object]:
+    return {"family": int(server.family), "kind": int(server.type), "address": server.getsockname()}
+
+
+def is_called(server: socket.socket) -> bool:
+    return bool(select.select([server], [], [], 0.05)[0])
+
+
+def test_a_server_on_this_machine_hears_nothing(wall: Wall, server: socket.socket) -> None:
+    assert wall.run(CALL, inputs=caller(server)).answer == "EPERM"
+    assert not is_called(server)
+
+
+def test_a_server_hears_a_program_without_a_wall(server: socket.socket) -> None:
+    assert run(PRELUDE + CALL, sandbox="none", inputs=caller(server), limits=LIMITS).answer is True
+    assert is_called(server)
+
+
+@pytest.mark.parametrize("server", ["TCP"], indirect=True)
+def test_an_event_loop_reaches_nobody(wall: Wall, server: socket.socket) -> None:
+    """It works, on its connected pair, and still opens no connection."""
+    program = (
+        "import asyncio\nasync def call():\n    await asyncio.sleep(0.001)\n"
+        "    await asyncio.open_connection(*address)\nanswer = tried(asyncio.run, call())"
+    )
+    assert wall.run(program, inputs={"address": list(server.getsockname())}).answer == "EPERM"
+    assert not is_called(server)

@@ -1,0 +1,271 @@
+"""The wire: whatever a guest writes there ends its own run with a reason, and does nothing else to the host.
+
+Without a wall the host reads the same way, so these attacks are only tried behind one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainofcode import Limits
+from chainofcode.guest.values import Opaque
+from chainofcode.render import Page
+
+from .harness import IN_ANY_TIER, Wall
+
+WIRE = """
+import json, struct
+def write(data):
+    while data:
+        data = data[os.write(4, data):]
+def send(body):
+    body = body if isinstance(body, bytes) else json.dumps(body).encode()
+    write(struct.pack("<I", len(body)) + body)
+def ended(**fields):
+    send({"type": "ended", "reason": "answered", **fields})
+def paused(number, kind="call", name="f", **fields):
+    send({"type": "paused", "id": number, "kind": kind, "name": name, "text": f"{name}()", **fields})
+"""
+BROKEN = "it broke the protocol: "
+NO_FRAME = BROKEN + "a frame that is none"
+
+# what is written, and what the host says to it
+FRAMES = {
+    "garbage": ("write(b'garbage that is no frame at all')", BROKEN + "a frame of 1,651,663,207 bytes"),
+    "four gigabytes announced": ("write(b'\\xff' * 4)", BROKEN + "a frame of 4,294,967,295 bytes"),
+    "a byte too many announced": ("write(struct.pack('<I', 2**24 + 1))", BROKEN + "a frame of 16,777,217 bytes"),
+    "half a length, then the end": ("write(b'\\x01\\x00')\nlibc._exit(0)", "in the middle of a frame"),
+    "half a frame, then the end": ("write(b'\\x64\\x00\\x00\\x00half')\nlibc._exit(0)", "in the middle of a frame"),
+    "an empty frame": ("send(b'')", NO_FRAME),
+    "no UTF-8": ("send(b'\\xff\\xfe\\xfd\\xfc')", NO_FRAME),
+    "no UTF-8 in a text": ("send(b'{\"type\":\"ended\",\"reason\":\"\\xed\\xa0\\x80\"}')", NO_FRAME),
+    "half a surrogate pair": ("send(b'{\"type\":\"ended\",\"reason\":\"\\\\ud800 \"}')", NO_FRAME),
+    "NaN": ("send(b'NaN')", NO_FRAME),
+    "NaN as the answer": ("ended(answer=float('nan'))", NO_FRAME),
+    "infinity as the answer": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":1e999}')", NO_FRAME),
+    "a number of five thousand digits": (
+        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'9' * 5000 + b'}')", NO_FRAME
+    ),
+    "lists a hundred thousand deep": ("send(b'[' * 100_000)", NO_FRAME),
+    "an answer a hundred thousand deep": (
+        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":' + b'[' * 100_000 + b']' * 100_000 + b'}')", NO_FRAME
+    ),
+    "objects a hundred thousand deep": ("send(b'{\"a\":' * 100_000)", NO_FRAME),
+    "a frame that is a list": ("send([1, 2])", NO_FRAME),
+    "a kind that is unknown": ("send({'type': 'resume', 'id': 1, 'value': 1})", NO_FRAME),
+    "no kind": ("send({'reason': 'answered'})", NO_FRAME),
+    "two kinds": ("send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"type\":\"ran\"}')", NO_FRAME),
+    "text for a number": ("paused('1')", NO_FRAME),
+    "steps that are none": ("send({'type': 'ran', 'steps': 7})", NO_FRAME),
+    "a second program": (
+        "send({'type': 'parsed', 'program': {'event': 'program', 'source': '', 'statements': []}})",
+        BROKEN + "a second program",
+    ),
+    "a statement that is not there": (
+        "send({'type': 'ran', 'steps': [{'statement': 999, 'visit': 1}]})", BROKEN + "statement 999 of"
+    ),
+    "a statement before the first": (
+        "send({'type': 'ran', 'steps': [{'statement': -1, 'visit': 1}]})", BROKEN + "statement -1 of"
+    ),
+    "an error at no statement": (
+        "send({'type': 'ended', 'reason': 'error', 'error': {'type': 'E', 'message': 'm', 'statement': 999}})",
+        BROKEN + "statement 999 of",
+    ),
+    "a pause at no statement": ("paused(1, statement=999)", BROKEN + "statement 999 of"),
+    "a pause of an unknown kind": ("paused(1, kind='shell')", NO_FRAME),
+    "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),
+    "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
+    "pauses that count down": ("paused(5)\npaused(4)", BROKEN + "pause 4 after pause 5"),
+    "an end to no pause": ("send({'type': 'settled', 'id': 7})", BROKEN + "pause 7 settled, but it was not open"),
+    "an end to a pause before its value": (
+        "paused(3)\nsend({'type': 'settled', 'id': 3})", BROKEN + "pause 3 settled before it was resumed"
+    ),
+    "an invented reason": ("send({'type': 'ended', 'reason': 'limit:heaven'})", BROKEN + "an end for the reason"),
+    "the host's own reason": ("send({'type': 'ended', 'reason': 'limit:run'})", BROKEN + "an end for the reason"),
+    "an empty reason": ("send({'type': 'ended', 'reason': ''})", BROKEN + "an end for the reason"),
+    "halted by nobody": ("send({'type': 'ended', 'reason': 'halted'})", "it halted by itself"),
+    "silence on the wire": ("os.close(4)\nwhile True: pass", "it closed its pipe and went on running"),
+    "silence on every descriptor": ("os.closerange(0, 256)\nwhile True: pass", "it closed its pipe and went on running"),
+    "its output as the wire": ("os.dup2(1, 4)\nwhile True: pass", "it closed its pipe and went on running"),
+}  # fmt: skip
+
+
+async def late(pause: Any) -> int:
+    """A model that takes longer than any of this."""
+    await asyncio.sleep(60)
+    return 1
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_broken_protocol_is_the_end(wall: Wall, name: str) -> None:
+    program, words = FRAMES[name]
+    wall.ends(WIRE + program, "guest died", words, late)
+
+
+FLOODS = {
+    "steps without end": ("while True:\n    send({'type': 'ran', 'steps': []})", BROKEN + "over 100,000 steps"),
+    "questions without end": (
+        "number = 0\nwhile True:\n    number += 1\n    paused(number, kind='module', name='nothing')",
+        BROKEN + "over 10,000 questions about modules",
+    ),
+}  # fmt: skip
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_is_the_end(wall: Wall, name: str) -> None:
+    program, words = FLOODS[name]
+    wall.ends(WIRE + program, "guest died", words, late)
+
+
+LIMITED = {
+    "output past its limit": (
+        "send({'type': 'ran', 'steps': [{'statement': 0, 'visit': 1, 'output': 'x' * 1_100_000}]})",
+        "limit:output", "the program printed over 1,000,000 bytes",
+    ),
+    "pauses past their limit": (
+        "for number in range(1, 50):\n    paused(number)", "limit:calls", "the program asked for over 20 calls"
+    ),
+    "the last number there is": ("paused(2**62)\nf()", "guest died", "pause 1 after pause 4611686018427387904"),
+    "the host's words stolen": (
+        "import threading\nthreading.Thread(target=os.read, args=(3, 1000), daemon=True).start()\nwhile True: pass",
+        "limit:run", "the program ran for over 1 second",
+    ),
+    "changes without end": (
+        "step = {'statement': 0, 'visit': 1, 'delta': {'x': 'y' * 10**6}}\n"
+        "frame = json.dumps({'type': 'ran', 'steps': [step]}).encode()\nwhile True: send(frame)",
+        "guest died", BROKEN + "over 33,554,432 bytes in all",
+    ),
+    "twenty voices at once": (
+        "import threading\nfor _ in range(20):\n"
+        "    threading.Thread(target=write, args=(b'x' * 10_000_000,), daemon=True).start()\nf()",
+        "guest died", BROKEN,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_a_limit_holds_on_the_wire(wall: Wall, name: str) -> None:
+    program, reason, words = LIMITED[name]
+    wall.ends(WIRE + program, reason, words, late, limits=Limits(run_seconds=1, lm_calls=20, frame_bytes=2**21))
+
+
+# --- lies that are only lies --------------------------------------------------------------------------------------
+
+LIES = {
+    "a tag that is unknown": {"$nope": 1},
+    "a pickle by a tag": {"$pickle": "gASVIAAAAAAAAACMBXBvc2l4lIwGc3lzdGVtlJOUjAVmYWxzZZSFlFKULg=="},
+    "code by a tag": {"$eval": "__import__('os').abort()"},
+    "a set of lists": {"$set": [[1]]},
+    "a dict of odd pairs": {"$dict": [[1]]},
+    "a fraction of nothing": {"$fraction": "1/0"},
+    "a date of text": {"$date": "yesterday"},
+    "a range without steps": {"$range": [0, 10, 0]},
+    "bytes of a number": {"$bytes": 7},
+    "a span past all time": {"$timedelta": [10**300, 0, 0]},
+    "a number of words": {"$int": "seven"},
+    "a decimal of lists": {"$decimal": [1, 2]},
+    "text that is none": {"$text": "////"},
+    "an object without a type": {"$object": {}},
+    "lists two hundred deep": None,
+}
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("name", LIES)
+def test_an_answer_that_says_nothing_is_only_text(wall: Wall, name: str) -> None:
+    program = "lie = json.loads('[' * 200 + ']' * 200) if lie is None else lie\nended(answer=lie, text='a lie')"
+    result = wall.run(WIRE + f"lie = {LIES[name]!r}\n" + program)
+    assert result.reason == "answered"
+    assert result.answer == Opaque("unknown", "a lie")
+
+
+class Bomb:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("how", ["answer = payload", "ended(answer=text, text=text)", "print(text)", "f(payload)"])
+def test_a_pickle_is_never_unpickled(wall: Wall, tmp_path: Path, how: str) -> None:
+    payload, touched = pickle.dumps(Bomb(tmp_path / "touched")), tmp_path / "touched"
+    inputs = {"payload": payload, "text": base64.b64encode(payload).decode()}
+    wall.run(WIRE + how, lambda pause: 1, inputs=inputs)
+    assert not touched.exists()
+    pickle.loads(payload)
+    assert touched.exists()
+
+
+@IN_ANY_TIER
+def test_an_object_does_not_choose_its_own_pickle(wall: Wall) -> None:
+    program = (
+        "class Answer:\n    def __reduce__(self):\n        return os.system, ('true',)\n"
+        "    def __repr__(self):\n        return '__import__(\"os\").abort()'\nanswer = Answer()"
+    )
+    assert wall.run(program).answer == Opaque("Answer", "<Answer>")
+
+
+def test_a_forged_end_is_only_an_end(wall: Wall) -> None:
+    """What follows it is not read: the run is over."""
+    program = "ended(answer=[1, 2], text='[1, 2]')\nwhile True:\n    ended(answer=3)"
+    result = wall.run(WIRE + program)
+    assert result.reason == "answered"
+    assert result.answer == [1, 2]
+
+
+def test_the_link_of_the_guest_up_the_stack(wall: Wall) -> None:
+    """The objects that speak for the guest are in its reach; they say no more than it can say itself."""
+    program = (
+        "frame = sys._getframe()\nwhile 'link' not in frame.f_locals:\n    frame = frame.f_back\n"
+        "frame.f_locals['link'].send({'type': 'ended', 'reason': 'limit:wall'})\nwhile True: pass"
+    )
+    wall.ends(program, "guest died", "an end for the reason 'limit:wall'")
+
+
+@IN_ANY_TIER
+def test_no_word_of_a_guest_commands_a_terminal(wall: Wall) -> None:
+    program = (
+        "odd = '\\x1b[31m\\x1b]0;title\\x07\\x9b\\r\\u202e'\n"
+        "send({'type': 'ran', 'steps': [{'statement': 0, 'visit': 1, 'delta': {odd: odd}, 'outcome': odd, 'output': odd}]})\n"
+        "os.write(2, odd.encode())\n"
+        "send({'type': 'ended', 'reason': 'error', 'error': {'type': odd, 'message': odd, 'line': 1}, 'stderr': odd})"
+    )
+    result = wall.run(WIRE + program)
+    lines = list(Page().trace(result.trace))
+    assert any("\\x1b[31m" in line for line in lines)
+    assert all(character.isprintable() for line in lines for character in line)
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("name", ["this", "antigravity", "__main__", "os.path", "..", "", "a b", "x" * 100_000, "é\0"])
+def test_a_question_about_a_module_imports_nothing(wall: Wall, name: str) -> None:
+    before = set(sys.modules)
+    program = (
+        "paused(1, kind='module', name=name)\n"
+        "length, = struct.unpack('<I', os.read(3, 4))\nanswer = json.loads(os.read(3, length))['value']\n"
+        "send({'type': 'settled', 'id': 1})"
+    )
+    assert wall.run(WIRE + program, inputs={"name": name}).answer is (name in ("this", "antigravity"))
+    assert set(sys.modules) == before
+
+
+def test_a_voice_from_beyond_the_end(wall: Wall) -> None:
+    """A guest that has answered is dead before another hears of it: no frame of it reaches the next program."""
+    program = (
+        "import threading\ndef shout():\n    while True:\n        ended(answer='shouted')\n"
+        "threading.Thread(target=shout, daemon=True).start()\nanswer = 'said'"
+    )
+    for _ in range(5):
+        assert wall.run(WIRE + program).answer in ("said", "shouted")
