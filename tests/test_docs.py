@@ -33,10 +33,10 @@ def test_python_block(block: str) -> None:
 
 def test_blocks_were_found() -> None:
     assert len(CONSOLE) == 1
-    assert len(PYTHON) == 2
+    assert len(PYTHON) == 3
 
 
-@pytest.mark.parametrize("command", ["run", "show"])
+@pytest.mark.parametrize("command", ["run", "show", "doctor"])
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "chainofcode", command, "--help"], capture_output=True, text=True, check=True

@@ -107,9 +107,9 @@ def test_prose_that_returns() -> None:
 
 def test_forks_do_not_speak_for_their_parent() -> None:
     program = "import os\nx = f(1)\npid = os.fork()\nif pid == 0:\n    print('child')\n    raise SystemExit\nos.waitpid(pid, 0)\nanswer = x"
-    assert answered(program, {"f(1)": 5}) == 5
+    assert answered(program, {"f(1)": 5}, sandbox="none") == 5
     program = "import multiprocessing as mp\nx = f(1)\ndef double(n):\n    return 2 * n['v']\nwith mp.get_context('fork').Pool(2) as pool:\n    answer = pool.map(double, [x, {'v': 3}])"
-    assert answered(program, {"f(1)": {"v": 5}}) == [10, 6]
+    assert answered(program, {"f(1)": {"v": 5}}, sandbox="none") == [10, 6]
 
 
 def test_recursion_to_the_limit() -> None:
@@ -179,7 +179,7 @@ def test_the_end_survives_the_programs_code(ending: str) -> None:
 
 def test_pause_settled_before_it_was_resumed() -> None:
     program = (
-        "import os, struct\nfds = [fd for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        "import os, struct\nfds = [3, 4]\n"
         'bodies = b\'{"type":"paused","id":5,"kind":"call","name":"f"}\', b\'{"type":"settled","id":5}\'\n'
         "os.write(fds[1], b''.join(struct.pack('<I', len(body)) + body for body in bodies))\nwhile True: pass"
     )
@@ -193,7 +193,9 @@ def test_child_that_holds_the_pipes_open() -> None:
 
     started = time.monotonic()
     result = run(
-        "import os\nif os.fork() == 0:\n    import time\n    time.sleep(30)\nos._exit(3)", limits=Limits(run_seconds=20)
+        "import os\nif os.fork() == 0:\n    import time\n    time.sleep(30)\nos._exit(3)",
+        limits=Limits(run_seconds=20),
+        sandbox="none",
     )
     assert result.reason == "guest died"
     assert time.monotonic() - started < 5
@@ -262,7 +264,7 @@ def test_a_flood_of_frames_does_not_stop_the_clock() -> None:
     import time
 
     program = (
-        "import os, struct\nfds = [fd for fd in range(3, 64) if os.path.exists(f'/proc/self/fd/{fd}')]\n"
+        "import os, struct\nfds = [3, 4]\n"
         'body = b\'{"type":"ran","steps":[]}\'\nframe = (struct.pack("<I", len(body)) + body) * 100\n'
         "while True:\n    os.write(fds[1], frame)"
     )
@@ -272,7 +274,7 @@ def test_a_flood_of_frames_does_not_stop_the_clock() -> None:
 
 
 def test_killed_by_a_signal_without_a_name() -> None:
-    assert "signal 40" in run("import os\nos.kill(os.getpid(), 40)").error.message  # type: ignore[union-attr]
+    assert "signal 40" in run("import os\nos.kill(os.getpid(), 40)", sandbox="none").error.message  # type: ignore[union-attr]
 
 
 def test_threads_that_print_while_others_ask() -> None:

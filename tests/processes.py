@@ -1,0 +1,31 @@
+"""Which processes there are, read from /proc: asking `ps` would add one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def stat(pid: int | str) -> list[str]:
+    """The fields after a process's name, empty when it is gone: state, parent, …"""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def is_alive(pid: int) -> bool:
+    return stat(pid)[:1] not in ([], ["Z"])
+
+
+def descendants(pid: int) -> list[int]:
+    parents = {int(name): int(fields[1]) for name in os.listdir("/proc") if name.isdigit() and (fields := stat(name))}
+    found = [pid]
+    for parent in found:
+        found += [child for child, of in parents.items() if of == parent]
+    return found[1:]
+
+
+def resident_bytes(pid: int) -> int:
+    fields = stat(pid)
+    return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if fields else 0

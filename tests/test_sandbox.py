@@ -1,0 +1,382 @@
+"""The wall as its users meet it: which tier is chosen where, what is granted and nothing else, what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import descendants, is_alive
+
+from chainofcode import InputError, Limits, SandboxError, arun, run
+from chainofcode.sandbox import Jail, open_sandbox
+
+COC = [sys.executable, "-m", "chainofcode"]
+DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
+ORDINARY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
+NO_NAMESPACES = [*DENY, "unshare,mount,pivot_root,setns"]
+NO_LANDLOCK = [*DENY, "unshare,mount,pivot_root,setns,-landlock_create_ruleset"]
+NO_SECCOMP = [*DENY, "prctl:22"]
+
+
+def coc(*arguments: str, within: list[str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [*(within or []), *COC, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def tier_here() -> str:
+    with Jail(spares=0) as jail:
+        return asyncio.run(jail.holds()).tier
+
+
+def in_tier_a(function: Any) -> Any:
+    return pytest.mark.skipif(tier_here() != "A", reason="tier A of the sandbox cannot be had on this machine")(
+        function
+    )
+
+
+# --- which tier, and refusal --------------------------------------------------------------------------------------
+
+
+@in_tier_a
+@pytest.mark.parametrize(
+    ("within", "tier"),
+    [([], "A"), (ORDINARY, "A"), (NO_NAMESPACES, "B"), ([*ORDINARY, *NO_NAMESPACES], "B"), (NO_LANDLOCK, "C")],
+    ids=["as it is", "ordinary user", "as in docker", "ordinary user in docker", "no Landlock"],
+)
+def test_the_best_tier_is_chosen(within: list[str], tier: str, tmp_path: Path) -> None:
+    if within[:1] == ["unshare"] and subprocess.run([*ORDINARY, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine gives ordinary users no namespace to try it in")
+    done = coc("doctor", "--json", within=within)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["tier"] == tier
+    for finding in report["tiers"]:
+        assert finding["holds"] == (finding["name"][0] >= tier)
+        assert finding["holds"] or (finding["detail"] and finding["remedy"])
+    program = tmp_path / "p.py"
+    program.write_text("import os\ntry:\n    os.listdir('/etc')\nexcept OSError as e:\n    answer = 'refused'")
+    done = coc("run", str(program), "--json", within=within)
+    assert json.loads(done.stdout)["answer"] == "'refused'"
+    assert json.loads(done.stdout)["sandbox"] == tier
+
+
+def test_without_a_wall_programs_are_refused(tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text("answer = 42")
+    done = coc("run", str(program), within=NO_SECCOMP)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    for word in (
+        "no sandbox can be built",
+        "tier A",
+        "tier B",
+        "tier C",
+        "PR_SET_SECCOMP",
+        "coc doctor",
+        "--sandbox=none",
+    ):
+        assert word in done.stderr
+    assert coc("doctor", within=NO_SECCOMP).returncode == 2
+    done = coc("run", str(program), "--sandbox=none", within=NO_SECCOMP)
+    assert done.returncode == 0
+    assert "no sandbox" in done.stderr
+
+
+def test_doctor_is_readable() -> None:
+    done = coc("doctor")
+    assert done.returncode == 0
+    assert done.stdout.startswith("programs run in tier ")
+    for word in ("namespaces", "Landlock", "seccomp", "rlimits", "docker", "podman"):
+        assert word in done.stdout
+    done = coc("doctor", within=NO_NAMESPACES)
+    assert "to get it: namespaces are taken from ordinary users here" in done.stdout
+
+
+def test_unknown_sandbox() -> None:
+    with pytest.raises(InputError, match="there are auto, A, B, C"):
+        run("answer = 1", sandbox="Z")
+
+
+def test_the_result_names_its_wall() -> None:
+    assert run("answer = 1").trace.answer.sandbox == tier_here()  # type: ignore[union-attr]
+    assert run("answer = 1", sandbox="none").trace.answer.sandbox == "none"  # type: ignore[union-attr]
+
+
+# --- grants -------------------------------------------------------------------------------------------------------
+
+TIERS_WITH_FILES = ["A", "B"]
+
+
+@pytest.mark.parametrize("tier", TIERS_WITH_FILES)
+def test_what_is_granted_for_reading_and_nothing_else(
+    tier: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    granted, beside = tmp_path / "granted dir", tmp_path / "beside.txt"
+    granted.mkdir()
+    (granted / "in it.txt").write_text("yes")
+    (tmp_path / "one.csv").write_text("1,2")
+    (tmp_path / "link.csv").symlink_to("one.csv")
+    beside.write_text("no")
+    monkeypatch.chdir(tmp_path)
+    program = """
+def attempt(path, mode="r"):
+    try:
+        with open(path, mode) as file:
+            return file.read() if mode == "r" else "written"
+    except OSError as error:
+        return "refused"
+answer = [attempt(path) for path in paths] + [attempt(paths[0], "w"), attempt(paths[0], "a")]
+"""
+    paths = [f"{granted}/in it.txt", "granted dir/in it.txt", f"{tmp_path}/one.csv", "one.csv", "link.csv", str(beside)]
+    result = run(
+        program, sandbox=tier, inputs={"paths": paths}, reads=(str(granted), "granted dir", "one.csv", "link.csv")
+    )
+    assert result.answer == ["yes", "yes", "1,2", "1,2", "1,2", "refused", "refused", "refused"], result
+    assert (granted / "in it.txt").read_text() == "yes"
+    result = run(program, sandbox=tier, inputs={"paths": ["one.csv", str(beside)]}, reads=(".",))
+    assert result.answer == ["1,2", "no", "refused", "refused"]
+    assert run(program, sandbox=tier, inputs={"paths": ["one.csv"]}).answer == ["refused"] * 3
+
+
+@pytest.mark.parametrize("path", ["nowhere.txt", "/", "/proc/self", "/dev"])
+def test_grants_that_cannot_be(path: str) -> None:
+    with pytest.raises(InputError, match="cannot grant"):
+        run("answer = 1", reads=(path,))
+
+
+def test_command_grants(tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("seven")
+    (tmp_path / "p.py").write_text("answer = open('d.txt').read()\nopen('new.txt', 'w').write(answer)")
+    done = coc("run", "p.py", "--allow-read", "d.txt", cwd=tmp_path)
+    assert done.returncode == 1
+    if tier_here() == "A":
+        done = coc("run", "p.py", "--allow-read", "d.txt", "--scratch", "--limit", "scratch=100000", cwd=tmp_path)
+        assert "answer: 'seven'" in done.stdout
+    assert not (tmp_path / "new.txt").exists()
+
+
+@in_tier_a
+def test_scratch_is_the_programs_own(tmp_path: Path) -> None:
+    leave = "import os\nfound = os.listdir('.')\nopen('left.txt', 'w').write('here')\nx = f(1)\nanswer = (found, os.listdir('.'))"
+
+    async def both() -> list[Any]:
+        gate = asyncio.Event()
+
+        async def meet(pause: Any) -> int:
+            """Both programs have written before either looks again."""
+            waiting.append(pause)
+            if len(waiting) == 2:
+                gate.set()
+            await gate.wait()
+            return 1
+
+        waiting: list[Any] = []
+        with Jail("A") as jail:
+            results = await asyncio.gather(*[arun(leave, meet, sandbox=jail, scratch=True) for _ in range(2)])
+            gate.set()
+            results.append(await arun(leave, meet, sandbox=jail, scratch=True))
+            return [result.answer for result in results]
+
+    assert asyncio.run(both()) == [([], ["left.txt"])] * 3
+
+
+@in_tier_a
+def test_scratch_is_bounded() -> None:
+    program = """
+written = 0
+try:
+    for number in range(50):
+        with open(f"{number}.bin", "wb") as file:
+            written += file.write(bytes(100_000))
+except OSError as error:
+    answer = (written, error.errno)
+"""
+    written, error = run(program, scratch=True, limits=Limits(scratch_bytes=1_000_000)).answer
+    assert error in (27, 28)  # too large, no space left
+    assert written <= 1_000_000
+    many = "import os\ntry:\n    for n in range(10_000): open(str(n), 'w').close()\nexcept OSError as e:\n    answer = e.errno"
+    assert run(many, scratch=True, limits=Limits(scratch_bytes=1_000_000)).answer == 28
+
+
+@pytest.mark.parametrize("tier", ["B", "C", "none"])
+def test_scratch_needs_tier_a(tier: str) -> None:
+    with pytest.raises(SandboxError, match="scratch"):
+        run("answer = 1", scratch=True, sandbox=tier)
+
+
+NUMBERS = """
+import io
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import sympy
+
+frame = pd.read_csv(io.StringIO("a,b\\n1,2\\n3,4"))
+plt.plot(frame.a, frame.b)
+picture = io.BytesIO()
+plt.savefig(picture, format="png")
+x = sympy.symbols("x")
+answer = (int(frame.b.sum()), str(sympy.diff(x**3)), float(np.linalg.det(np.eye(2))), picture.getvalue()[1:4])
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS_WITH_FILES)
+def test_scientific_packages(tier: str) -> None:
+    result = run(NUMBERS, sandbox=tier, packages=("numpy", "pandas", "sympy", "matplotlib"))
+    assert result.answer == (6, "3*x**2", 1.0, b"PNG"), result
+
+
+def test_packages_without_any_file() -> None:
+    program = "import numpy as np, pandas as pd\nanswer = (int(np.arange(5).sum()), int(pd.Series([1, 2]).sum()))"
+    assert run(program, sandbox="C", packages=("numpy", "pandas")).answer == (10, 3)
+
+
+def test_packages_that_are_not_granted_are_not_there() -> None:
+    hidden = "import os, sys, sysconfig\nanswer = [p for p in paths if os.path.exists(p)]"
+    site = str(Path(pytest.__file__).parent.parent)
+    result = run(hidden, inputs={"paths": [f"{site}/pytest", f"{site}/numpy"]}, packages=("numpy",))
+    assert result.answer == [f"{site}/numpy"]
+
+
+def test_the_world_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
+    result = run("import os\nanswer = dict(os.environ)")
+    assert "SECRET_TOKEN" not in result.answer
+    assert "hunter2" not in str(result.answer)
+    assert result.answer["PYTHONHASHSEED"] == "0"
+
+
+# --- a sandbox that is kept ---------------------------------------------------------------------------------------
+
+
+def test_one_jail_for_threads_and_event_loops() -> None:
+    answers: list[Any] = []
+    with Jail(spares=2) as jail:
+
+        def work(n: int) -> None:
+            answers.append(run(f"answer = {n} + f({n})", lambda pause: 1, sandbox=jail).answer)
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == list(range(1, 13))
+
+
+def test_grants_do_not_leak_between_programs(tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_text("secret")
+    program = "try:\n    answer = open(path).read()\nexcept OSError:\n    answer = 'refused'"
+    with Jail() as jail:
+        inputs = {"path": str(tmp_path / "s.txt")}
+        assert run(program, inputs=inputs, reads=(str(tmp_path),), sandbox=jail).answer == "secret"
+        assert run(program, inputs=inputs, sandbox=jail).answer == "refused"
+
+
+def test_a_jail_outlives_its_zygote() -> None:
+    with Jail() as jail:
+        assert run("answer = 1", sandbox=jail).answer == 1
+        (zygote,) = jail._zygotes.values()
+        zygote._process.kill()
+        zygote._process.wait()
+        for _ in range(20):  # the news may take a moment; a guest that was there already dies with it
+            with contextlib.suppress(SandboxError):
+                if run("answer = 2", sandbox=jail).answer == 2:
+                    return
+        pytest.fail("no zygote came back")
+
+
+def test_a_forked_host_gets_zygotes_of_its_own() -> None:
+    with Jail() as jail:
+        assert run("answer = 1", sandbox=jail).answer == 1
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                code = 0 if run("answer = 2", sandbox=jail).answer == 2 else 1
+                jail.close()
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert run("answer = 3", sandbox=jail).answer == 3
+
+
+def test_nothing_outlives_its_host(tmp_path: Path) -> None:
+    """However the host dies, its keeper, zygotes and guests die with it."""
+    code = "import chainofcode as c; c.run('import time\\ntime.sleep(91)')"
+    host = subprocess.Popen([sys.executable, "-c", code])
+    children: list[int] = []
+    for _ in range(200):
+        children = descendants(host.pid)
+        if len(children) >= 3 if tier_here() == "A" else len(children) >= 2:
+            break
+    host.kill()
+    host.wait()
+    for _ in range(100):
+        alive = [pid for pid in children if is_alive(pid)]
+        if not alive:
+            return
+        threading.Event().wait(0.05)
+    pytest.fail(f"still alive: {alive}")
+
+
+# --- containers ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def podman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if shutil.which("podman") is None:
+        pytest.skip("podman is not installed here")
+    if shutil.which("runc"):  # crun refuses machines with both kinds of cgroups mounted
+        (tmp_path / "containers.conf").write_text('[engine]\nruntime = "runc"\n')
+        monkeypatch.setenv("CONTAINERS_CONF", str(tmp_path / "containers.conf"))
+    if run("answer = 1", sandbox="podman").answer != 1:
+        pytest.skip("podman cannot run containers here")
+    return "podman"
+
+
+def test_container(podman: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.txt").write_text("seven")
+    (tmp_path / "secret.txt").write_text("no")
+    program = """
+import os, socket
+def attempt(what, *args):
+    try:
+        return bool(what(*args)) or True
+    except OSError:
+        return False
+tried = [
+    attempt(open, secret), attempt(open, "/etc/shadow"), attempt(open, "/new", "w"), attempt(open, "d.txt", "w"),
+    attempt(socket.create_connection, ("192.0.2.1", 80), 1), attempt(os.setuid, 0),
+]
+open("made.txt", "w").write(open("d.txt").read())
+answer = (f(open("made.txt").read()), tried)
+"""
+    result = run(
+        program, lambda pause: pause.args[0] * 2, sandbox=podman, inputs={"secret": str(tmp_path / "secret.txt")},
+        reads=("d.txt",), scratch=True,
+    )  # fmt: skip
+    assert result.answer == ("sevenseven", [False] * 6), result
+    assert result.trace.answer.sandbox == "podman"  # type: ignore[union-attr]
+    assert not (tmp_path / "made.txt").exists()
+    assert run("while True: pass", sandbox=podman, limits=Limits(run_seconds=1)).reason == "limit:run"
+    assert run("x = 'x' * 10**10", sandbox=podman).reason == "limit:memory"
+    listed = subprocess.run([podman, "ps", "-aq"], capture_output=True, text=True, check=True).stdout
+    assert listed == ""
+
+
+def test_engine_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxError, match="no command `docker`"):
+        run("answer = 1", sandbox="docker")
+    assert open_sandbox("podman:python:3.12-slim") is not None

