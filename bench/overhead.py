@@ -118,7 +118,7 @@ def frame_microseconds() -> float:
     guest = ProcessGuest(sys.executable)
     job = Job(f"for i in range({PAUSES}):\n    value = ask(i)\nanswer = value")
     reader, moments = Reader(1 << 24, 1 << 24), []
-    os.write(guest.write_fd, encode({**job.message(), "package_names": [], "package_paths": []}))
+    os.write(guest.write_fd, encode({**job.message(), "package_names": [], "package_paths": [], "processes": 0}))
     while True:
         signal = reader.next()
         if signal is None:
