@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from chainofcode import SandboxError
+from chainofcode.sandbox import Jail
+from chainofcode.sandbox.pool import TIERS
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
@@ -24,3 +30,21 @@ def records(path: str) -> list[dict[str, Any]]:
     if not (SHARED / path).exists():
         return []
     return [json.loads(line) for line in (SHARED / path).read_text(encoding="utf-8").splitlines()]
+
+
+@functools.cache
+def has_tier(tier: str) -> bool:
+    with Jail(tier, spares=0) as jail:
+        try:
+            return asyncio.run(jail.holds()).tier == tier
+        except SandboxError:
+            return False
+
+
+@pytest.fixture(autouse=True)
+def tiers_that_are_here(request: pytest.FixtureRequest) -> None:
+    """Tests of one tier of the sandbox skip, and say so, where that tier cannot be had."""
+    call = getattr(request.node, "callspec", None)
+    tier = call.params.get("tier") if call is not None else None
+    if tier in TIERS and not has_tier(tier):
+        pytest.skip(f"tier {tier} of the sandbox cannot be had on this machine")

@@ -14,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import has_tier
 from processes import descendants, is_alive
 
 from chainofcode import InputError, Limits, SandboxError, arun, run
 from chainofcode.sandbox import Jail, open_sandbox
+from chainofcode.sandbox.pool import TIERS
 
 COC = [sys.executable, "-m", "chainofcode"]
 DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
@@ -33,8 +35,7 @@ def coc(*arguments: str, within: list[str] | None = None, **options: Any) -> sub
 
 
 def tier_here() -> str:
-    with Jail(spares=0) as jail:
-        return asyncio.run(jail.holds()).tier
+    return next((tier for tier in TIERS if has_tier(tier)), "none")
 
 
 def in_tier_a(function: Any) -> Any:
