@@ -3,7 +3,8 @@
     ChainOfCodeError
     ├── ProgramError        the text given is not a program: empty, over 1 MB, null bytes (`execute` makes it data)
     ├── InputError          what the user handed in cannot be used: values file, --input, trace file
-    ├── LMError             a model cannot be had: no such model, no weights, nothing reachable
+    ├── LMError             a model cannot be had or does not answer: no weights, nothing reachable, refused
+    │   └── BudgetError     calls, tokens or money are spent
     ├── EmulationError      nobody can supply a value for a pause (`execute` makes it data)
     ├── SandboxError        no sandbox can be built here, or a guest cannot be started
     └── TraceError          a trace file that cannot be read
@@ -26,7 +27,22 @@ class InputError(ChainOfCodeError, ValueError):
 
 
 class LMError(ChainOfCodeError):
-    """A model cannot be had or does not answer; the message says what to do."""
+    """A model cannot be had or does not answer; the message says what to do.
+
+    `is_transient`: the same request may work later, after `retry_seconds` where the endpoint says so.
+    """
+
+    def __init__(self, message: str, *, is_transient: bool = False, retry_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.is_transient, self.retry_seconds = is_transient, retry_seconds
+
+
+class BudgetError(LMError):
+    """A budget is spent; `which` is `calls`, `tokens` or `money`."""
+
+    def __init__(self, which: str, message: str) -> None:
+        super().__init__(message)
+        self.which = which
 
 
 class EmulationError(ChainOfCodeError):

@@ -1,0 +1,205 @@
+"""Models around models: what is remembered, tried again, held back and refused."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainofcode import LM, Completion, Message, ScriptedLM, Usage
+from chainofcode.errors import BudgetError, LMError
+from chainofcode.lm.wrappers import Budgeted, Cached, Limited, Retried
+
+ASK = [Message("user", "Is a fig a fruit?")]
+
+
+def ask(lm: LM, messages: Sequence[Message] = ASK, **options: Any) -> str:
+    return asyncio.run(lm.complete(messages, **options))[0].text
+
+
+# --- remembering --------------------------------------------------------------------------------------------------
+
+
+def test_the_same_request_is_asked_once(tmp_path: Path) -> None:
+    script = ScriptedLM(["yes", "no", "maybe"])
+    lm = Cached(script, tmp_path / "replies.db")
+    assert [ask(lm), ask(lm), ask(lm, n=1, temperature=0.0, stop=())] == ["yes"] * 3
+    assert len(script.requests) == 1
+    assert ask(lm, temperature=1.0) == "no"
+    assert ask(lm, schema={"type": "boolean"}) == "maybe"
+    repeated = asyncio.run(lm.complete(ASK))[0]
+    assert repeated.usage == Usage()  # it cost nothing
+    lm.close()
+    assert ask(Cached(ScriptedLM([]), tmp_path / "replies.db")) == "yes"  # and is there for the next process
+    with pytest.raises(IndexError):
+        ask(Cached(ScriptedLM([], name="another"), tmp_path / "replies.db"))
+
+
+@pytest.mark.parametrize("damage", ["whole", "middle", "row"])
+def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "replies.db"
+    lm = Cached(ScriptedLM(lambda messages: messages[0].content * 50), path)
+    for n in range(300):
+        ask(lm, [Message("user", f"question {n}")])
+    lm.close()
+    if damage == "whole":
+        path.write_bytes(b"this is no database" * 1000)
+    elif damage == "middle":
+        data = bytearray(path.read_bytes())
+        data[2000:-2000] = b"\xff" * (len(data) - 4000)
+        path.write_bytes(data)
+    else:
+        with sqlite3.connect(path) as store:
+            store.execute("UPDATE replies SET completions = 'not JSON'")
+    script = ScriptedLM(lambda messages: "anew")
+    lm = Cached(script, path)
+    assert {ask(lm, [Message("user", f"question {n}")]) for n in range(5)} == {"anew"}
+    assert {ask(lm, [Message("user", f"question {n}")]) for n in range(5)} == {"anew"}
+    assert len(script.requests) == 5
+    assert [other.name for other in tmp_path.iterdir() if ".damaged-" in other.name]
+
+
+def test_many_processes_share_a_file(tmp_path: Path) -> None:
+    code = (
+        "import asyncio, sys\nfrom pathlib import Path\nfrom chainofcode import Message, ScriptedLM\n"
+        "from chainofcode.lm.wrappers import Cached\n"
+        "lm = Cached(ScriptedLM(lambda m: m[0].content.upper()), Path(sys.argv[1]))\n"
+        "for n in range(100):\n"
+        "    (reply,) = asyncio.run(lm.complete([Message('user', f'q{n}')]))\n    assert reply.text == f'Q{n}'\n"
+    )
+    path = str(tmp_path / "replies.db")
+    processes = [subprocess.Popen([sys.executable, "-c", code, path], stderr=subprocess.PIPE) for _ in range(6)]
+    for process in processes:
+        assert process.wait() == 0, process.stderr.read() if process.stderr else ""
+        if process.stderr:
+            process.stderr.close()
+    with sqlite3.connect(path) as store:
+        assert store.execute("SELECT count(*) FROM replies").fetchone() == (100,)
+    assert not [other for other in tmp_path.iterdir() if ".damaged-" in other.name]
+
+
+def test_a_file_that_is_locked_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chainofcode.lm.wrappers._BUSY_SECONDS", 0.1)
+    path = tmp_path / "replies.db"
+    script = ScriptedLM(["one", "two", "three"])
+    lm = Cached(script, path)
+    assert ask(lm) == "one"
+    with sqlite3.connect(path) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert ask(lm, [Message("user", "another")]) == "two"  # answered, though not kept
+    assert ask(lm) == "one"
+    assert not [entry for entry in tmp_path.iterdir() if ".damaged-" in entry.name]
+
+
+# --- trying again -------------------------------------------------------------------------------------------------
+
+
+class Failing:
+    name = "failing"
+
+    def __init__(self, *failures: LMError) -> None:
+        self._failures = list(failures)
+        self.asked: list[float] = []
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        self.asked.append(time.monotonic())
+        if self._failures:
+            raise self._failures.pop(0)
+        return [Completion("at last")]
+
+
+def test_what_fails_for_a_moment_is_tried_again() -> None:
+    busy = LMError("busy", is_transient=True)
+    lm = Failing(busy, LMError("wait", is_transient=True, retry_seconds=0.3))
+    assert ask(Retried(lm, first_pause_seconds=0.01)) == "at last"
+    assert len(lm.asked) == 3
+    assert lm.asked[2] - lm.asked[1] >= 0.3
+
+
+def test_what_fails_for_good_is_not() -> None:
+    for failure in (LMError("no such model"), LMError("in an hour", is_transient=True, retry_seconds=3600)):
+        lm = Failing(failure)
+        with pytest.raises(LMError):
+            ask(Retried(lm))
+        assert len(lm.asked) == 1
+    lm = Failing(*[LMError("busy", is_transient=True)] * 9)
+    with pytest.raises(LMError, match="busy"):
+        ask(Retried(lm, attempts=3, first_pause_seconds=0.01))
+    assert len(lm.asked) == 3
+
+
+# --- holding back and refusing ------------------------------------------------------------------------------------
+
+
+def test_at_most_so_many_at_once() -> None:
+    most = running = 0
+
+    class Slow:
+        name = "slow"
+
+        async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+            nonlocal most, running
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.01)
+            running -= 1
+            return [Completion("done")]
+
+    async def crowd() -> None:
+        lm = Limited(Slow(), in_flight=3)
+        await asyncio.gather(*[lm.complete(ASK) for _ in range(20)])
+
+    asyncio.run(crowd())
+    assert most == 3
+
+
+def test_at_most_so_many_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+    now = 1000.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        waited.append(seconds)
+        now += seconds
+
+    monkeypatch.setattr("chainofcode.lm.wrappers.time.monotonic", lambda: now)
+    monkeypatch.setattr("chainofcode.lm.wrappers.asyncio.sleep", sleep)
+
+    async def seven() -> None:
+        lm = Limited(ScriptedLM(["x"] * 7), per_minute=3)
+        for _ in range(7):
+            await lm.complete(ASK)
+
+    asyncio.run(seven())
+    assert waited == [60, 60]
+
+
+def test_budgets() -> None:
+    def reply(cost: float | None) -> Any:
+        class Costly:
+            name = "costly"
+
+            async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+                return [Completion("x", Usage(1, 70, 30, cost))]
+
+        return Costly()
+
+    for budget, which in (({"calls": 2}, "calls"), ({"tokens": 200}, "tokens"), ({"dollars": 0.2}, "money")):
+        lm = Budgeted(reply(0.1), **budget)  # type: ignore[arg-type]
+        assert [ask(lm), ask(lm)] == ["x", "x"]
+        with pytest.raises(BudgetError, match="is spent") as caught:
+            ask(lm)
+        assert caught.value.which == which
+    lm = Budgeted(reply(None), dollars=1.0)
+    ask(lm)
+    with pytest.raises(BudgetError, match="price of costly is not known"):
+        ask(lm)
+    with pytest.raises(BudgetError):
+        ask(Budgeted(ScriptedLM(["x"] * 5), calls=2), n=3)
