@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from chainofcode import SandboxError
+from chainofcode.errors import LMError
+from chainofcode.lm.weights import MODELS, fetch
 from chainofcode.sandbox import Jail
 from chainofcode.sandbox.pool import TIERS
 
@@ -48,3 +50,13 @@ def tiers_that_are_here(request: pytest.FixtureRequest) -> None:
     tier = call.params.get("tier") if call is not None else None
     if tier in TIERS and not has_tier(tier):
         pytest.skip(f"tier {tier} of the sandbox cannot be had on this machine")
+
+
+@pytest.fixture(scope="session")
+def small_model() -> str:
+    """The smallest real model: it proves the plumbing, what it says is not judged."""
+    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
+    try:
+        return str(fetch(MODELS["smollm2-135m"]))
+    except LMError as error:
+        pytest.skip(f"no source for a small model here: {error}")

@@ -14,24 +14,14 @@ from processes import descendants
 from chainofcode.errors import LMError
 from chainofcode.lm import Message
 from chainofcode.lm.local import LocalLM
-from chainofcode.lm.weights import MODELS, fetch
-
-
-@pytest.fixture(scope="module")
-def model() -> str:
-    pytest.importorskip("xllamacpp", reason="the extra `local` is not installed")
-    try:
-        return str(fetch(MODELS["smollm2-135m"]))
-    except LMError as error:
-        pytest.skip(f"no source for a small model here: {error}")
 
 
 def ask(lm: LocalLM, text: str, **options: object) -> list[object]:
     return asyncio.run(lm.complete([Message("user", text)], **options))  # type: ignore[arg-type]
 
 
-def test_a_model_answers_within_a_schema(model: str) -> None:
-    with LocalLM(model) as lm:
+def test_a_model_answers_within_a_schema(small_model: str) -> None:
+    with LocalLM(small_model) as lm:
         (first,) = asyncio.run(lm.complete([Message("user", "Is a fig a fruit?")], schema={"type": "boolean"}))
         assert json.loads(first.text) in (True, False)
         assert first.usage.requests == 1
@@ -47,8 +37,8 @@ def test_a_model_answers_within_a_schema(model: str) -> None:
     assert not [pid for pid in descendants(os.getpid()) if b"llama.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def test_the_same_request_gives_the_same_reply(model: str) -> None:
-    with LocalLM(model) as lm:
+def test_the_same_request_gives_the_same_reply(small_model: str) -> None:
+    with LocalLM(small_model) as lm:
         texts = {
             asyncio.run(lm.complete([Message("user", "Name a colour.")], max_tokens=8, seed=7))[0].text
             for _ in range(2)
@@ -56,9 +46,9 @@ def test_the_same_request_gives_the_same_reply(model: str) -> None:
     assert len(texts) == 1
 
 
-def test_a_request_that_is_given_up_stops(model: str) -> None:
+def test_a_request_that_is_given_up_stops(small_model: str) -> None:
     async def give_up() -> float:
-        with LocalLM(model) as lm:
+        with LocalLM(small_model) as lm:
             await lm.complete([Message("user", "Hello")], max_tokens=1)
             task = asyncio.create_task(lm.complete([Message("user", "Count to a million.")], max_tokens=4000))
             await asyncio.sleep(0.5)
@@ -90,9 +80,9 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ask(LocalLM(str(tmp_path / "any.gguf")), "hello")
 
 
-def test_no_key_is_written_where_others_read_it(model: str) -> None:
+def test_no_key_is_written_where_others_read_it(small_model: str) -> None:
     """A command line is everybody's to read."""
-    with LocalLM(model) as lm:
+    with LocalLM(small_model) as lm:
         ask(lm, "hello", max_tokens=1)
         assert lm._server is not None
         for pid in descendants(os.getpid()):

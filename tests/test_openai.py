@@ -1,0 +1,191 @@
+"""OpenAI's protocol against a real llama.cpp server, and against one that misbehaves: nothing hangs, nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from chainofcode import Message
+from chainofcode.errors import LMError
+from chainofcode.lm.local import LocalLM
+from chainofcode.lm.openai import OpenAILM
+from chainofcode.lm.wrappers import Retried
+
+pytest.importorskip("openai", reason="the extra `openai` is not installed")
+KEY = "sk-very-secret-0123456789"
+ASK = [Message("system", "You are brief."), Message("user", "Is a fig a fruit?")]
+GOOD = {
+    "choices": [{"message": {"role": "assistant", "content": "true"}, "finish_reason": "stop"}],
+    "usage": {"prompt_tokens": 12, "completion_tokens": 3},
+}
+
+
+class Endpoint(http.server.BaseHTTPRequestHandler):
+    """Answers with what the test put on its list, the last one for ever."""
+
+    protocol_version = "HTTP/1.1"
+    script: list[Any]
+    seen: list[tuple[dict[str, str], dict[str, Any]]]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
+        act = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if callable(act):
+            act(self)
+        else:
+            self.reply(200, json.dumps(act).encode())
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Any]:
+    kind = type("Endpoint", (Endpoint,), {"script": [GOOD], "seen": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    kind.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
+    yield kind
+    server.shutdown()
+    server.server_close()
+
+
+def lm(endpoint: Any, **options: Any) -> OpenAILM:
+    return OpenAILM("some-model", base_url=endpoint.url, api_key=KEY, **options)
+
+
+def ask(model: Any, **options: Any) -> Any:
+    return asyncio.run(model.complete(ASK, **options))
+
+
+def test_a_real_server(small_model: str) -> None:
+    with LocalLM(small_model) as local:
+        asyncio.run(local.complete(ASK, max_tokens=1))
+        server = local._server
+        assert server is not None
+        remote = OpenAILM("any", base_url=f"http://127.0.0.1:{server._port}/v1", api_key=server._key)
+        (reply,) = ask(remote, schema={"type": "boolean"}, max_tokens=10)
+        assert json.loads(reply.text) in (True, False)
+        assert reply.usage.prompt_tokens > 10
+        assert reply.usage.dollars is None  # nobody knows its price, which is not nothing
+        (cut,) = ask(remote, max_tokens=3)
+        assert cut.finish_reason == "length"
+        with pytest.raises(LMError, match="refuses the key"):
+            ask(OpenAILM("any", base_url=f"http://127.0.0.1:{server._port}/v1", api_key="wrong"))
+
+
+def test_what_is_asked_and_answered(endpoint: Any) -> None:
+    (reply,) = ask(lm(endpoint), schema={"type": "boolean"}, stop=["\n"], seed=7, max_tokens=50, temperature=0.5)
+    assert (reply.text, reply.finish_reason) == ("true", "stop")
+    assert (reply.usage.requests, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (1, 12, 3)
+    headers, body = endpoint.seen[0]
+    assert headers["authorization"] == f"Bearer {KEY}"
+    assert body["messages"] == [{"role": message.role, "content": message.content} for message in ASK]
+    assert (body["max_tokens"], body["stop"], body["seed"], body["temperature"]) == (50, ["\n"], 7, 0.5)
+    assert body["response_format"]["json_schema"]["schema"] == {"type": "boolean"}
+
+
+def test_an_endpoint_without_schemas_is_asked_without(endpoint: Any) -> None:
+    endpoint.script[:] = [lambda e: e.reply(400, b'{"error": {"message": "response_format is not supported"}}'), GOOD]
+    model = lm(endpoint)
+    assert ask(model, schema={"type": "boolean"})[0].text == "true"
+    assert ask(model, schema={"type": "boolean"})[0].text == "true"
+    assert ["response_format" in body for _, body in endpoint.seen] == [True, False, False]
+
+
+def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
+    endpoint.script[:] = [
+        lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),
+        lambda e: e.reply(500, b"oops"),
+        GOOD,
+    ]
+    started = time.monotonic()
+    assert ask(Retried(lm(endpoint), first_pause_seconds=0.01))[0].text == "true"
+    assert time.monotonic() - started >= 0.4
+    assert len(endpoint.seen) == 3
+
+
+def cut(e: Any) -> None:
+    e.send_response(200)
+    e.send_header("Content-Length", "1000")
+    e.end_headers()
+    e.wfile.write(b'{"choices": [')
+    e.close_connection = True
+
+
+def drip(e: Any) -> None:
+    e.send_response(200)
+    e.send_header("Content-Length", "100000")
+    e.end_headers()
+    for _ in range(200):
+        try:
+            e.wfile.write(b" ")
+            e.wfile.flush()
+        except OSError:
+            return
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("act", "words", "is_transient"),
+    [
+        (cut, "broke off", True),
+        (drip, "took over 1 s", True),
+        (lambda e: e.reply(200, b"this is no JSON"), "no reply", True),
+        (lambda e: e.reply(200, b'{"choices": "none"}'), "no reply", True),
+        (lambda e: e.reply(200, b'{"choices": []}'), "without a choice", True),
+        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": 5}}]}'), "no reply", True),
+        (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
+        (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
+        (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "OPENAI_API_KEY", False),
+        (lambda e: e.reply(404, b'{"error": {"message": "no such model"}}'), "knows no model 'some-model'", False),
+        (lambda e: e.reply(400, b'{"error": {"message": "too long"}}'), "refuses with 400", False),
+        (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503", True),
+        (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "", None),
+    ],
+    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "elsewhere"],
+)  # fmt: skip
+def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool | None) -> None:
+    endpoint.script[:] = [act]
+    started = time.monotonic()
+    with pytest.raises(LMError) as caught:
+        ask(lm(endpoint, request_seconds=1 if act is drip else 20))
+    assert time.monotonic() - started < 15
+    assert words in str(caught.value)
+    assert is_transient is None or caught.value.is_transient == is_transient
+    assert KEY not in str(caught.value)
+    assert KEY not in repr(caught.value.__context__)
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(LMError, match="cannot be reached") as caught:
+        ask(OpenAILM("m", base_url="http://127.0.0.1:9/v1", api_key=KEY))
+    assert caught.value.is_transient
+
+
+def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert ask(OpenAILM("m"))[0].text == "true"
+    assert endpoint.seen[0][0]["authorization"] == f"Bearer {KEY}"
+
+
+def test_known_prices(endpoint: Any) -> None:
+    assert OpenAILM("gpt-4o-mini", api_key=KEY)._dollars(1000, 100) == pytest.approx(0.00021)
+    assert lm(endpoint)._dollars(1000, 100) is None
