@@ -14,6 +14,7 @@ import pytest
 
 from chainofcode import Message
 from chainofcode.errors import LMError
+from chainofcode.lm import connect
 from chainofcode.lm.local import LocalLM
 from chainofcode.lm.openai import OpenAILM
 from chainofcode.lm.wrappers import Retried
@@ -189,3 +190,16 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 def test_known_prices(endpoint: Any) -> None:
     assert OpenAILM("gpt-4o-mini", api_key=KEY)._dollars(1000, 100) == pytest.approx(0.00021)
     assert lm(endpoint)._dollars(1000, 100) is None
+
+
+def test_connect(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert ask(connect("openai:some-model"))[0].text == "true"
+    monkeypatch.setenv("OLLAMA_HOST", endpoint.url.removeprefix("http://").removesuffix("/v1"))
+    assert ask(connect("ollama:llama3.2:1b"))[0].text == "true"
+    assert endpoint.seen[-1][1]["model"] == "llama3.2:1b"
+    assert connect("local:smollm2-135m").name == "local:smollm2-135m"
+    for name in ("", "gpt-4o", "openai:", "nowhere:model"):
+        with pytest.raises(LMError, match="a model is one of openai:MODEL, ollama:MODEL, local:MODEL"):
+            connect(name)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
+
+from ..errors import LMError
+
+PROVIDERS = ("openai", "ollama", "local")
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -57,3 +62,27 @@ class LM(Protocol):
     ) -> list[Completion]:
         """`n` completions of a conversation."""
         ...
+
+
+def connect(name: str) -> LM:
+    """A model by `provider:model`. Nothing is asked or loaded yet.
+
+    `openai:gpt-4o-mini` is any endpoint of that protocol (`OPENAI_BASE_URL`, `OPENAI_API_KEY`), `ollama:llama3.2` one
+    on this machine (`OLLAMA_HOST`), `local:qwen2.5-coder-1.5b` or `local:PATH.gguf` runs in a process of ours.
+    """
+    provider, _, model = name.partition(":")
+    if provider not in PROVIDERS or not model:
+        kinds = ", ".join(f"{kind}:MODEL" for kind in PROVIDERS)
+        raise LMError(f"there is no model {name!r}: a model is one of {kinds}")
+    if provider == "local":
+        from .local import LocalLM
+
+        return LocalLM(model)
+    from .openai import OpenAILM
+    from .wrappers import Retried
+
+    if provider == "openai":
+        return Retried(OpenAILM(model))
+    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
+    base = host if "://" in host else f"http://{host}"
+    return Retried(OpenAILM(model, base_url=f"{base.rstrip('/')}/v1", api_key="ollama"))
