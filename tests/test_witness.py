@@ -20,7 +20,7 @@ MUTATIONS = {
     "no seccomp": ("A", "jail.py", "kernel.install_filter(", "len(", "start a process"),
     "no seccomp in C": ("C", "jail.py", "kernel.install_filter(", "len(", "read /etc/passwd"),
     "no Landlock": ("A", "jail.py", "kernel.restrict_files(", "len(", "read /.canary"),
-    "no Landlock in B": ("B", "jail.py", "kernel.restrict_files(", "len(", "read /etc/passwd"),
+    "no Landlock in B": ("B", "jail.py", "kernel.restrict_files(", "len(", "write /tmp/chainofcode-canary"),
     "capabilities kept": ("A", "jail.py", "kernel.drop_capabilities()", "pass", "use capabilities"),
     "can be looked into": ("A", "jail.py", "kernel.set_dumpable(False)", "pass", "gain privileges"),
     "no limits": ("A", "jail.py", "resource.setrlimit(which, (most, most))", "pass", "exceed limit"),

@@ -85,8 +85,11 @@ class Witness:
         for path in [*self._secrets, *(["/dev/null", "/"] if tier_c else [])]:
             self._try(f"read {path}", partial(os.open, path, os.O_RDONLY))
         self._try("open without a mode", partial(os.open, "/dev/null", os.O_RDWR | os.O_WRONLY))
-        for place in ("/.", "/tmp", "/dev/shm", WORK, KEPT, "."):  # noqa: S108
-            self._try(f"write in {place}", partial(_write, f"{place}/.coc-witness"))
+        for path in self._secrets:
+            self._try(f"write {path}", partial(os.open, path, os.O_WRONLY))
+        if self._wall.tier == "A":  # elsewhere what is made could not be removed again
+            for place in ("/", WORK, KEPT):
+                self._try(f"write in {place}", partial(os.open, f"{place}/.made", os.O_CREAT | os.O_WRONLY))
         self._try("start a process", lambda: os.fork() or os._exit(0))
         self._try("signal its parent", lambda: os.kill(os.getppid() or 2, 0))
         self._try("signal everyone", partial(os.kill, -1, 0))
@@ -114,11 +117,6 @@ class Witness:
         """Refused by the filter: further inside the kernel such arguments give another error."""
         if kernel.raw_errno(number) not in (errno.EPERM, errno.ENOSYS):
             self.could.append(name)
-
-
-def _write(path: str) -> None:
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
-    os.unlink(path)
 
 
 def _fcntl(fd: int, command: int, argument: int) -> None:
