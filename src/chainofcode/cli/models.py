@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from ..errors import InputError
 from ..lm.weights import MODELS, Weights, cache_directory, fetch, weights
 from .terminal import ANSWERED
 
@@ -34,6 +35,8 @@ def _models(given: argparse.Namespace) -> int:
         for model in chosen or [next(iter(MODELS.values()))]:
             print(fetch(model, Bar(model.name)))
     elif given.action == "remove":
+        if not chosen:
+            raise InputError("name what to remove; `coc models` lists what there is")
         for model in chosen:
             print(f"{model.name}: {'removed' if model.remove() else 'was not here'}")
     elif given.json:
