@@ -76,7 +76,6 @@ async def thousand() -> None:
         after = use()
         assert after[0] <= before[0] + 2  # spares come and go
         assert after[1] <= before[1] + 8  # their pipes
-        assert after[2] == before[2]
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 60_000  # kB
         assert zygote_bytes() - zygote < 60 * 2**20
         assert (await arun("answer = 1", sandbox=jail)).answer == 1
@@ -87,5 +86,8 @@ def test_a_thousand_programs() -> None:
     began = time.monotonic()
     asyncio.run(thousand())
     assert time.monotonic() - began < 300
-    time.sleep(0.2)
+    for _ in range(100):  # others test beside us, and their directories come and go; a leak of ours would stay
+        if use() == started:
+            return
+        time.sleep(0.1)
     assert use() == started
