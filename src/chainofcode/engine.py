@@ -42,22 +42,25 @@ async def execute(
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
     job, log, answering = _job(program, options), _Log(), as_emulator(emulator)
-    with opened(sandbox) as place:
-        async with place.start(job) as session, _Answers(answering, session, job, log) as answers:
-            async for signal in session:
-                match signal:
-                    case Parsed(parsed):
-                        yield log.open(parsed)
-                    case Ran(steps):
-                        for step in steps:
-                            yield log.python(step)
-                    case Paused():
-                        answers.begin(signal)  # a task of its own: several may be open
-                    case Settled(pause):
-                        for event in log.emulated(*answers.take(pause)):  # in program order
-                            yield event
-                    case Ended():
-                        yield log.answer(signal, session.wall)
+    async with (
+        opened(sandbox) as place,
+        place.start(job) as session,
+        _Answers(answering, session, job, log) as answers,
+    ):
+        async for signal in session:
+            match signal:
+                case Parsed(parsed):
+                    yield log.open(parsed)
+                case Ran(steps):
+                    for step in steps:
+                        yield log.python(step)
+                case Paused():
+                    answers.begin(signal)  # a task of its own: several may be open
+                case Settled(pause):
+                    for event in log.emulated(*answers.take(pause)):  # in program order
+                        yield event
+                case Ended():
+                    yield log.answer(signal, session.wall)
 
 
 def _job(program: str | Program, options: Options) -> Job:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import inspect
 import random
 import sqlite3
 import time
@@ -24,6 +25,11 @@ from . import LM, Completion, Message, Usage
 _BUSY_SECONDS = 30
 _LONGEST_PAUSE_SECONDS = 60.0
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (request BLOB PRIMARY KEY, completions BLOB NOT NULL) WITHOUT ROWID"
+_DEFAULTS = {
+    name: option.default
+    for name, option in inspect.signature(LM.complete).parameters.items()
+    if option.kind is inspect.Parameter.KEYWORD_ONLY
+}
 _completions: msgspec.json.Decoder[list[Completion]] = msgspec.json.Decoder(list[Completion])
 
 
@@ -114,8 +120,7 @@ def _is_damage(error: Exception) -> bool:
 
 def _canonical(name: str, messages: Sequence[Message], options: dict[str, Any]) -> bytes:
     """A request as bytes: the same whatever the order of its options, and whether defaults are written out."""
-    defaults = {"schema": None, "stop": (), "max_tokens": 1024, "temperature": 0.0, "n": 1, "seed": None}
-    return msgspec.json.encode([name, list(messages), {**defaults, **options}], order="sorted")
+    return msgspec.json.encode([name, list(messages), {**_DEFAULTS, **options}], order="sorted")
 
 
 class Retried(_Around):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from ..errors import InputError
@@ -41,8 +41,8 @@ def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
     raise InputError(f"there is no sandbox {name!r}; there are {', '.join(CHOICES)}")
 
 
-@contextmanager
-def opened(sandbox: Sandbox | str) -> Iterator[Sandbox]:
+@asynccontextmanager
+async def opened(sandbox: Sandbox | str) -> AsyncIterator[Sandbox]:
     """The caller's own sandbox, which stays open, or one by name for as long as this takes."""
     if sandbox is None:
         raise InputError("sandbox takes a name, such as 'auto', or a sandbox, not None")

@@ -355,7 +355,7 @@ def runtime_paths() -> tuple[str, ...]:
 def _site_directories() -> list[str]:
     """Where installed packages lie: hidden, but for those that are granted."""
     inside = [os.path.join(_LIBRARY, name) for name in ("site-packages", "dist-packages")]
-    return [*inside, *{os.path.join(sys.base_prefix, "lib", "python3", "dist-packages")}]
+    return [*inside, os.path.join(sys.base_prefix, "lib", "python3", "dist-packages")]
 
 
 def no_wall(refused: dict[str, str]) -> str:

@@ -39,7 +39,8 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        async with self._ready(self._grant(job)) as (zygote, grant):
+        grant = self._grant(job)
+        async with self._ready(grant) as zygote:
             holds = zygote.holds
             if job.scratch and holds.tier != "A":
                 raise SandboxError(f"a scratch directory needs tier A of the sandbox{holds.why_not('A')}")
@@ -54,18 +55,19 @@ class Jail:
 
     async def holds(self) -> Holds:
         """Build a wall, or say why none can be built."""
-        async with self._ready(Grant()) as (zygote, _):
+        async with self._ready(Grant()) as zygote:
             return zygote.holds
 
     @asynccontextmanager
-    async def _ready(self, grant: Grant) -> AsyncIterator[tuple[Zygote, Grant]]:
+    async def _ready(self, grant: Grant) -> AsyncIterator[Zygote]:
         zygote = self._zygote(grant)
         try:
             await zygote.ready()
-            yield zygote, grant
+            yield zygote
         finally:
-            self.refusals |= zygote.refusals
-            zygote.users -= 1
+            with self._lock:
+                self.refusals |= zygote.refusals
+                zygote.users -= 1
 
     def close(self) -> None:
         with self._lock:

@@ -3,8 +3,8 @@
     host ── keeper ── zygote ── guests
 
 The keeper tries one tier after the other, each in a child of its own, until a witness behind the walls has failed at
-everything it tried. Over the control socket the host sends a plan, hears which tier holds, then asks for guests; each
-comes as three pipes and a pidfd. When the host closes the socket or dies, everything dies.
+everything it tried. The host hands over a plan, hears on the control socket which tier holds, then asks there for
+guests; each comes as three pipes and a pidfd. When the host closes the socket or dies, everything dies.
 
 Standard library only.
 """
