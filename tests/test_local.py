@@ -37,6 +37,18 @@ def test_a_model_answers_within_a_schema(small_model: str) -> None:
     assert not [pid for pid in descendants(os.getpid()) if b"llama.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
+def test_a_prefix_is_evaluated_once(small_model: str) -> None:
+    rules = " ".join(f"Rule {n}: an item {n} is worth {n * 7 % 13}." for n in range(12))
+    with LocalLM(small_model) as lm:
+        first, second = (
+            asyncio.run(lm.complete([Message("system", rules), Message("user", text)], max_tokens=2))[0].usage
+            for text in ("Item 3?", "Item 5?")
+        )
+    assert first.cached_tokens == 0
+    assert second.prompt_tokens - second.cached_tokens < 20 < second.prompt_tokens
+    assert (first + second).cached_tokens == second.cached_tokens
+
+
 def test_the_same_request_gives_the_same_reply(small_model: str) -> None:
     with LocalLM(small_model) as lm:
         texts = {

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chainofcode import Message
+from chainofcode import Message, Usage
 from chainofcode.errors import LMError
 from chainofcode.lm import connect
 from chainofcode.lm.local import LocalLM
@@ -24,7 +24,7 @@ KEY = "sk-very-secret-0123456789"
 ASK = [Message("system", "You are brief."), Message("user", "Is a fig a fruit?")]
 GOOD = {
     "choices": [{"message": {"role": "assistant", "content": "true"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 12, "completion_tokens": 3},
+    "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}},
 }
 
 
@@ -94,7 +94,7 @@ def test_a_real_server(small_model: str) -> None:
 def test_what_is_asked_and_answered(endpoint: Any) -> None:
     (reply,) = ask(lm(endpoint), schema={"type": "boolean"}, stop=["\n"], seed=7, max_tokens=50, temperature=0.5)
     assert (reply.text, reply.finish_reason) == ("true", "stop")
-    assert (reply.usage.requests, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (1, 12, 3)
+    assert reply.usage == Usage(1, 12, 3, None, 8)
     headers, body = endpoint.seen[0]
     assert headers["authorization"] == f"Bearer {KEY}"
     assert body["messages"] == [{"role": message.role, "content": message.content} for message in ASK]
@@ -188,8 +188,11 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_known_prices(endpoint: Any) -> None:
-    assert OpenAILM("gpt-4o-mini", api_key=KEY)._dollars(1000, 100) == pytest.approx(0.00021)
-    assert lm(endpoint)._dollars(1000, 100) is None
+    known = OpenAILM("gpt-4o-mini", api_key=KEY)
+    assert known._dollars(1000, 100, 0) == pytest.approx(0.00021)
+    assert known._dollars(1000, 100, 800) == pytest.approx(0.00015)  # what is remembered there costs half
+    assert known._dollars(10, 10, 2000) is None  # numbers that cannot be
+    assert lm(endpoint)._dollars(1000, 100, 0) is None
 
 
 def test_connect(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,12 +19,16 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What requests cost. `dollars` is None when the price is unknown, which is not the same as nothing."""
+    """What requests cost. `dollars` is None when the price is unknown, which is not the same as nothing.
+
+    `cached_tokens` are those of `prompt_tokens` that were not evaluated again.
+    """
 
     requests: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     dollars: float | None = 0.0
+    cached_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         known = self.dollars is not None and other.dollars is not None
@@ -33,6 +37,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             self.prompt_tokens + other.prompt_tokens,
             self.completion_tokens + other.completion_tokens,
             (self.dollars or 0.0) + (other.dollars or 0.0) if known else None,
+            self.cached_tokens + other.cached_tokens,
         )
 
 

@@ -72,9 +72,10 @@ class LocalLM:
         try:
             choice = reply["choices"][0]
             usage = reply.get("usage", {})
+            cached = reply.get("timings", {}).get("cache_n", 0)
             return Completion(
                 choice["message"]["content"] or "",
-                Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), 0.0),
+                Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), 0.0, cached),
                 time.monotonic() - started,
                 choice.get("finish_reason") or "stop",
             )

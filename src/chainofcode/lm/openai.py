@@ -30,9 +30,14 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
 
 
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
 class _Used(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_tokens_details: _Details | None = None
 
 
 class _Reply(msgspec.Struct):
@@ -125,8 +130,9 @@ class OpenAILM:
         if not reply.choices:
             raise LMError(f"{self.name} answered without a choice", is_transient=True)
         used = reply.usage or _Used()
-        prompt, written = used.prompt_tokens, used.completion_tokens
-        usage = Usage(1, prompt, written, self._dollars(prompt, written))
+        cached = (used.prompt_tokens_details or _Details()).cached_tokens or 0
+        dollars = self._dollars(used.prompt_tokens, used.completion_tokens, cached)
+        usage = Usage(1, used.prompt_tokens, used.completion_tokens, dollars, cached)
         # What one request cost is counted once, with its first reply.
         return [
             Completion(
@@ -135,13 +141,13 @@ class OpenAILM:
             for place, choice in enumerate(reply.choices)
         ]
 
-    def _dollars(self, prompt: int, written: int) -> float | None:
+    def _dollars(self, prompt: int, written: int, cached: int) -> float | None:
         """None where nobody knows the price."""
         from genai_prices import Usage as Tokens
         from genai_prices import calc_price
 
         try:
-            tokens = Tokens(input_tokens=prompt, output_tokens=written)
+            tokens = Tokens(input_tokens=prompt, output_tokens=written, cache_read_tokens=cached)
             return float(calc_price(tokens, self._model, provider_api_url=self._base_url).total_price)
         except (LookupError, ValueError):
             return None
