@@ -102,6 +102,14 @@ def test_what_is_asked_and_answered(endpoint: Any) -> None:
     assert body["response_format"]["json_schema"]["schema"] == {"type": "boolean"}
 
 
+def test_parts_of_a_turn_are_joined(endpoint: Any) -> None:
+    parts = [("system", "a"), ("system", "b"), ("user", "c"), ("assistant", "d"), ("user", "e"), ("user", "f")]
+    asyncio.run(lm(endpoint).complete([Message(role, text) for role, text in parts]))  # type: ignore[arg-type]
+    assert [(turn["role"], turn["content"]) for turn in endpoint.seen[0][1]["messages"]] == [
+        ("system", "a\n\nb"), ("user", "c"), ("assistant", "d"), ("user", "e\n\nf"),
+    ]  # fmt: skip
+
+
 def test_an_endpoint_without_schemas_is_asked_without(endpoint: Any) -> None:
     endpoint.script[:] = [lambda e: e.reply(400, b'{"error": {"message": "response_format is not supported"}}'), GOOD]
     model = lm(endpoint)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -14,8 +15,21 @@ PROVIDERS = ("openai", "ollama", "local")
 
 
 class Message(msgspec.Struct, frozen=True):
+    """One part of a conversation: messages of one role that follow each other are one turn, given in parts.
+
+    What comes before the last part is likely to come again with the next request: models keep what they can of it.
+    """
+
     role: Literal["system", "user", "assistant"]
     content: str
+
+
+def turns(messages: Sequence[Message]) -> list[Message]:
+    """A conversation with the parts of each turn joined, an empty line between them."""
+    return [
+        Message(role, "\n\n".join(part.content for part in parts))
+        for role, parts in itertools.groupby(messages, key=lambda message: message.role)
+    ]
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

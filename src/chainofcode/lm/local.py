@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LMError
-from . import Completion, Message, Usage
+from . import Completion, Message, Usage, turns
 from .weights import Progress, fetch, weights
 
 CONTEXT_TOKENS = 8192
@@ -51,7 +51,7 @@ class LocalLM:
         seed: int | None = None,
     ) -> list[Completion]:
         request: dict[str, Any] = {
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "messages": [{"role": turn.role, "content": turn.content} for turn in turns(messages)],
             "max_tokens": max_tokens,
             "temperature": temperature,
             "stop": list(stop),
@@ -64,7 +64,7 @@ class LocalLM:
             if self._server is None:
                 path = await asyncio.to_thread(self._path)
                 self._server = await asyncio.to_thread(_Server, path, self._threads)
-            return [await self._ask(self._server, {**request, "seed": request["seed"] + turn}) for turn in range(n)]
+            return [await self._ask(self._server, {**request, "seed": request["seed"] + reply}) for reply in range(n)]
 
     async def _ask(self, server: _Server, request: dict[str, Any]) -> Completion:
         started = time.monotonic()

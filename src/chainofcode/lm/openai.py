@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
-from . import Completion, Message, Usage
+from . import Completion, Message, Usage, turns
 
 _MAX_REPLY_BYTES = 10_000_000
 _OPENAI = "https://api.openai.com/v1"
@@ -78,7 +78,7 @@ class OpenAILM:
     ) -> list[Completion]:
         request: dict[str, Any] = {
             "model": self._model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "messages": [{"role": turn.role, "content": turn.content} for turn in turns(messages)],
             # OpenAI's newer models refuse the old name, and few others know the new one.
             "max_completion_tokens" if self._base_url == _OPENAI else "max_tokens": max_tokens,
             "temperature": temperature,
