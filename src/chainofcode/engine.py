@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypedDict, Unpack
 
 from .emulator import Answered, Answering, Emulator, Pause, as_emulator
-from .errors import EmulationError
+from .errors import BudgetError, EmulationError
 from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
-from .program import Program
+from .program import Program, Use
+from .program.kinds import by_name
 from .sandbox import Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
-from .trace import Answer, Event, Step, Trace
+from .trace import Answer, Call, Event, Step, Trace
 
 
 class Options(TypedDict, total=False):
@@ -41,7 +42,8 @@ async def execute(
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
-    job, log, answering = _job(program, options), _Log(), as_emulator(emulator)
+    log, answering = _Log(), as_emulator(emulator)
+    job = _job(program, options, with_state=getattr(answering, "reads_state", False))
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
@@ -60,19 +62,20 @@ async def execute(
                     for event in log.emulated(*answers.take(pause)):  # in program order
                         yield event
                 case Ended():
-                    yield log.answer(signal, session.wall)
+                    for event in log.ended(signal, session.wall):
+                        yield event
 
 
-def _job(program: str | Program, options: Options) -> Job:
+def _job(program: str | Program, options: Options, *, with_state: bool) -> Job:
     unknown = options.keys() - Options.__annotations__.keys()
     if unknown:
         known = ", ".join(Options.__annotations__)
         raise TypeError(f"there is no option {min(unknown)!r}; there are {known} and sandbox")
     if isinstance(program, Program):
-        return Job(program.source, is_reply=False, **options)
+        return Job(program.source, is_reply=False, with_state=with_state, **options)
     if not isinstance(program, str):
         raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
-    return Job(program, **options)
+    return Job(program, with_state=with_state, **options)
 
 
 class _Answers:
@@ -108,7 +111,10 @@ class _Answers:
             answered = await self._emulator.answer(self._log.pause(paused, self._job))
             value = _carriable(paused, answered.value)
         except EmulationError as error:
+            self._log.lost += error.calls
             self._session.end("emulation failed", str(error), *self._log.place(paused))
+        except BudgetError as error:
+            self._session.end(f"limit:{error.which}", str(error), *self._log.place(paused))
         except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
             self._session.fail(error)
         except BaseException as error:  # cancelled, by us or by itself; interrupted
@@ -144,11 +150,15 @@ class _Log:
 
     def __init__(self) -> None:
         self._program = Program("")
+        self._uses: dict[tuple[int | None, str], Use] = {}
         self._steps = 0
+        self.lost: tuple[Call, ...] = ()  # requests that brought no value
         self._started = time.monotonic()
 
     def open(self, program: Program) -> Program:
         self._program = program
+        for use in program.uses:
+            self._uses[use.statement, use.name] = self._uses[None, use.name] = use
         return program
 
     def _number(self) -> int:
@@ -167,6 +177,8 @@ class _Log:
             kwargs = {name: decode(value) for name, value in paused.kwargs.items()}
         except ValueFormatError:  # the guest may lie about its values; they are only for the emulator to read
             args, kwargs = (Opaque("unknown", "<unreadable>"),), {}
+        use = self._uses.get((paused.statement, paused.name)) or self._uses.get((None, paused.name))
+        is_declared = use is not None and use.spec is not None and use.spec < len(self._program.statements)
         return Pause(
             "statement" if paused.kind == "statement" else "call",
             paused.text,
@@ -178,6 +190,9 @@ class _Log:
             paused.error,
             self._program,
             job.question,
+            use.type if use is not None else by_name(paused.name),
+            self._program.text(use.spec) if is_declared else "",  # type: ignore[union-attr, arg-type]
+            paused.state,
         )
 
     def python(self, ran: RanStep) -> Step:
@@ -201,9 +216,10 @@ class _Log:
         )
         return [*answered.calls, step]
 
-    def answer(self, ended: Ended, wall: str) -> Answer:
+    def ended(self, ended: Ended, wall: str) -> list[Event]:
         seconds = time.monotonic() - self._started
-        return Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
+        answer = Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
+        return [*self.lost, answer]
 
 
 @dataclass(frozen=True, repr=False)

@@ -13,6 +13,8 @@ What the *model* caused is data in the trace (an Answer without a value, and its
 caused is raised.
 """
 
+from typing import Any
+
 
 class ChainOfCodeError(Exception):
     """The root: catch this to catch everything of ours."""
@@ -46,7 +48,11 @@ class BudgetError(LMError):
 
 
 class EmulationError(ChainOfCodeError):
-    """No value for a pause; the message shows the call's exact text."""
+    """No value for a pause; the message shows the call's exact text, `calls` are the requests made in vain."""
+
+    def __init__(self, message: str, calls: tuple[Any, ...] = ()) -> None:
+        super().__init__(message)
+        self.calls = calls
 
 
 class SandboxError(ChainOfCodeError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Callable, Iterable
 from types import FrameType, ModuleType
@@ -16,6 +17,7 @@ from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
+from .scope import state
 from .values import Record, decode, encode, type_name
 
 TYPE_CHECKING = False
@@ -24,6 +26,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_TEXT_CHARS = 200_000
 _MAX_OPENED = 1000
+_WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 
@@ -39,7 +42,9 @@ class Bindings:
         source: str,
         places: Places,
         after_import: Callable[[], None],
+        tells_state: bool,
     ) -> None:
+        self._tells_state = tells_state
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
         self.last: Any = None
@@ -78,6 +83,7 @@ class Bindings:
                 "args": [encode(arg, brief=shown) for arg in args],
                 "kwargs": {clean(key, 1000): encode(value, brief=shown) for key, value in kwargs.items()},
                 "statement": statement,
+                **self._state(program_frame(), statement),
             }
             return decode(self._link.pause(message)["value"], record=Record)
 
@@ -96,6 +102,7 @@ class Bindings:
                 "text": clean(self._statement_text(number), MAX_TEXT_CHARS),
                 "names": sorted(name.replace("$value", "return") for name in names),
                 "statement": number,
+                **self._state(frame, number),
             }
             if error is not None:
                 message["error"] = clean(f"{type_name(error)}: {_message(error, ())}", 1000)
@@ -106,6 +113,12 @@ class Bindings:
             if not frame.f_code.co_flags & CO_OPTIMIZED:  # a module's or class's names can be set from here
                 frame.f_locals.update(changes)
             return changes
+
+    def _state(self, frame: FrameType | None, statement: int) -> dict[str, Any]:
+        if not self._tells_state:
+            return {}
+        line = self._statement_text(statement).partition("\n")[0]
+        return {"state": state(frame, dict.fromkeys(_WORD.findall(line)), ("question",))}
 
     def _statement_text(self, number: int) -> str:
         if number in self._lowered.prose_of:

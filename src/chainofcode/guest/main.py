@@ -21,6 +21,7 @@ import threading
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from ..program.analyse import Analysis, analyse
+from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
 from .bindings import Bindings, failure
@@ -148,6 +149,7 @@ class _Prepared:
             self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
             try:
                 self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
+                self.uses: list[Use] = expected(self.found)
                 self.lowered: Lowered = lower(
                     self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
                 )
@@ -164,7 +166,7 @@ class _Prepared:
         if self.parsed.prose:
             raise NotAProgram("the source is nested too deep for Python to compile")
         empty = ast.Module([], [])
-        self.found = analyse(empty)
+        self.found, self.uses = analyse(empty), []
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
         self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
 
@@ -185,6 +187,7 @@ class _Prepared:
                 | set(self.lowered.stubs)
                 | {name for name in self.found.unknown_modules if name in names}
             ),
+            "uses": [[use.statement, use.name, use.type, use.spec] for use in self.uses],
             "prose": [prose.text for prose in self.parsed.prose],
             "imports": [str(missing) for missing in self.found.imports],
         }
@@ -200,7 +203,9 @@ class _Run:
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
         self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
-        self._bindings = Bindings(link, program.found, program.lowered, program.parsed.source, places, self._settle)
+        told = start.get("with_state", False)
+        source = program.parsed.source
+        self._bindings = Bindings(link, program.found, program.lowered, source, places, self._settle, told)
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
         self._places = places
 

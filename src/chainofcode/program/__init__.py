@@ -26,13 +26,23 @@ class Statement(msgspec.Struct, frozen=True, array_like=True):
     kind: str
 
 
+class Use(msgspec.Struct, frozen=True, array_like=True):
+    """A hole in a statement: the type expected of it, as the text of an annotation, and the statement of its stub."""
+
+    statement: int
+    name: str
+    type: str
+    spec: int | None = None
+
+
 class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
-    """A parsed program. `holes` are names the LM may be asked for, `prose` the lines that are not Python, `imports`
-    those the author forgot."""
+    """A parsed program. `holes` are names the LM may be asked for, `uses` what is known of their types, `prose` the
+    lines that are not Python, `imports` those the author forgot."""
 
     source: str
     statements: tuple[Statement, ...] = ()
     holes: tuple[str, ...] = ()
+    uses: tuple[Use, ...] = ()
     prose: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
 

@@ -59,6 +59,7 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
     names: list[str] = []
     statement: int = 0
     error: str | None = None
+    state: dict[str, str] = {}
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):

@@ -1,81 +1,21 @@
-"""The LMulator: a pause in, a typed value out. The value comes from a table, a function or a language model."""
+"""Values by call text: from a file, a mapping, a trace."""
 
 from __future__ import annotations
 
 import ast
 import builtins
 import difflib
-import inspect
 import json
-import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any
 
-from .errors import EmulationError, InputError
-from .guest.values import ValueFormatError, decode
-from .lm import LM, Message
-from .program import Program
-from .trace import Call
+from ..errors import EmulationError, InputError
+from ..guest.values import ValueFormatError, decode
+from .pause import Answered, Pause
 
 _MAX_PARSED_CHARS = 20_000
 _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir(set)})
-
-
-@dataclass(frozen=True)
-class Pause:
-    """A call (or a statement) the program waits for. `text` is the call as values files write it.
-
-    For a statement, `text` is its source, `names` what it may set (`return`: the value to return) and the answer is
-    a mapping of names to values; `error` says why Python could not run it.
-    """
-
-    kind: Literal["call", "statement"]
-    text: str
-    name: str
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
-    names: tuple[str, ...]
-    line: int
-    error: str | None
-    program: Program
-    question: str | None
-
-
-@dataclass(frozen=True)
-class Answered:
-    """What came of a pause: the value and, where a model was asked, the requests it took."""
-
-    value: Any
-    calls: tuple[Call, ...] = ()
-
-
-@runtime_checkable
-class Emulator(Protocol):
-    """Whoever answers pauses. Raises EmulationError when it has no value."""
-
-    async def answer(self, pause: Pause) -> Answered: ...
-
-
-Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
-
-
-def as_emulator(given: Answering) -> Emulator:
-    """A table of call texts, a plain (or async) function of the pause, a model, or nobody."""
-    if given is None:
-        return Table([])
-    if isinstance(given, Table):
-        return given.fresh()
-    if isinstance(given, Emulator):
-        return given
-    if isinstance(given, Mapping):
-        return Table(given.items())
-    if isinstance(given, LM):
-        return Asking(given)
-    if callable(given):
-        return Function(given)
-    raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
 
 
 class Table:
@@ -183,52 +123,3 @@ def normal_text(text: str) -> str:
         return f"{ast.unparse(call.func)}({', '.join(args + [f'{key}={value!r}' for key, value in pairs])})"
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return text.strip()
-
-
-class Function:
-    """A plain Python function of the pause, sync or async."""
-
-    def __init__(self, function: Callable[[Pause], Any]) -> None:
-        self._function = function
-
-    async def answer(self, pause: Pause) -> Answered:
-        value = self._function(pause)
-        return Answered(await value if inspect.isawaitable(value) else value)
-
-
-class Asking:
-    """A language model, asked for one value at a time."""
-
-    def __init__(self, lm: LM) -> None:
-        self._lm = lm
-
-    async def answer(self, pause: Pause) -> Answered:
-        prompt = _prompt(pause)
-        started = time.monotonic()
-        (completion,) = await self._lm.complete([Message("user", prompt)])
-        call = Call(prompt, completion.text, self._lm.name, completion.usage, time.monotonic() - started)
-        return Answered(parse_value(completion.text, pause), (call,))
-
-
-def _prompt(pause: Pause) -> str:
-    asked = f"Question: {pause.question}\n\n" if pause.question else ""
-    what = f"the value that `{pause.text}` returns"
-    if pause.kind == "statement":
-        what = f"a JSON object with the new values of the names that this statement sets:\n{pause.text}\n"
-    return (
-        f"{asked}This program calls functions that nobody defined; you emulate them.\n\n{pause.program.source}\n\n"
-        f"Line {pause.line} is running. Reply with {what}, as one JSON value and nothing else."
-    )
-
-
-def parse_value(reply: str, pause: Pause) -> Any:
-    """A model's reply as data: tagged JSON or a Python literal, never evaluated."""
-    text = reply.strip().removeprefix("```json").removeprefix("```python").strip("`").strip()
-    try:
-        return decode(json.loads(text))
-    except (ValueError, RecursionError):
-        pass
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise EmulationError(f"the reply to {pause.text} is no value: {reply[:200]!r}") from None

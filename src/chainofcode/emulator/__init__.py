@@ -1,0 +1,44 @@
+"""The LMulator: a pause in, a typed value out. The value comes from a table, a function or a language model."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..lm import LM
+from .asking import Asking
+from .pause import Answered, Emulator, Pause
+from .table import Table, not_json
+
+__all__ = ["Answered", "Answering", "Asking", "Emulator", "Function", "Pause", "Table", "as_emulator", "not_json"]
+
+Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
+
+
+def as_emulator(given: Answering) -> Emulator:
+    """A table of call texts, a plain (or async) function of the pause, a model, or nobody."""
+    if given is None:
+        return Table([])
+    if isinstance(given, (Table, Asking)):
+        return given.fresh()
+    if isinstance(given, Emulator):
+        return given
+    if isinstance(given, Mapping):
+        return Table(given.items())
+    if isinstance(given, LM):
+        return Asking(given)
+    if callable(given):
+        return Function(given)
+    raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
+
+
+class Function:
+    """A plain Python function of the pause, sync or async."""
+
+    def __init__(self, function: Callable[[Pause], Any]) -> None:
+        self._function = function
+
+    async def answer(self, pause: Pause) -> Answered:
+        value = self._function(pause)
+        return Answered(await value if inspect.isawaitable(value) else value)

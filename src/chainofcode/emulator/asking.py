@@ -1,0 +1,182 @@
+"""A language model that emulates: the prompt, the constraint, one repair.
+
+What stays the same from call to call comes first (instructions, question, program), what changes comes last (earlier
+answers, state, the line, the call): an endpoint that keeps prefixes evaluates little more than the call.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from typing import Any
+
+from ..errors import EmulationError
+from ..guest.values import Opaque, encode
+from ..lm import LM, Message
+from ..trace import Call
+from .pause import Answered, Pause
+from .replies import delta_in, value_in
+from .types import ANY, Kind, Misfit, kind_of
+
+_MAX_EARLIER = 16  # answers of the same function shown; beyond them only what was not said yet
+_MAX_VOCABULARY = 32
+_MAX_QUESTION_CHARS = 4000
+_MAX_PROGRAM_CHARS = 12_000
+_MAX_CALL_CHARS = 6000
+_MAX_STATE_CHARS = 1500
+_MAX_NAMES = 40
+
+
+class Asking:
+    """A language model, asked for one value at a time; it remembers what each function answered in this run."""
+
+    reads_state = True
+
+    def __init__(self, lm: LM) -> None:
+        self._lm = lm
+        self._earlier: dict[str, list[tuple[str, Any]]] = {}
+
+    def fresh(self) -> Asking:
+        return Asking(self._lm)
+
+    async def answer(self, pause: Pause) -> Answered:
+        if pause.kind == "statement":
+            return await self._ask(pause, _delta_kind(pause), delta_in)
+        answered = await self._ask(pause, self._kind(pause), value_in)
+        self._remember(pause, answered.value)
+        return answered
+
+    async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str], Any]) -> Answered:
+        schema: Mapping[str, Any] = kind.schema
+        if pause.kind == "call":
+            schema = {
+                "type": "object",
+                "properties": {"value": dict(kind.schema)},
+                "required": ["value"],
+                "additionalProperties": False,
+            }
+        messages = self._messages(pause, kind)
+        calls: list[Call] = []
+        for _ in range(2):
+            started = time.monotonic()
+            (said,) = await self._lm.complete(messages, schema=dict(schema), max_tokens=kind.max_tokens)
+            seconds = time.monotonic() - started
+            calls.append(Call(_text(messages), said.text, self._lm.name, said.usage, seconds))
+            try:
+                return Answered(kind.fit(read(said.text)), tuple(calls))
+            except Misfit as error:
+                why = "it was cut off: write less" if said.finish_reason == "length" else str(error)
+            again = f"That does not fit: {why}. Reply again, only with {_wanted(pause, kind)}."
+            messages = [*messages, Message("assistant", said.text[:_MAX_CALL_CHARS]), Message("user", again)]
+        what = "statement" if pause.kind == "statement" else "call"
+        raise EmulationError(f"{self._lm.name} gave no fitting value for the {what} {pause.text}: {why}", tuple(calls))
+
+    def _kind(self, pause: Pause) -> Kind:
+        """The type expected; where nobody says, the type of what the function answered before."""
+        given = pause.kwargs.get("ret_type")
+        said = given if isinstance(given, str) else given.text if isinstance(given, Opaque) else ""
+        kind = kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
+        earlier = {type(value) for _, value in self._earlier.get(pause.name, ())}
+        if kind is ANY and len(earlier) == 1:
+            return kind_of(earlier.pop().__name__)
+        return kind
+
+    def _remember(self, pause: Pause, value: Any) -> None:
+        """Only ever appended to, so that the prompt's beginning stays the same."""
+        earlier = self._earlier.setdefault(pause.name, [])
+        is_new = all(known != value for _, known in earlier)
+        if len(earlier) < (_MAX_VOCABULARY if is_new else _MAX_EARLIER):
+            earlier.append((_cut(pause.text, 200), value))
+
+    def _messages(self, pause: Pause, kind: Kind) -> list[Message]:
+        question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
+        program = f"{question}Program:\n```python\n{_cut(pause.program.source, _MAX_PROGRAM_CHARS)}\n```"
+        return [
+            Message("system", _instructions()),
+            Message("user", program),
+            Message("user", "\n".join([*self._told(pause), f"Reply with {_wanted(pause, kind)}."])),
+        ]
+
+    def _told(self, pause: Pause) -> list[str]:
+        lines = []
+        earlier = self._earlier.get(pause.name, ())
+        if earlier:
+            lines += ["Earlier:", *(f"{text} → {_shown(value)}" for text, value in earlier)]
+        state = _state(pause)
+        if state:
+            lines += ["State:", *state]
+        source = pause.program.source.split("\n")
+        line = source[pause.line - 1].strip() if 0 < pause.line <= len(source) else pause.text
+        lines.append(f"Line {pause.line}: {_cut(line, 500)}")
+        if pause.spec:
+            lines.append(f"Declared as:\n{_cut(pause.spec, 1500)}")
+        if pause.error:
+            lines.append(f"Python could not run it: {_cut(pause.error, 300)}")
+        if pause.kind == "call":
+            lines.append(f"Call: {_cut(pause.text, _MAX_CALL_CHARS)}")
+        elif pause.text.strip() != line:
+            lines.append(f"Statement:\n{_cut(pause.text, _MAX_CALL_CHARS)}")
+        return lines
+
+
+def _delta_kind(pause: Pause) -> Kind:
+    """A JSON object of names that the statement may set; those it mentions and that are not set yet it must."""
+    names = pause.names[:_MAX_NAMES]
+    mentioned = set(re.findall(r"\w+", pause.text))
+    must = [name for name in names if name in mentioned and name not in pause.state]
+
+    def fit(delta: Any) -> dict[str, Any]:
+        foreign = [name for name in delta if name not in pause.names]
+        if foreign:
+            raise Misfit(f"the statement cannot set {foreign[0]!r}; it may set {', '.join(names)}")
+        missing = [name for name in must if name not in delta]
+        if missing:
+            raise Misfit(f"it lacks the new value of {missing[0]!r}")
+        return dict(delta)
+
+    schema = {
+        "type": "object",
+        "properties": {name: dict(ANY.schema) for name in names},
+        "required": must,
+        "additionalProperties": False,
+    }
+    return Kind(f"the new values of the names it sets (of {', '.join(names)})", schema, fit, 1024)
+
+
+def _wanted(pause: Pause, kind: Kind) -> str:
+    if pause.kind == "statement":
+        return f'{{"name": value, …}}: {kind.words}'
+    return f'{{"value": …}}: {kind.words}'
+
+
+def _state(pause: Pause) -> list[str]:
+    lines, left = [], _MAX_STATE_CHARS
+    for name, value in pause.state.items():
+        line = f"{name} = {_cut(value, 300)}"
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return _cut(json.dumps(encode(value), ensure_ascii=False), 200)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
+
+def _text(messages: list[Message]) -> str:
+    """A request as the trace keeps it: what is the same for every program is left out."""
+    return "\n\n".join(message.content for message in messages if message.role != "system")
+
+
+@functools.cache
+def _instructions() -> str:
+    return files(__package__).joinpath("emulate.md").read_text(encoding="utf-8").strip()

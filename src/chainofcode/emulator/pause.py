@@ -1,0 +1,49 @@
+"""What is asked of whoever answers a pause, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from ..program import Program
+from ..trace import Call
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A call (or a statement) the program waits for. `text` is the call as values files write it.
+
+    For a statement, `text` is its source, `names` what it may set (`return`: the value to return) and the answer is
+    a mapping of names to values; `error` says why Python could not run it. `type` is the type expected, as the text of
+    an annotation (empty: unknown), `spec` the source of the stub that declares it, `state` the variables in sight.
+    """
+
+    kind: Literal["call", "statement"]
+    text: str
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    names: tuple[str, ...]
+    line: int
+    error: str | None
+    program: Program
+    question: str | None
+    type: str = ""
+    spec: str = ""
+    state: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What came of a pause: the value and, where a model was asked, the requests it took."""
+
+    value: Any
+    calls: tuple[Call, ...] = ()
+
+
+@runtime_checkable
+class Emulator(Protocol):
+    """Whoever answers pauses. Raises EmulationError when it has no value."""
+
+    async def answer(self, pause: Pause) -> Answered: ...

@@ -1,0 +1,93 @@
+"""A model's reply as data: JSON or a Python literal, in the many ways models write them. Parsed, never evaluated."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from ..guest.values import ValueFormatError, decode
+from .types import Misfit
+
+MAX_REPLY_CHARS = 1_000_000
+_FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
+_SAID = re.compile(r"^(?:delta state|value|answer|result|returns?|output)\s*[:=]\s*", re.I)
+_NOTHING = object()
+
+
+def data_in(reply: str) -> Any:
+    """The value a reply holds; plain text is itself. Raises Misfit when there is none."""
+    text = reply[:MAX_REPLY_CHARS].strip()
+    fenced = _FENCE.search(text)
+    if fenced is not None and fenced[1].strip():
+        text = fenced[1].strip()
+    if not text:
+        raise Misfit("the reply is empty")
+    for candidate in (text, _SAID.sub("", text), text.split("\n", 1)[0].strip()):
+        value = _read(candidate)
+        if value is not _NOTHING:
+            return value
+    return _SAID.sub("", text).strip().strip("`")
+
+
+def value_in(reply: str) -> Any:
+    """The value of a call: what stands under `value`, or under the one name there is."""
+    value = data_in(reply)
+    return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
+
+
+def delta_in(reply: str) -> dict[str, Any]:
+    """The names a statement sets."""
+    value = data_in(reply)
+    if not isinstance(value, dict):
+        raise Misfit("the reply is not a JSON object of names and values")
+    return value
+
+
+def _read(text: str) -> Any:
+    """A whole value, or a value with prose after it; nothing otherwise."""
+    for read in (_json, _literal, _assignments):
+        value = read(text)
+        if value is not _NOTHING:
+            return value
+    return _NOTHING
+
+
+def _json(text: str) -> Any:
+    try:
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return _NOTHING
+    if not isinstance(value, (dict, list)) and text[end : end + 1].strip(" \n.,;"):
+        return _NOTHING  # `3 apples` or `"a" and "b"` is text, not the number 3
+    try:
+        return decode(value)
+    except ValueFormatError:
+        return value
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        pass
+    words = {"true": True, "false": False, "null": None, "none": None, "yes": True, "no": False}
+    word = text.rstrip(".!").lower()
+    return words.get(word, _NOTHING) if "\n" not in text else _NOTHING
+
+
+def _assignments(text: str) -> Any:
+    """`{x = True, y = 2}`, as the paper's prompts have it; `x = True`."""
+    inner = text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    try:
+        tree = ast.parse(f"dict({inner})" if text.startswith("{") else inner)
+        call = tree.body[0]
+        if isinstance(call, ast.Expr) and isinstance(call.value, ast.Call) and text.startswith("{"):
+            pairs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.value.keywords if keyword.arg}
+            return pairs or _NOTHING
+        if isinstance(call, ast.Assign) and isinstance(call.targets[0], ast.Name) and len(tree.body) == 1:
+            return ast.literal_eval(call.value)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, IndexError):
+        pass
+    return _NOTHING

@@ -1,0 +1,324 @@
+"""Expected types: from the text of an annotation to a JSON schema, and from a reply's data to a value that fits.
+
+An annotation comes from a program, so it is read with `ast` and never evaluated; what it does not say is `Any`.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import decimal
+import fractions
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_MAX_TEXT = 2000
+_MAX_ITEMS = 100
+_DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%B %d %Y")
+_YES = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
+_SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
+
+
+class Misfit(ValueError):
+    """A value that is not of the expected type; the message is for the model to read."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type: what the model is told, the schema that constrains it, and how its data becomes a value."""
+
+    words: str
+    schema: Mapping[str, Any]
+    fit: Callable[[Any], Any]
+    max_tokens: int = 512
+
+
+def kind_of(annotation: str) -> Kind:
+    """The type that an annotation's text says; `Any` where it says nothing we know."""
+    if not annotation or len(annotation) > _MAX_TEXT:
+        return ANY
+    try:
+        return _kind(ast.parse(annotation.strip(), mode="eval").body, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ANY
+
+
+def _kind(node: ast.expr, depth: int) -> Kind:
+    if depth > 8:
+        return ANY
+    match node:
+        case ast.Constant(value=None):
+            return NOTHING
+        case ast.Constant(value=str(text)):
+            return kind_of(text) if depth < 3 else ANY
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return NAMED.get(name, ANY)
+        case ast.BinOp(left, ast.BitOr(), right):
+            return _either(_kind(left, depth + 1), _kind(right, depth + 1))
+        case ast.Dict(keys, values):
+            pairs = zip(keys, values, strict=True)
+            return _record({str(key.value): _kind(v, depth + 1) for key, v in pairs if isinstance(key, ast.Constant)})
+        case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
+            parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+            return _generic(name, parts, depth + 1)
+        case ast.List(elts=[inner]):  # `[str]`, as models write it
+            return _list(_kind(inner, depth + 1))
+    return ANY
+
+
+def _generic(name: str, parts: list[ast.expr], depth: int) -> Kind:
+    if name == "Literal":
+        return _labels([ast.literal_eval(part) for part in parts])
+    kinds = [_kind(part, depth) for part in parts]
+    match name:
+        case "Optional":
+            return _either(kinds[0], NOTHING)
+        case "Union":
+            merged = kinds[0]
+            for kind in kinds[1:]:
+                merged = _either(merged, kind)
+            return merged
+        case "set" | "Set" | "frozenset" | "FrozenSet":
+            return _list(kinds[0], "set" if name.lower() == "set" else "frozenset")
+        case "tuple" | "Tuple":
+            is_open = len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...
+            return _list(kinds[0], "tuple") if is_open else _tuple(kinds)
+        case "dict" | "Dict" | "Mapping" | "defaultdict" | "OrderedDict" if len(kinds) == 2:
+            return _dict(kinds[0], kinds[1])
+        case "list" | "List" | "Sequence" | "Iterable" | "Iterator" | "Collection" | "Generator" | "deque":
+            return _list(kinds[0])
+        case "Annotated" | "Final" | "Awaitable" | "Coroutine":
+            return kinds[-1] if name == "Coroutine" else kinds[0]
+    return NAMED.get(name, ANY)
+
+
+# --- simple types -------------------------------------------------------------------------------------------------
+
+
+def _fit_any(value: Any) -> Any:
+    return value
+
+
+def _fit_nothing(value: Any) -> None:
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none", "null")):
+        return
+    raise Misfit(f"{value!r} is not None")
+
+
+def _fit_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    said = _YES.get(str(value).strip().strip(".!").lower()) if isinstance(value, (str, int)) else None
+    if said is None:
+        raise Misfit(f"{_short(value)} is neither true nor false")
+    return said
+
+
+def _fit_number(value: Any) -> int | float:
+    if isinstance(value, str):
+        text = value.strip().replace(",", "").lstrip("$€£").rstrip("%")
+        try:
+            value = int(text)
+        except ValueError:
+            try:
+                value = float(text)
+            except ValueError:
+                raise Misfit(f"{_short(value)} is no number") from None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Misfit(f"{_short(value)} is no number")
+    return value
+
+
+def _fit_int(value: Any) -> int:
+    number = _fit_number(value)
+    if isinstance(number, float):
+        if not number.is_integer():
+            raise Misfit(f"{number!r} is not a whole number")
+        return int(number)
+    return number
+
+
+def _fit_str(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, (list, dict, tuple, set)):
+        raise Misfit(f"{_short(value)} is not text")
+    return str(value)
+
+
+def _fit_date(value: Any) -> datetime.date:
+    if isinstance(value, datetime.date):
+        return value
+    text = str(value).strip()
+    try:
+        return datetime.date.fromisoformat(text[:10])
+    except ValueError:
+        pass
+    for form in _DATE_FORMATS:
+        try:
+            return datetime.datetime.strptime(text, form).date()
+        except ValueError:
+            continue
+    raise Misfit(f"{_short(value)} is no date; write it as YYYY-MM-DD")
+
+
+def _fit_moment(value: Any) -> datetime.datetime:
+    if isinstance(value, datetime.datetime):
+        return value
+    try:
+        return datetime.datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        day = _fit_date(value)
+        return datetime.datetime(day.year, day.month, day.day)
+
+
+def _fit_time(value: Any) -> datetime.time:
+    try:
+        return value if isinstance(value, datetime.time) else datetime.time.fromisoformat(str(value).strip())
+    except ValueError:
+        raise Misfit(f"{_short(value)} is no time; write it as HH:MM") from None
+
+
+def _fit_span(value: Any) -> datetime.timedelta:
+    return value if isinstance(value, datetime.timedelta) else datetime.timedelta(days=_fit_number(value))
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:80] + "…"
+
+
+_TEXT = {"type": "string"}
+ANY = Kind(
+    "a value",
+    {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}, "maxItems": _MAX_ITEMS}, {"type": "object"}]},
+    _fit_any,
+)
+NOTHING = Kind("null", {"type": "null"}, _fit_nothing, 32)
+BOOL = Kind("true or false", {"type": "boolean"}, _fit_bool, 32)
+INT = Kind("a whole number", {"type": "integer"}, _fit_int, 48)
+NUMBER = Kind("a number", {"type": "number"}, _fit_number, 48)
+FLOAT = Kind("a number", {"type": "number"}, lambda value: float(_fit_number(value)), 48)
+STR = Kind("text", _TEXT, _fit_str)
+DATE = Kind(
+    "a date, YYYY-MM-DD",
+    {"type": "string", "pattern": "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$"},
+    _fit_date,
+    48,
+)
+MOMENT = Kind("a moment, YYYY-MM-DDTHH:MM:SS", {"type": "string"}, _fit_moment, 64)
+TIME = Kind("a time, HH:MM", {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"}, _fit_time, 32)
+
+
+# --- types made of types ------------------------------------------------------------------------------------------
+
+
+def _list(item: Kind, made: str = "list") -> Kind:
+    def fit(value: Any) -> Any:
+        if not isinstance(value, (list, tuple, set, frozenset)):
+            raise Misfit(f"{_short(value)} is not a list")
+        try:
+            return _MAKERS[made](item.fit(part) for part in value)
+        except TypeError:  # a set of lists
+            raise Misfit(f"{_short(value)} cannot be a {made}: its parts must be texts or numbers") from None
+
+    unlike = " without repetition" if "set" in made else ""
+    schema = {"type": "array", "items": dict(item.schema), "maxItems": _MAX_ITEMS}
+    of = "" if item is ANY else f", each {item.words}"
+    return Kind(f"a list{of}{unlike}", schema, fit, 1024)
+
+
+def _tuple(items: list[Kind]) -> Kind:
+    def fit(value: Any) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)) or len(value) != len(items):
+            raise Misfit(f"{_short(value)} is not a list of {len(items)} values")
+        return tuple(kind.fit(part) for kind, part in zip(items, value, strict=True))
+
+    # Few endpoints know prefixItems: where the parts differ, each may be any of them, and `fit` has the last word.
+    schemas = list({str(kind.schema): dict(kind.schema) for kind in items}.values())
+    part = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    schema = {"type": "array", "items": part, "minItems": len(items), "maxItems": len(items)}
+    words = ", ".join(kind.words for kind in items)
+    return Kind(f"a list of exactly {len(items)} values ({words})", schema, fit, 512)
+
+
+def _dict(key: Kind, value: Kind) -> Kind:
+    def fit(given: Any) -> dict[Any, Any]:
+        if not isinstance(given, Mapping):
+            raise Misfit(f"{_short(given)} is not an object")
+        return {key.fit(name): value.fit(part) for name, part in given.items()}
+
+    of = "" if value is ANY else f" whose values are each {value.words}"
+    return Kind(f"an object{of}", {"type": "object", "additionalProperties": dict(value.schema)}, fit, 1024)
+
+
+def _record(fields: Mapping[str, Kind]) -> Kind:
+    def fit(given: Any) -> dict[str, Any]:
+        if not isinstance(given, Mapping):
+            raise Misfit(f"{_short(given)} is not an object with {', '.join(fields)}")
+        missing = [name for name in fields if name not in given]
+        if missing:
+            raise Misfit(f"the object lacks {missing[0]!r}")
+        return {name: kind.fit(given[name]) for name, kind in fields.items()}
+
+    words = ", ".join(f"{name}: {kind.words}" for name, kind in fields.items())
+    schema = {
+        "type": "object",
+        "properties": {name: dict(kind.schema) for name, kind in fields.items()},
+        "required": list(fields),
+        "additionalProperties": False,
+    }
+    return Kind(f"an object with {words}", schema, fit, 1024)
+
+
+def _labels(labels: list[Any]) -> Kind:
+    def fit(value: Any) -> Any:
+        for label in labels:
+            if value == label and isinstance(value, bool) == isinstance(label, bool):
+                return label
+        said = str(value).strip().strip(".\"'").casefold()
+        for label in labels:
+            if said == str(label).casefold():
+                return label
+        raise Misfit(f"{_short(value)} is none of {', '.join(map(repr, labels))}")
+
+    return Kind(f"one of {', '.join(map(repr, labels))}", {"enum": labels}, fit, 64)
+
+
+def _either(one: Kind, other: Kind) -> Kind:
+    if STR in (one, other) and "enum" in (one if other is STR else other).schema:
+        labels = one if other is STR else other
+
+        def fit_label(value: Any) -> Any:
+            try:
+                return labels.fit(value)
+            except Misfit:
+                return _fit_str(value)
+
+        return Kind(f"{labels.words}, or other text", _TEXT, fit_label)
+
+    def fit(value: Any) -> Any:
+        if value is None and NOTHING in (one, other):
+            return None
+        try:
+            return one.fit(value)
+        except Misfit:
+            return other.fit(value)
+
+    words = f"{one.words}, or {other.words}" + (" if it is not known" if other is NOTHING else "")
+    return Kind(words, {"anyOf": [dict(one.schema), dict(other.schema)]}, fit, max(one.max_tokens, other.max_tokens))
+
+
+_MAKERS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_PLAIN_LIST = _list(Kind("a value", {"anyOf": _SCALARS}, _fit_any))
+NAMED: dict[str, Kind] = {
+    "bool": BOOL, "int": INT, "number": NUMBER, "float": FLOAT, "str": STR, "date": DATE, "datetime": MOMENT,
+    "time": TIME, "None": NOTHING, "NoneType": NOTHING, "string": STR, "boolean": BOOL, "integer": INT,
+    "list": _PLAIN_LIST, "List": _PLAIN_LIST, "Sequence": _PLAIN_LIST, "Iterable": _PLAIN_LIST, "array": _PLAIN_LIST,
+    "set": _list(ANY, "set"), "tuple": _list(ANY, "tuple"),
+    "dict": _dict(STR, ANY), "Dict": _dict(STR, ANY), "object": ANY,
+    "Decimal": Kind("a number", {"type": "number"}, lambda value: decimal.Decimal(str(_fit_number(value))), 48),
+    "Fraction": Kind("a number", {"type": "number"}, lambda value: fractions.Fraction(str(_fit_number(value))), 48),
+    "timedelta": Kind("a number of days", {"type": "number"}, _fit_span, 48),
+}  # fmt: skip

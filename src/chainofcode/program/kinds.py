@@ -1,0 +1,126 @@
+"""Types as texts: read off literals, attributes and names, merged, with the program's own classes put in.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from .analyse import Analysis
+
+_BOOL_NAMES = {
+    "is", "has", "have", "are", "can", "should", "does", "do", "was", "were", "will", "would", "could", "did",
+    "contains", "includes", "needs",
+}  # fmt: skip
+_INT_NAMES = ("count", "num", "number", "n")
+_STR_METHODS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(object))
+_LIST_METHODS = frozenset(dir(list)) - frozenset(dir(str)) - frozenset(dir(object))
+_DICT_METHODS = frozenset(dir(dict)) - frozenset(dir(list)) - frozenset(dir(object))
+_DATE_ATTRIBUTES = {"year", "month", "day", "weekday", "isoweekday", "strftime", "isoformat", "toordinal", "timetuple"}
+
+
+class Resolved(ast.NodeTransformer):
+    """An annotation with the program's own classes and aliases put in: fields by name, literals."""
+
+    def __init__(self, found: Analysis, classes: dict[str, ast.ClassDef], depth: int = 0) -> None:
+        self._found, self._classes, self._depth = found, classes, depth
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        inner = Resolved(self._found, self._classes, self._depth + 1)
+        if self._depth > 3:
+            return node
+        if node.id in self._classes:
+            fields = [line for line in self._classes[node.id].body if isinstance(line, ast.AnnAssign)]
+            named = [line for line in fields if isinstance(line.target, ast.Name)]
+            if named:
+                keys: list[ast.expr | None] = [ast.Constant(line.target.id) for line in named]  # type: ignore[union-attr]
+                return ast.Dict(keys, [inner.visit(copy(line.annotation)) for line in named])
+        sources = self._found.names.module.bindings.get(node.id, [])
+        if len(sources) == 1 and isinstance(sources[0], (ast.Subscript, ast.BinOp)):
+            return inner.visit(copy(sources[0]))  # type: ignore[no-any-return]
+        return node
+
+
+def by_name(name: str) -> str:
+    """What a function's name promises."""
+    words = name.rpartition(".")[2].lower().lstrip("_").split("_")
+    if words[0] in _BOOL_NAMES and len(words) > 1:
+        return "bool"
+    if (words[0] in _INT_NAMES and len(words) > 1) or words[:2] == ["how", "many"]:
+        return "int"
+    return ""
+
+
+def merge(kinds: Iterable[str]) -> str:
+    """One type for several uses: labels are collected, more exact types win over less exact ones."""
+    known = [kind for kind in dict.fromkeys(kinds) if kind]
+    labels = [kind for kind in known if kind.startswith("Literal[")]
+    if labels and len(labels) == len([kind for kind in known if kind != "str"]):
+        loose = any(kind.endswith("| str") for kind in labels)
+        inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
+        return f"Literal[{inner}]{' | str' if loose else ''}"
+    for preferred in ("number", "int"):
+        if preferred in known and set(known) <= {"number", "int", "bool"}:
+            return "int" if "int" in known else preferred
+    best = [kind for kind in known if kind != "list"] or known
+    return best[0] if len(set(best)) == 1 else next((kind for kind in best if kind not in ("bool", "list")), "")
+
+
+def _label_parts(kind: str) -> list[str]:
+    tree = ast.parse(kind.removesuffix(" | str"), mode="eval").body
+    assert isinstance(tree, ast.Subscript)
+    parts = tree.slice.elts if isinstance(tree.slice, ast.Tuple) else [tree.slice]
+    return [ast.unparse(part) for part in parts]
+
+
+def settled(kind: str) -> str:
+    """Of one label alone nobody can say what else there is."""
+    is_single = kind.startswith("Literal[") and kind.endswith("]") and len(_label_parts(kind)) == 1
+    return f"{kind} | str" if is_single else kind
+
+
+def literals(values: list[object], is_open: bool) -> str:
+    """The type of one of these values; text is a label. Open: it may be something else, too."""
+    known = list(dict.fromkeys(value for value in values if value is not None))
+    if known and all(type(value) is str for value in known):
+        return f"Literal[{', '.join(map(repr, known))}]" + (" | str" if is_open else "")
+    kinds = {type(value) for value in known}
+    if kinds <= {int, float} and kinds:
+        return "int" if kinds == {int} else "number"
+    return "bool" if kinds == {bool} else ""
+
+
+def having(attribute: str) -> str:
+    """The type that has such an attribute."""
+    if attribute in _DATE_ATTRIBUTES:
+        return "date"
+    for names, kind in ((_STR_METHODS, "str"), (_LIST_METHODS, "list"), (_DICT_METHODS, "dict")):
+        if attribute in names:
+            return kind
+    return "" if hasattr(str, attribute) or hasattr(list, attribute) else "dict"
+
+
+def pattern_values(pattern: ast.pattern) -> list[object]:
+    if isinstance(pattern, ast.MatchOr):
+        return [value for part in pattern.patterns for value in pattern_values(part)]
+    if isinstance(pattern, ast.MatchValue) and isinstance(pattern.value, ast.Constant):
+        return [pattern.value.value]
+    return []
+
+
+def is_total(statement: ast.Match) -> bool:
+    return any(isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None for case in statement.cases)
+
+
+def formats_number(value: ast.FormattedValue) -> bool:
+    spec = ast.unparse(value.format_spec).rstrip("'\"") if value.format_spec is not None else ""
+    return spec.endswith(("f", "d", "%", "e", "g", ","))
+
+
+def copy(node: ast.expr) -> ast.expr:
+    return ast.parse(ast.unparse(node), mode="eval").body
