@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
 import json
-import threading
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from endpoint import cut, drip, endless, serving
 
 from chainofcode import Message, Usage
 from chainofcode.errors import LMError
@@ -28,43 +27,11 @@ GOOD = {
 }
 
 
-class Endpoint(http.server.BaseHTTPRequestHandler):
-    """Answers with what the test put on its list, the last one for ever."""
-
-    protocol_version = "HTTP/1.1"
-    script: list[Any]
-    seen: list[tuple[dict[str, str], dict[str, Any]]]
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        self.seen.append(({name.lower(): value for name, value in self.headers.items()}, body))
-        act = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if callable(act):
-            act(self)
-        else:
-            self.reply(200, json.dumps(act).encode())
-
-    def reply(self, status: int, body: bytes, **headers: str) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *arguments: Any) -> None:
-        pass
-
-
 @pytest.fixture
 def endpoint() -> Iterator[Any]:
-    kind = type("Endpoint", (Endpoint,), {"script": [GOOD], "seen": []})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    kind.url = f"http://127.0.0.1:{server.server_port}/v1"  # type: ignore[attr-defined]
-    yield kind
-    server.shutdown()
-    server.server_close()
+    with serving(GOOD) as kind:
+        kind.url += "/v1"
+        yield kind
 
 
 def lm(endpoint: Any, **options: Any) -> OpenAILM:
@@ -118,6 +85,15 @@ def test_an_endpoint_without_schemas_is_asked_without(endpoint: Any) -> None:
     assert ["response_format" in body for _, body in endpoint.seen] == [True, False, False]
 
 
+def test_a_model_without_temperatures_is_asked_without(endpoint: Any) -> None:
+    said = b'{"error": {"message": "Unsupported value: \'temperature\' does not support 0.0 with this model."}}'
+    endpoint.script[:] = [lambda e: e.reply(400, said), GOOD]
+    model = lm(endpoint)
+    assert [ask(model, schema={"type": "boolean"})[0].text for _ in range(2)] == ["true", "true"]
+    assert ["temperature" in body for _, body in endpoint.seen] == [True, False, False]
+    assert all("response_format" in body for _, body in endpoint.seen)
+
+
 def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
     endpoint.script[:] = [
         lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),
@@ -128,27 +104,6 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
     assert ask(Retried(lm(endpoint), first_pause_seconds=0.01))[0].text == "true"
     assert time.monotonic() - started >= 0.4
     assert len(endpoint.seen) == 3
-
-
-def cut(e: Any) -> None:
-    e.send_response(200)
-    e.send_header("Content-Length", "1000")
-    e.end_headers()
-    e.wfile.write(b'{"choices": [')
-    e.close_connection = True
-
-
-def drip(e: Any) -> None:
-    e.send_response(200)
-    e.send_header("Content-Length", "100000")
-    e.end_headers()
-    for _ in range(200):
-        try:
-            e.wfile.write(b" ")
-            e.wfile.flush()
-        except OSError:
-            return
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
@@ -166,18 +121,19 @@ def drip(e: Any) -> None:
         (lambda e: e.reply(404, b'{"error": {"message": "no such model"}}'), "knows no model 'some-model'", False),
         (lambda e: e.reply(400, b'{"error": {"message": "too long"}}'), "refuses with 400", False),
         (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503", True),
-        (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "", None),
+        (endless, "fails with 500", True),
+        (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "sends requests elsewhere", False),
     ],
-    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "elsewhere"],
+    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "endless", "elsewhere"],
 )  # fmt: skip
-def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool | None) -> None:
+def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
     endpoint.script[:] = [act]
     started = time.monotonic()
     with pytest.raises(LMError) as caught:
         ask(lm(endpoint, request_seconds=1 if act is drip else 20))
     assert time.monotonic() - started < 15
     assert words in str(caught.value)
-    assert is_transient is None or caught.value.is_transient == is_transient
+    assert caught.value.is_transient == is_transient
     assert KEY not in str(caught.value)
     assert KEY not in repr(caught.value.__context__)
 
@@ -196,11 +152,11 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_known_prices(endpoint: Any) -> None:
-    known = OpenAILM("gpt-4o-mini", api_key=KEY)
-    assert known._dollars(1000, 100, 0) == pytest.approx(0.00021)
-    assert known._dollars(1000, 100, 800) == pytest.approx(0.00015)  # what is remembered there costs half
-    assert known._dollars(10, 10, 2000) is None  # numbers that cannot be
-    assert lm(endpoint)._dollars(1000, 100, 0) is None
+    known = OpenAILM("gpt-4o-mini", api_key=KEY)._endpoint
+    assert known.dollars(1000, 100) == pytest.approx(0.00021)
+    assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00015)  # what is remembered there costs half
+    assert known.dollars(10, 10, cached=2000) is None  # numbers that cannot be
+    assert lm(endpoint)._endpoint.dollars(1000, 100) is None
 
 
 def test_connect(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:

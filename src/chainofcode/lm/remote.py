@@ -1,0 +1,148 @@
+"""What endpoints have in common: one attempt, bounded in bytes and seconds, and our words for what fails.
+
+The packages of OpenAI and Anthropic come from one generator, and are used alike. The key stays in here; it is taken
+out of what an endpoint says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..errors import LMError
+
+_MAX_REPLY_BYTES = 10_000_000
+_MAX_ERROR_BYTES = 100_000
+
+
+class Refused(LMError):
+    """The endpoint takes requests, but not this one."""
+
+
+class Endpoint:
+    """Where a model is asked. `request_seconds` is for a whole reply, however slowly it drips."""
+
+    def __init__(self, provider: str, model: str, base_url: str, key: str, request_seconds: float) -> None:
+        self.name = f"{provider}:{model}"
+        self.base_url = base_url.rstrip("/")
+        self._provider, self._model, self._key, self._request_seconds = provider, model, key, request_seconds
+
+    async def read(self, kind: str, resource: str, request: dict[str, Any]) -> bytes:
+        """What comes back for one request to a resource of the package's client of that kind."""
+        package = self._package()
+        data = bytearray()
+        failure: LMError | None = None
+        client = getattr(package, kind)(
+            api_key=self._key or "none",  # without one, it would look for others on this machine
+            base_url=self.base_url,
+            max_retries=0,
+            timeout=self._request_seconds,
+            http_client=package.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # elsewhere is not where the key was meant for, nor the question
+                event_hooks={"response": [self._check]},
+            ),
+        )  # of its own: a client belongs to one event loop
+        try:
+            async with asyncio.timeout(self._request_seconds), client:
+                create = operator.attrgetter(f"{resource}.with_streaming_response.create")(client)
+                async with create(**request) as response:
+                    async for chunk in response.iter_bytes():
+                        data += chunk
+                        if len(data) > _MAX_REPLY_BYTES:
+                            raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
+        except LMError as error:
+            failure = error
+        except TimeoutError:
+            text = f"{self.name} took over {self._request_seconds:g} s to answer"
+            failure = LMError(text, is_transient=True)
+        except Exception as error:  # the package's own, and those of what it is built on
+            failure = self._as_ours(package, error)
+        if failure is not None:  # raised here, without the other in its context: that one may hold the key
+            raise failure
+        return bytes(data)
+
+    def no_reply(self, why: object) -> LMError:
+        """For what was read, and is none."""
+        return LMError(f"{self.name} answered with something that is no reply: {why}", is_transient=True)
+
+    def dollars(self, prompt: int, written: int, *, cached: int = 0, stored: int = 0) -> float | None:
+        """What tokens cost, `cached` and `stored` being some of the prompt's; None where nobody knows the price."""
+        from genai_prices import Usage, calc_price
+
+        try:
+            tokens = Usage(
+                input_tokens=prompt, output_tokens=written, cache_read_tokens=cached, cache_write_tokens=stored
+            )
+            return float(calc_price(tokens, self._model, provider_api_url=self.base_url).total_price)
+        except (LookupError, ValueError):
+            return None
+
+    def _package(self) -> Any:
+        try:
+            importlib.import_module("genai_prices")
+            return importlib.import_module(self._provider)
+        except ImportError as error:
+            text = f"the package {error.name} is missing: pip install 'chainofcode[{self._provider}]'"
+            raise LMError(text) from None
+
+    async def _check(self, response: Any) -> None:
+        """Before anybody reads it: how long the body of an error is, nobody else bounds."""
+        if response.is_success:
+            return
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > _MAX_ERROR_BYTES:
+                break
+        raise self._refusal(response.status_code, self._without_key(_said(bytes(body)))[:300], response.headers)
+
+    def _refusal(self, status: int, said: str, headers: Mapping[str, str]) -> LMError:
+        """What an endpoint refuses, in our words, with what to do."""
+        if status < 400:
+            return LMError(f"{self.base_url} sends requests elsewhere, with {status}: is the URL right?")
+        if status in (401, 403):
+            variable = f"{self._provider.upper()}_API_KEY"
+            return LMError(f"{self.base_url} refuses the key: set {variable}, or give another ({said})")
+        if status == 404:
+            return LMError(f"{self.base_url} knows no model {self._model!r} ({said})")
+        if status in (408, 409, 429) or status >= 500:
+            text = f"{self.name} fails with {status}: {said}"
+            return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
+        return Refused(f"{self.name} refuses with {status}: {said}")
+
+    def _as_ours(self, package: Any, error: Exception) -> LMError:
+        """What failed before or after that, in our words."""
+        if isinstance(error.__cause__, LMError):  # raised by `_check`, in the hands of the package
+            return error.__cause__
+        if isinstance(error, package.APIConnectionError):
+            reason = self._without_key(str(error.__cause__ or "no answer"))[:200]
+            text = f"{self.base_url} cannot be reached ({reason}): is the server running, and the URL right?"
+            return LMError(text, is_transient=True)
+        said = self._without_key(str(error))[:300]
+        return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "[key]") if self._key else text
+
+
+def _said(body: bytes) -> str:
+    """The words in the body of an error, which is an object in most protocols."""
+    try:
+        told = msgspec.json.decode(body)
+        told = told.get("error", told)
+        return str(told.get("message", told))
+    except (msgspec.DecodeError, RecursionError, AttributeError):
+        return body.decode(errors="replace")
+
+
+def _retry_seconds(headers: Mapping[str, str]) -> float | None:
+    """What the header says, where it is a number of seconds."""
+    try:
+        return max(0.0, float(headers["retry-after"]))
+    except (KeyError, ValueError):
+        return None
