@@ -1,0 +1,221 @@
+"""Anthropic's protocol against a server that speaks it, and against one that misbehaves: nothing hangs, nothing leaks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import cut, drip, endless, serving
+
+from chainofcode import Message, Usage
+from chainofcode.errors import LMError
+from chainofcode.lm.anthropic import AnthropicLM
+from chainofcode.lm.wrappers import Retried
+
+pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
+KEY = "sk-ant-very-secret-0123456789"
+ASK = [Message("system", "You are brief."), Message("user", "Is a fig a fruit?")]
+SCHEMA = {"type": "object", "properties": {"value": {"type": "boolean"}}, "required": ["value"]}
+USED = {"input_tokens": 12, "output_tokens": 3, "cache_read_input_tokens": 800, "cache_creation_input_tokens": 100}
+GOOD = {"content": [{"type": "text", "text": "Yes."}], "stop_reason": "end_turn", "usage": USED}
+CALLED = {
+    "content": [{"type": "tool_use", "id": "t1", "name": "value", "input": {"value": True}}],
+    "stop_reason": "tool_use",
+    "usage": USED,
+}
+AGAIN = {"type": "ephemeral"}
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Any]:
+    with serving(GOOD) as kind:
+        yield kind
+
+
+def lm(endpoint: Any, **options: Any) -> AnthropicLM:
+    return AnthropicLM("some-model", base_url=endpoint.url, api_key=KEY, **options)
+
+
+def ask(model: Any, messages: Any = ASK, **options: Any) -> Any:
+    return asyncio.run(model.complete(messages, **options))
+
+
+def refusal(text: str) -> Any:
+    return lambda e: e.reply(400, json.dumps({"type": "error", "error": {"message": text}}).encode())
+
+
+def keys(headers: dict[str, str]) -> set[str]:
+    """Older versions of the package send a key as one, newer ones as a bearer's."""
+    sent = (headers.get("x-api-key"), headers.get("authorization", "").removeprefix("Bearer "))
+    return {key for key in sent if key}
+
+
+def test_what_is_asked_and_answered(endpoint: Any) -> None:
+    (reply,) = ask(lm(endpoint), stop=["END", "\n"], seed=7, max_tokens=50, temperature=0.5)
+    assert (reply.text, reply.finish_reason) == ("Yes.", "stop")
+    assert reply.usage == Usage(1, 912, 3, None, 800)
+    headers, body = endpoint.seen[0]
+    assert keys(headers) == {KEY}
+    assert body["system"] == [{"type": "text", "text": "You are brief.", "cache_control": AGAIN}]
+    assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Is a fig a fruit?"}]}]
+    assert (body["max_tokens"], body["temperature"], body["stop_sequences"]) == (50, 0.5, ["END"])
+    assert body["thinking"] == {"type": "disabled"}
+    assert "tools" not in body
+
+
+def test_what_comes_again_is_marked(endpoint: Any) -> None:
+    parts = [
+        ("system", "rules"), ("system", "examples"), ("user", "first"), ("user", "more"), ("assistant", "reply"),
+        ("user", "program"), ("user", "earlier calls"), ("user", ""), ("user", "this call"),
+    ]  # fmt: skip
+    ask(lm(endpoint), [Message(role, text) for role, text in parts])  # type: ignore[arg-type]
+    body = endpoint.seen[0][1]
+    assert [turn["role"] for turn in body["messages"]] == ["user", "assistant", "user"]
+    blocks = body["system"] + [block for turn in body["messages"] for block in turn["content"]]
+    assert [block["text"] for block in blocks] == [text for _, text in parts if text]  # empty ones would be refused
+    assert [block["text"] for block in blocks if "cache_control" in block] == ["examples", "earlier calls"]
+    assert all(block.get("cache_control", AGAIN) == AGAIN for block in blocks)
+
+
+def test_a_schema_is_the_input_of_a_tool_that_must_be_called(endpoint: Any) -> None:
+    endpoint.script[:] = [CALLED]
+    (reply,) = ask(lm(endpoint), schema=SCHEMA, stop=["\n"])
+    assert json.loads(reply.text) == {"value": True}
+    assert reply.finish_reason == "stop"
+    body = endpoint.seen[0][1]
+    assert body["tools"] == [{"name": "value", "input_schema": SCHEMA}]
+    assert body["tool_choice"] == {"type": "tool", "name": "value"}
+    assert "stop_sequences" not in body
+
+
+def test_what_a_model_refuses_is_not_sent_again(endpoint: Any) -> None:
+    endpoint.script[:] = [
+        refusal("`temperature` is deprecated for this model."),
+        refusal("thinking.type: disabled is not supported for this model."),
+        refusal('tool_choice: type "tool" and "any" are not supported for this model.'),
+        {**GOOD, "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": '{"value":true}'}]},
+    ]
+    model = lm(endpoint)
+    assert [ask(model, schema=SCHEMA)[0].text for _ in range(2)] == ['{"value":true}'] * 2
+    bodies = [body for _, body in endpoint.seen]
+    assert ["temperature" in body for body in bodies] == [True, False, False, False, False]
+    assert ["thinking" in body for body in bodies] == [True, True, False, False, False]
+    assert ["tool_choice" in body for body in bodies] == ["tools" in body for body in bodies]
+    assert ["tools" in body for body in bodies] == [True, True, True, False, False]
+    assert bodies[-1]["output_config"] == {"format": {"type": "json_schema", "schema": SCHEMA}}
+    assert bodies[0]["max_tokens"] == 1024 < bodies[-1]["max_tokens"]  # thinking is counted with the reply
+
+
+def test_a_reply_is_cut_where_the_endpoint_would_not(endpoint: Any) -> None:
+    long = [{"type": "text", "text": "one\ntwo"}]
+    endpoint.script[:] = [{**GOOD, "content": long, "stop_reason": "max_tokens"}]
+    (reply,) = ask(lm(endpoint), stop=["\n"])
+    assert (reply.text, reply.finish_reason) == ("one", "stop")
+    (reply,) = ask(lm(endpoint))
+    assert (reply.text, reply.finish_reason) == ("one\ntwo", "length")
+
+
+def test_several_replies_are_several_requests(endpoint: Any) -> None:
+    replies = ask(lm(endpoint), n=3)
+    assert len(replies) == len(endpoint.seen) == 3
+    assert sum((reply.usage for reply in replies), Usage()).requests == 3
+
+
+def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
+    endpoint.script[:] = [
+        lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),
+        lambda e: e.reply(500, b"oops"),
+        lambda e: e.reply(529, b'{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}'),
+        GOOD,
+    ]
+    started = time.monotonic()
+    assert ask(Retried(lm(endpoint), first_pause_seconds=0.01))[0].text == "Yes."
+    assert time.monotonic() - started >= 0.4
+    assert len(endpoint.seen) == 4
+
+
+@pytest.mark.parametrize(
+    ("act", "words", "is_transient"),
+    [
+        (cut, "broke off", True),
+        (drip, "took over 1 s", True),
+        (endless, "fails with 500", True),
+        (lambda e: e.reply(200, b"this is no JSON"), "no reply", True),
+        (lambda e: e.reply(200, b'{"content": "none"}'), "no reply", True),
+        (lambda e: e.reply(200, b'{"content": [{"type": "text", "text": 5}]}'), "no reply", True),
+        (lambda e: e.reply(200, b'{"content": [{"type": "tool_use", "input": [1]}]}'), "no reply", True),
+        (lambda e: e.reply(200, b'{"type": "error"}'), "no reply", True),
+        (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
+        (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
+        (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "ANTHROPIC_API_KEY", False),
+        (lambda e: e.reply(403, b"not you"), "refuses the key", False),
+        (lambda e: e.reply(404, b'{"error": {"message": "model: some-model"}}'), "knows no model 'some-model'", False),
+        (refusal("prompt is too long"), "refuses with 400: prompt is too long", False),
+        (lambda e: e.reply(529, b'{"error": {"message": "Overloaded"}}'), "fails with 529: Overloaded", True),
+        (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503: down, [key]", True),
+        (lambda e: e.reply(307, b"", Location=f"{e.url}/v1/messages"), "sends requests elsewhere", False),
+    ],
+    ids=["cut", "drip", "endless", "no JSON", "no list", "no text", "no input", "no content", "deep", "huge", "key",
+         "forbidden", "model", "request", "overloaded", "down", "elsewhere"],
+)  # fmt: skip
+def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
+    endpoint.script[:] = [act]
+    model = lm(endpoint, request_seconds=1 if act is drip else 20)
+    started = time.monotonic()
+    with pytest.raises(LMError) as caught:
+        ask(model)
+    assert time.monotonic() - started < 15
+    assert words in str(caught.value)
+    assert caught.value.is_transient == is_transient
+    told = "".join(traceback.format_exception(caught.value))
+    assert KEY not in told + repr(caught.value) + repr(caught.value.__context__) + repr(model)
+    assert len(endpoint.seen) == 1
+
+
+def test_a_client_error_names_how_long_to_wait(endpoint: Any) -> None:
+    endpoint.script[:] = [lambda e: e.reply(429, b"{}", Retry_After="7")]
+    with pytest.raises(LMError) as caught:
+        ask(lm(endpoint))
+    assert (caught.value.is_transient, caught.value.retry_seconds) == (True, 7.0)
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(LMError, match="cannot be reached") as caught:
+        ask(AnthropicLM("m", base_url="http://127.0.0.1:9", api_key=KEY))
+    assert caught.value.is_transient
+
+
+def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", endpoint.url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "another secret")
+    assert ask(AnthropicLM("m"))[0].text == "Yes."
+    assert keys(endpoint.seen[0][0]) == {KEY}
+
+
+def test_known_prices(endpoint: Any) -> None:
+    known = AnthropicLM("claude-haiku-4-5", base_url="https://api.anthropic.com", api_key=KEY)._endpoint
+    assert known.dollars(1000, 100) == pytest.approx(0.0015)
+    assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00078)
+    assert known.dollars(1000, 100, stored=800) == pytest.approx(0.0017)
+    assert lm(endpoint)._endpoint.dollars(1000, 100) is None
+
+
+def test_without_the_package(tmp_path: Path) -> None:
+    (tmp_path / "anthropic.py").write_text("raise ModuleNotFoundError('not here', name='anthropic')")
+    code = (
+        f"import asyncio, sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom chainofcode import Message\n"
+        "from chainofcode.lm.anthropic import AnthropicLM\n"
+        "try:\n    asyncio.run(AnthropicLM('m').complete([Message('user', 'hello')]))\n"
+        "except Exception as error:\n    print(type(error).__name__, error)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told == "LMError the package anthropic is missing: pip install 'chainofcode[anthropic]'\n"
