@@ -13,7 +13,6 @@ from endpoint import cut, drip, endless, serving
 
 from chainofcode import Message, Usage
 from chainofcode.errors import LMError
-from chainofcode.lm import connect
 from chainofcode.lm.local import LocalLM
 from chainofcode.lm.openai import OpenAILM
 from chainofcode.lm.wrappers import Retried
@@ -157,16 +156,3 @@ def test_known_prices(endpoint: Any) -> None:
     assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00015)  # what is remembered there costs half
     assert known.dollars(10, 10, cached=2000) is None  # numbers that cannot be
     assert lm(endpoint)._endpoint.dollars(1000, 100) is None
-
-
-def test_connect(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    assert ask(connect("openai:some-model"))[0].text == "true"
-    monkeypatch.setenv("OLLAMA_HOST", endpoint.url.removeprefix("http://").removesuffix("/v1"))
-    assert ask(connect("ollama:llama3.2:1b"))[0].text == "true"
-    assert endpoint.seen[-1][1]["model"] == "llama3.2:1b"
-    assert connect("local:smollm2-135m").name == "local:smollm2-135m"
-    for name in ("", "gpt-4o", "openai:", "nowhere:model"):
-        with pytest.raises(LMError, match="a model is one of openai:MODEL, ollama:MODEL, local:MODEL"):
-            connect(name)

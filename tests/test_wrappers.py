@@ -38,7 +38,7 @@ def test_the_same_request_is_asked_once(tmp_path: Path) -> None:
     assert repeated.usage == Usage()  # it cost nothing
     lm.close()
     assert ask(Cached(ScriptedLM([]), tmp_path / "replies.db")) == "yes"  # and is there for the next process
-    with pytest.raises(IndexError):
+    with pytest.raises(LMError, match="another has no reply left for request 1"):
         ask(Cached(ScriptedLM([], name="another"), tmp_path / "replies.db"))
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
 from ..errors import LMError
 
-PROVIDERS = ("openai", "ollama", "local")
+if TYPE_CHECKING:
+    from .weights import Progress
+
+PROVIDERS = {"openai": "MODEL", "anthropic": "MODEL", "ollama": "MODEL", "local": "MODEL", "scripted": "FILE"}
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -83,25 +85,47 @@ class LM(Protocol):
         ...
 
 
-def connect(name: str) -> LM:
+def connect(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    progress: Progress = lambda done, total, what: None,
+) -> LM:
     """A model by `provider:model`. Nothing is asked or loaded yet.
 
-    `openai:gpt-4o-mini` is any endpoint of that protocol (`OPENAI_BASE_URL`, `OPENAI_API_KEY`), `ollama:llama3.2` one
-    on this machine (`OLLAMA_HOST`), `local:qwen2.5-coder-1.5b` or `local:PATH.gguf` runs in a process of ours.
+    `openai:gpt-4o-mini` is any endpoint of that protocol (`OPENAI_BASE_URL`, `OPENAI_API_KEY`), `anthropic:…` Claude
+    (`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`), `ollama:llama3.2` one on this machine (`OLLAMA_HOST`),
+    `local:qwen2.5-coder-1.5b` or `local:PATH.gguf` runs in a process of ours, `scripted:PATH` reads replies from a
+    file. `progress` hears of what takes long on this machine.
     """
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or not model:
-        kinds = ", ".join(f"{kind}:MODEL" for kind in PROVIDERS)
+        kinds = ", ".join(f"{kind}:{what}" for kind, what in PROVIDERS.items())
         raise LMError(f"there is no model {name!r}: a model is one of {kinds}")
+    for option, given in (("base URL", base_url), ("key", api_key)):
+        if given is not None and provider in ("local", "scripted"):
+            raise LMError(f"{name} takes no {option}: it is not asked over a network")
     if provider == "local":
         from .local import LocalLM
 
-        return LocalLM(model)
+        return LocalLM(model, progress=progress)
+    if provider == "scripted":
+        from .scripted import read_script
+
+        return read_script(model)
+    return _endpoint(provider, model, base_url, api_key)
+
+
+def _endpoint(provider: str, model: str, base_url: str | None, api_key: str | None) -> LM:
+    from .anthropic import AnthropicLM
+    from .choose import ollama_url
     from .openai import OpenAILM
     from .wrappers import Retried
 
+    if provider == "anthropic":
+        return Retried(AnthropicLM(model, base_url=base_url, api_key=api_key))
     if provider == "openai":
-        return Retried(OpenAILM(model))
-    host = os.environ.get("OLLAMA_HOST") or "127.0.0.1:11434"
-    base = host if "://" in host else f"http://{host}"
-    return Retried(OpenAILM(model, base_url=f"{base.rstrip('/')}/v1", api_key="ollama"))
+        return Retried(OpenAILM(model, base_url=base_url, api_key=api_key))
+    base = base_url.rstrip("/").removesuffix("/v1") if base_url else ollama_url()
+    return Retried(OpenAILM(model, base_url=f"{base}/v1", api_key=api_key or "ollama", name=f"ollama:{model}"))

@@ -65,8 +65,8 @@ class AnthropicLM:
     ) -> None:
         base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC
         key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
-        self._endpoint = Endpoint("anthropic", model, base_url, key, request_seconds)
-        self.name = self._endpoint.name
+        self.name = f"anthropic:{model}"
+        self._endpoint = Endpoint("anthropic", model, self.name, base_url, key, request_seconds)
         self._model = model
         self._refused: set[str] = set()
 

@@ -54,12 +54,18 @@ class OpenAILM:
     """
 
     def __init__(
-        self, model: str, *, base_url: str | None = None, api_key: str | None = None, request_seconds: float = 600
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        request_seconds: float = 600,
+        name: str = "",
     ) -> None:
         base_url = base_url or os.environ.get("OPENAI_BASE_URL") or _OPENAI
         key = api_key or os.environ.get("OPENAI_API_KEY") or ""
-        self._endpoint = Endpoint("openai", model, base_url, key, request_seconds)
-        self.name = self._endpoint.name
+        self.name = name or f"openai:{model}"
+        self._endpoint = Endpoint("openai", model, self.name, base_url, key, request_seconds)
         self._model = model
         self._refused: set[str] = set()
 

@@ -27,14 +27,14 @@ class Refused(LMError):
 class Endpoint:
     """Where a model is asked. `request_seconds` is for a whole reply, however slowly it drips."""
 
-    def __init__(self, provider: str, model: str, base_url: str, key: str, request_seconds: float) -> None:
-        self.name = f"{provider}:{model}"
+    def __init__(self, package: str, model: str, name: str, base_url: str, key: str, request_seconds: float) -> None:
         self.base_url = base_url.rstrip("/")
-        self._provider, self._model, self._key, self._request_seconds = provider, model, key, request_seconds
+        self._package, self._model, self._name = package, model, name
+        self._key, self._request_seconds = key, request_seconds
 
     async def read(self, kind: str, resource: str, request: dict[str, Any]) -> bytes:
         """What comes back for one request to a resource of the package's client of that kind."""
-        package = self._package()
+        package = self._imported()
         data = bytearray()
         failure: LMError | None = None
         client = getattr(package, kind)(
@@ -54,11 +54,11 @@ class Endpoint:
                     async for chunk in response.iter_bytes():
                         data += chunk
                         if len(data) > _MAX_REPLY_BYTES:
-                            raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
+                            raise LMError(f"{self._name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
         except LMError as error:
             failure = error
         except TimeoutError:
-            text = f"{self.name} took over {self._request_seconds:g} s to answer"
+            text = f"{self._name} took over {self._request_seconds:g} s to answer"
             failure = LMError(text, is_transient=True)
         except Exception as error:  # the package's own, and those of what it is built on
             failure = self._as_ours(package, error)
@@ -68,7 +68,7 @@ class Endpoint:
 
     def no_reply(self, why: object) -> LMError:
         """For what was read, and is none."""
-        return LMError(f"{self.name} answered with something that is no reply: {why}", is_transient=True)
+        return LMError(f"{self._name} answered with something that is no reply: {why}", is_transient=True)
 
     def dollars(self, prompt: int, written: int, *, cached: int = 0, stored: int = 0) -> float | None:
         """What tokens cost, `cached` and `stored` being some of the prompt's; None where nobody knows the price."""
@@ -82,12 +82,12 @@ class Endpoint:
         except (LookupError, ValueError):
             return None
 
-    def _package(self) -> Any:
+    def _imported(self) -> Any:
         try:
             importlib.import_module("genai_prices")
-            return importlib.import_module(self._provider)
+            return importlib.import_module(self._package)
         except ImportError as error:
-            text = f"the package {error.name} is missing: pip install 'chainofcode[{self._provider}]'"
+            text = f"the package {error.name} is missing: pip install 'chainofcode[{self._package}]'"
             raise LMError(text) from None
 
     async def _check(self, response: Any) -> None:
@@ -106,14 +106,14 @@ class Endpoint:
         if status < 400:
             return LMError(f"{self.base_url} sends requests elsewhere, with {status}: is the URL right?")
         if status in (401, 403):
-            variable = f"{self._provider.upper()}_API_KEY"
+            variable = f"{self._package.upper()}_API_KEY"
             return LMError(f"{self.base_url} refuses the key: set {variable}, or give another ({said})")
         if status == 404:
             return LMError(f"{self.base_url} knows no model {self._model!r} ({said})")
         if status in (408, 409, 429) or status >= 500:
-            text = f"{self.name} fails with {status}: {said}"
+            text = f"{self._name} fails with {status}: {said}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return Refused(f"{self.name} refuses with {status}: {said}")
+        return Refused(f"{self._name} refuses with {status}: {said}")
 
     def _as_ours(self, package: Any, error: Exception) -> LMError:
         """What failed before or after that, in our words."""
@@ -124,7 +124,7 @@ class Endpoint:
             text = f"{self.base_url} cannot be reached ({reason}): is the server running, and the URL right?"
             return LMError(text, is_transient=True)
         said = self._without_key(str(error))[:300]
-        return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
+        return LMError(f"{self._name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, "[key]") if self._key else text

@@ -1,19 +1,42 @@
-"""A model that is a function or a list of replies: tests, demos, replays."""
+"""A model that is a function, or replies that are written beforehand: tests, demos, replays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
-from . import Completion, Message, Usage
+import msgspec
+
+from ..errors import InputError, LMError
+from . import Completion, Message, Usage, turns
+
+
+class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A reply for each request whose last turn contains a text."""
+
+    when: str
+    reply: str
+
+
+_line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
 
 class ScriptedLM:
-    """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked."""
+    """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked.
 
-    def __init__(self, replies: Iterable[str] | Callable[[Sequence[Message]], str], name: str = "scripted") -> None:
+    `whens` are looked at first; the first that fits is used, each time.
+    """
+
+    def __init__(
+        self,
+        replies: Iterable[str] | Callable[[Sequence[Message]], str],
+        name: str = "scripted",
+        whens: Sequence[When] = (),
+    ) -> None:
         self.name = name
         self.requests: list[tuple[Message, ...]] = []
+        self._whens = whens
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
 
@@ -32,9 +55,34 @@ class ScriptedLM:
         return [Completion(self._reply(messages), Usage(requests=1, dollars=0.0)) for _ in range(n)]
 
     def _reply(self, messages: Sequence[Message]) -> str:
+        last = turns(messages)[-1].content if messages else ""
+        for rule in self._whens:
+            if rule.when in last:
+                return rule.reply
         if self._function is not None:
             return self._function(messages)
         try:
             return next(self._replies)
         except StopIteration:
-            raise IndexError(f"the script has no reply left for request {len(self.requests)}") from None
+            raise LMError(f"{self.name} has no reply left for request {len(self.requests)}") from None
+
+
+def read_script(path: str) -> ScriptedLM:
+    """Replies from a file: a line is a JSON text, used in order, or {"when": …, "reply": …}."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"cannot read {path}: it is not UTF-8") from None
+    lines = [_read(line, f"{path}, line {number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    replies = [line for line in lines if isinstance(line, str)]
+    return ScriptedLM(replies, f"scripted:{path}", [line for line in lines if isinstance(line, When)])
+
+
+def _read(line: str, where: str) -> str | When:
+    try:
+        return _line.decode(line)
+    except (msgspec.DecodeError, RecursionError) as error:
+        text = f'{where}: a line is a JSON text, or {{"when": "…", "reply": "…"}} ({error})'
+        raise InputError(text) from None

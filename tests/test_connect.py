@@ -1,0 +1,226 @@
+"""Models by name: what each provider takes, what a script says, and which one is asked when nobody says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import drip, endless, serving
+
+from chainofcode import LM, Message
+from chainofcode.errors import InputError, LMError
+from chainofcode.lm import connect
+from chainofcode.lm.choose import default_model, free_memory_bytes, ollama_url
+
+OPENAI = {"choices": [{"message": {"content": "from openai"}, "finish_reason": "stop"}]}
+ANTHROPIC = {"content": [{"type": "text", "text": "from anthropic"}], "stop_reason": "end_turn"}
+SETTINGS = [f"{kind}_{what}" for kind in ("OPENAI", "ANTHROPIC") for what in ("API_KEY", "BASE_URL", "MODEL")]
+GB = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [*SETTINGS, "COC_MODEL"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # nobody is there
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Any]:
+    with serving(OPENAI) as kind:
+        yield kind
+
+
+def ask(lm: LM, *messages: str, **options: Any) -> str:
+    return asyncio.run(lm.complete([Message("user", text) for text in messages], **options))[0].text
+
+
+# --- providers ----------------------------------------------------------------------------------------------------
+
+
+def test_openai(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    lm = connect("openai:some-model", base_url=f"{endpoint.url}/v1", api_key="given")
+    assert (lm.name, ask(lm, "hello")) == ("openai:some-model", "from openai")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "set")
+    assert ask(connect("openai:some-model"), "hello") == "from openai"
+    assert [headers["authorization"] for headers, _ in endpoint.seen] == ["Bearer given", "Bearer set"]
+
+
+def test_anthropic(endpoint: Any) -> None:
+    pytest.importorskip("anthropic")
+    endpoint.script[:] = [ANTHROPIC]
+    lm = connect("anthropic:claude", base_url=endpoint.url, api_key="given")
+    assert (lm.name, ask(lm, "hello")) == ("anthropic:claude", "from anthropic")
+
+
+def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "not for Ollama")
+    for lm in (
+        connect("ollama:llama3.2:1b", base_url=f"{endpoint.url}/v1"),
+        connect("ollama:llama3.2:1b", base_url=endpoint.url),
+    ):
+        assert (lm.name, ask(lm, "hello")) == ("ollama:llama3.2:1b", "from openai")
+    monkeypatch.setenv("OLLAMA_HOST", endpoint.url.removeprefix("http://"))
+    assert ask(connect("ollama:llama3.2:1b"), "hello") == "from openai"
+    assert {body["model"] for _, body in endpoint.seen} == {"llama3.2:1b"}
+    assert {headers["authorization"] for headers, _ in endpoint.seen} == {"Bearer ollama"}
+    for host, url in {
+        "": "http://127.0.0.1:11434", "0.0.0.0": "http://0.0.0.0:11434", "there:80": "http://there:80",
+        "https://there/": "https://there", "[::1]": "http://[::1]:11434",
+    }.items():  # fmt: skip
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        assert ollama_url() == url
+
+
+def test_names_and_options_that_are_none(tmp_path: Path) -> None:
+    assert connect("local:smollm2-135m").name == "local:smollm2-135m"
+    for name in ("", "gpt-4o", "openai:", "nowhere:model"):
+        with pytest.raises(
+            LMError, match="a model is one of openai:MODEL, anthropic:MODEL, ollama:MODEL, local:MODEL, scripted:FILE"
+        ):
+            connect(name)
+    with pytest.raises(LMError, match="local:m takes no base URL: it is not asked over a network"):
+        connect("local:m", base_url="http://127.0.0.1")
+    with pytest.raises(LMError, match="takes no key") as caught:
+        connect(f"scripted:{tmp_path}", api_key="a secret")
+    assert "a secret" not in str(caught.value)
+
+
+# --- scripts ------------------------------------------------------------------------------------------------------
+
+
+def test_a_script(tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    lines = ["one", {"when": "fig", "reply": "true"}, {"when": "fig leaf", "reply": "never"}, "two"]
+    path.write_text("\n\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
+    lm = connect(f"scripted:{path}")
+    assert ask(lm, "Is a fig a fruit?") == "true"
+    assert ask(lm, "first") == "one"
+    assert ask(lm, "a fig", "leaf") == "true"  # both are the last turn; the first line that fits wins
+    asked = [Message("user", "a fig"), Message("assistant", "yes"), Message("user", "next")]
+    assert asyncio.run(lm.complete(asked))[0].text == "two"  # not in the last turn
+    assert ask(lm, "fig", n=2) == "true"
+    with pytest.raises(LMError, match=r"replies\.jsonl has no reply left for request 6"):
+        ask(lm, "another")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b'"good"\nnot JSON', "line 2: a line is a JSON text"),
+        (b'"good"\n\n5', "line 3"),
+        (b'{"when": "x"}', "line 1"),
+        (b'{"when": "x", "reply": "y", "else": 1}', "line 1"),
+        (b'{"when": "x", "reply": ["y"]}', "line 1"),
+        (b"[" * 100_000, "line 1"),
+        (b'"\xff"', "not UTF-8"),
+    ],
+    ids=["words", "number", "no reply", "too much", "list", "deep", "bytes"],
+)
+def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
+    path = tmp_path / "replies.jsonl"
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=words) as caught:
+        connect(f"scripted:{path}")
+    assert str(path) in str(caught.value)
+    with pytest.raises(InputError, match="No such file"):
+        connect(f"scripted:{tmp_path / 'none'}")
+    with pytest.raises(InputError, match="Is a directory"):
+        connect(f"scripted:{tmp_path}")
+
+
+# --- when nobody says ---------------------------------------------------------------------------------------------
+
+
+def test_what_is_set_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model")
+    small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory are free: the smaller embedded model")
+    assert default_model(1_940_000_000) == small
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
+    assert default_model() == ("anthropic:claude-haiku-5-5", "the key in ANTHROPIC_API_KEY")
+    monkeypatch.setenv("ANTHROPIC_MODEL", "claude-other")
+    assert default_model()[0] == "anthropic:claude-other"
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert default_model() == ("openai:gpt-4o-mini", "the key in OPENAI_API_KEY")
+    monkeypatch.setenv("OPENAI_MODEL", "other")
+    assert default_model()[0] == "openai:other"
+    monkeypatch.setenv("COC_MODEL", "scripted:demo")
+    assert default_model() == ("scripted:demo", "COC_MODEL says so")
+
+
+def test_a_running_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [{"name": "nomic-embed-text:latest"}, {"name": "llama3.2:1b"}, {"name": "other"}]
+    endpoint.script[:] = [{"models": models}]
+    monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
+    assert default_model() == ("ollama:llama3.2:1b", f"Ollama is running at {endpoint.url}")
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        {"models": []},
+        {"models": "none"},
+        [],
+        lambda e: e.reply(200, b"no JSON"),
+        lambda e: e.reply(404, b'{"models": [{"name": "x"}]}'),
+        lambda e: e.reply(200, b'{"models": [{"name": "' + b"x" * 2_000_000 + b'"}]}'),
+        lambda e: e.wfile.write(b"not HTTP at all\r\n\r\n"),
+        lambda e: time.sleep(3),
+        drip,
+        endless,
+    ],
+    ids=["no model", "no list", "list", "no JSON", "404", "huge", "no HTTP", "silent", "drip", "endless"],
+)
+def test_an_ollama_that_misbehaves(endpoint: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint.script[:] = [act]
+    monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
+    started = time.monotonic()
+    assert default_model(8 * GB)[0] == "local:qwen2.5-coder-1.5b"
+    assert time.monotonic() - started < 2
+    monkeypatch.setenv("OLLAMA_HOST", "not a host:port")
+    assert default_model(8 * GB)[0] == "local:qwen2.5-coder-1.5b"
+
+
+def machine(tmp_path: Path, available_bytes: int, cgroup: str) -> tuple[Path, Path]:
+    proc, groups = tmp_path / "proc", tmp_path / "cgroup"
+    (proc / "self").mkdir(parents=True)
+    (proc / "meminfo").write_text(f"MemTotal: 99999999 kB\nMemAvailable:   {available_bytes // 1024} kB\n")
+    (proc / "self" / "cgroup").write_text(cgroup)
+    return proc, groups
+
+
+def group(path: Path, version: int, limit: object, used: int, reclaimable: int) -> None:
+    path.mkdir(parents=True, exist_ok=True)
+    names = ("memory.max", "memory.current") if version == 2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+    (path / names[0]).write_text(f"{limit}\n")
+    (path / names[1]).write_text(f"{used}\n")
+    field = "inactive_file" if version == 2 else "total_inactive_file"
+    (path / "memory.stat").write_text(f"anon 5\n{field} {reclaimable}\n")
+
+
+def test_free_memory_of_a_machine(tmp_path: Path) -> None:
+    assert free_memory_bytes(*machine(tmp_path, 8 * GB, "0::/\n")) == pytest.approx(8 * GB, rel=1e-6)
+    assert free_memory_bytes(tmp_path / "nowhere", tmp_path / "nowhere") is None
+    here = free_memory_bytes()
+    assert here is not None and here > 0
+
+
+def test_free_memory_of_a_group(tmp_path: Path) -> None:
+    proc, groups = machine(tmp_path, 8 * GB, "0::/outer/inner\n")
+    group(groups / "outer" / "inner", 2, "max", 5 * GB, 0)
+    group(groups / "outer", 2, 4 * GB, 3 * GB, GB)
+    assert free_memory_bytes(proc, groups) == 2 * GB  # what can be taken back is not taken
+
+
+def test_free_memory_of_a_group_of_version_1(tmp_path: Path) -> None:
+    proc, groups = machine(tmp_path, 8 * GB, "5:cpu:/x\n4:memory,hugetlb:/elsewhere/container\n1:name=systemd:/\n")
+    group(groups / "memory", 1, 3 * GB, 2 * GB, 0)  # inside a container, its own group is the root
+    assert free_memory_bytes(proc, groups) == GB
