@@ -20,10 +20,9 @@ from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settle
 from .trace import Answer, Call, Event, Step, Trace
 
 
-class Options(TypedDict, total=False):
-    """What a program is given beyond its text; see `Job` for the defaults."""
+class Given(TypedDict, total=False):
+    """What a program is given beyond its text and the question; see `Job` for the defaults."""
 
-    question: str | None
     inputs: Mapping[str, Any]
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
@@ -32,6 +31,10 @@ class Options(TypedDict, total=False):
     clock: float
     seed: int
     limits: Limits
+
+
+class Options(Given, total=False):
+    question: str | None
 
 
 async def execute(
@@ -67,10 +70,10 @@ async def execute(
 
 
 def _job(program: str | Program, options: Options, *, with_state: bool) -> Job:
-    unknown = options.keys() - Options.__annotations__.keys()
+    known = Options.__optional_keys__
+    unknown = options.keys() - known
     if unknown:
-        known = ", ".join(Options.__annotations__)
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {known} and sandbox")
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(sorted(known))} and sandbox")
     if isinstance(program, Program):
         return Job(program.source, is_reply=False, with_state=with_state, **options)
     if not isinstance(program, str):
@@ -250,7 +253,7 @@ class Result:
         return cls(trace, ended.reason, trace.usage, value)
 
 
-def _new_trace(options: Options) -> Trace:
+def new_trace(options: Options) -> Trace:
     """An empty trace that remembers what the program was given."""
     settings: dict[str, Any] = {}
     if options.get("policy", "strict") != "strict":
@@ -266,7 +269,7 @@ async def arun(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> Result:
     """Run a program to its end and keep the trace."""
-    trace = _new_trace(options)
+    trace = new_trace(options)
     async for event in execute(program, emulator, sandbox=sandbox, **options):
         trace.events.append(event)
     return Result.of(trace)

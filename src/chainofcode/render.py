@@ -44,7 +44,7 @@ class Page:
 
     def answer(self, answer: Answer) -> Iterator[str]:
         if answer.reason == "answered":
-            text = _cut(plain(answer.text), _MAX_ANSWER)
+            text = cut(plain(answer.text), _MAX_ANSWER)
             yield self._paint("bold", f"answer: {text}") + _from(answer)
             return
         where = f"line {answer.error.line}: " if answer.error and answer.error.line else ""
@@ -81,12 +81,12 @@ class Page:
         rest = max(self.width - room - 12, 20)
         gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
         head = f"{step.line:>4}  {gutter}{_fit(plain(source), room)}"
-        yield (head + "  " + _cut(plain(_what(step, rest)), rest)).rstrip()
+        yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
         self._output_lines += len(lines)
         for line in lines[:room_left]:
-            yield " " * 10 + self._paint("dim", _cut("│ " + plain(line), self.width - 10))
+            yield " " * 10 + self._paint("dim", cut("│ " + plain(line), self.width - 10))
         if lines[room_left:]:
             yield " " * 10 + self._paint("dim", f"│ ⋮ {_count(len(lines) - room_left, 'more line')} (--all shows them)")
 
@@ -109,12 +109,13 @@ class Page:
         return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text
 
 
-def _what(step: Step, width: int) -> str:
+def what(step: Step, width: int) -> str:
+    """What came of a step: the call and its value, the names it changed, the way it went."""
     parts = []
     if step.call is not None and not step.delta:
         value = f" → {_value(step.value)}"  # it matters most: the call gives way
         call = plain(step.call.replace("\n", "⏎"))
-        parts.append(_cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
+        parts.append(cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
@@ -153,11 +154,12 @@ def _columns(text: str) -> int:
 
 
 def _fit(text: str, width: int) -> str:
-    text = _cut(text, width)
+    text = cut(text, width)
     return text + " " * (width - _columns(text))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Text of at most so many columns."""
     if _columns(text) <= width:
         return text
     kept, used = [], 1

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ..errors import ChainOfCodeError
 from ..trace import Trace
-from . import models, run
+from . import ask, eval, models, run
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
 
 
@@ -63,8 +63,10 @@ def _parser() -> argparse.ArgumentParser:
 
     parser.add_argument("--version", action="version", version=f"coc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    ask.add_to(commands)
     run.add_to(commands)
     models.add_to(commands)
+    eval.add_to(commands)
     show = commands.add_parser("show", help="show a trace that was written with --trace")
     show.add_argument("trace", metavar="TRACE", type=Path)
     show.add_argument("--all", action="store_true", help="every step, not the first few of each statement")

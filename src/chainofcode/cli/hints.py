@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from ..engine import Result
+from .asking import BUDGETS
 from .options import LIMITS, read_options
 
 _NO_VALUE = re.compile(
@@ -45,6 +46,8 @@ def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
     if which in LIMITS:
         had = getattr(read_options(given)["limits"], LIMITS[which])
         yield f"the limit is an option: --limit {which}={had * _MORE:.15g}"
+    elif which in BUDGETS:
+        yield f"the budget is an option: --budget {which}=N"
 
 
 def _refusal_hint(message: str, tier: str, given: argparse.Namespace) -> Iterator[str]:

@@ -68,15 +68,24 @@ class Bar:
         self._told = 0.0
 
     def __call__(self, done: int, total: int, source: str) -> None:
+        if total == 0:  # nobody knows how much there is to do
+            print(f"coc: {source}", file=sys.stderr, flush=True)
+            return
         now = time.monotonic()
         is_terminal, is_end = sys.stderr.isatty(), done >= total
         if not is_end and now - self._told < (0.1 if is_terminal else _SILENCE_SECONDS):
             return
         self._told = now
-        filled = _BAR * done // total
-        numbers = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}, {now - self._started:.0f} s"
         if is_terminal:
-            bar = "█" * filled + "░" * (_BAR - filled)
-            print(f"\r{self._what} {bar} {numbers}\x1b[K", end="\n" if is_end else "", file=sys.stderr, flush=True)
+            line = self.text(done, total, source)
+            print(f"\r{line}\x1b[K", end="\n" if is_end else "", file=sys.stderr, flush=True)
         else:
-            print(f"{self._what}: {numbers}", file=sys.stderr, flush=True)
+            print(f"{self._what}: {self._numbers(done, total, source)}", file=sys.stderr, flush=True)
+
+    def text(self, done: int, total: int, source: str) -> str:
+        filled = _BAR * done // total
+        return f"{self._what} {'█' * filled}{'░' * (_BAR - filled)} {self._numbers(done, total, source)}"
+
+    def _numbers(self, done: int, total: int, source: str) -> str:
+        seconds = time.monotonic() - self._started
+        return f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}, {seconds:.0f} s"

@@ -28,7 +28,7 @@ LIMITS = {
 }
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
     parser.add_argument(
         "--input",
         metavar="NAME=VALUE",
@@ -36,7 +36,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a variable for the program: a Python literal, else text",
     )
-    parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
+    if has_question:
+        parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
     parser.add_argument(
         "--allow-package",
         metavar="NAME",
@@ -56,12 +57,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="give the program a writable working directory, empty at first, gone afterwards",
     )
-    parser.add_argument(
-        "--sandbox",
-        metavar="WHICH",
-        default="auto",
-        help=f"{', '.join(CHOICES)}; auto is the best this machine has (see coc doctor), none is no sandbox at all",
-    )
+    add_sandbox(parser)
     parser.add_argument(
         "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
     )
@@ -75,6 +71,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
     )
     parser.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
+
+
+def add_sandbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox",
+        metavar="WHICH",
+        default="auto",
+        help=f"{', '.join(CHOICES)}; auto is the best this machine has (see coc doctor), none is no sandbox at all",
+    )
 
 
 def read_options(given: argparse.Namespace) -> Options:

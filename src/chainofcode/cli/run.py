@@ -7,25 +7,27 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..emulator import Table, not_json
-from ..engine import Options, Result, arun, run
+from ..emulator import Asking, Emulator, First, Table, not_json
+from ..engine import Options, arun, run
 from ..errors import InputError
 from ..guest.values import decode
+from ..lm import LM
 from ..sandbox import Sandbox
-from ..trace import Answer
+from .asking import add_model, chosen_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text
+from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record
 
 
 def add_to(commands: Any) -> None:
     run = commands.add_parser(
         "run",
-        help="run a program; undefined functions get their values from a file",
+        help="run a program; undefined functions get their values from a file or a model",
         description="Run PROGRAM.py, or every record of PROGRAMS.jsonl (one JSON result a line). "
         "Exit code: 0 answered, 1 no answer, 2 could not run.",
     )
@@ -41,6 +43,7 @@ def add_to(commands: Any) -> None:
     run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    add_model(run)
     add_options(run)
     run.set_defaults(command=_run)
 
@@ -52,13 +55,12 @@ def _run(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
         return asyncio.run(_run_records(given))
     source = read_text(given.program)
-    table = Table.read(given.values) if given.values else Table([])
-    with chosen_sandbox(given, spares=0) as sandbox:
-        result = run(source, table, sandbox=sandbox, **read_options(given))
+    with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
+        result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **read_options(given))
     if given.trace:
         result.trace.write(given.trace)
     if given.json:
-        print(json.dumps(_record(result), ensure_ascii=False))
+        print(json.dumps(record(result), ensure_ascii=False))
     else:
         print_trace(result.trace, given.all)
         sys.stdout.flush()
@@ -67,21 +69,23 @@ def _run(given: argparse.Namespace) -> int:
     return ANSWERED if result.reason == "answered" else NO_ANSWER
 
 
-def _record(result: Result) -> dict[str, Any]:
-    """A result as one JSON object."""
-    answer = result.trace.answer or Answer("guest died")
-    record: dict[str, Any] = {
-        "answer": answer.text if answer.reason == "answered" else None,
-        "value": answer.value,
-        "reason": answer.reason,
-        "steps": len(result.trace.steps),
-        "lm_calls": result.trace.lm_calls,
-        "seconds": round(answer.seconds, 6),
-        "sandbox": answer.sandbox,
-    }
-    if answer.error is not None:
-        record["error"] = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
-    return record
+@contextmanager
+def _named_model(given: argparse.Namespace) -> Iterator[LM | None]:
+    """The model, where one is named: a program runs without, too."""
+    if not given.model:
+        yield None
+        return
+    with chosen_model(given) as lm:
+        yield lm
+
+
+def _values(given: argparse.Namespace) -> Table:
+    return Table.read(given.values) if given.values else Table([])
+
+
+def _emulator(table: Table, lm: LM | None) -> Emulator:
+    """The values that are known; the model for the rest."""
+    return table.fresh() if lm is None else First(table.fresh(), Asking(lm))
 
 
 # --- many programs ------------------------------------------------------------------------------------------------
@@ -92,16 +96,16 @@ async def _run_records(given: argparse.Namespace) -> int:
     if given.trace:
         raise InputError("--trace takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
-    with chosen_sandbox(given, spares=cores) as sandbox:
-        return await _run_lines(given, sandbox, asyncio.Semaphore(cores))
+    with _named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
+        return await _run_lines(given, lm, sandbox, asyncio.Semaphore(cores))
 
 
-async def _run_lines(given: argparse.Namespace, sandbox: Sandbox, slots: asyncio.Semaphore) -> int:
+async def _run_lines(given: argparse.Namespace, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore) -> int:
     base = read_options(given)
-    shared = Table.read(given.values) if given.values else None
+    shared = _values(given)
     lines = read_text(given.program).split("\n")
     tasks = [
-        asyncio.create_task(_run_record(n, line, base, shared, sandbox, slots))
+        asyncio.create_task(_run_record(n, line, base, shared, lm, sandbox, slots))
         for n, line in enumerate(lines, 1)
         if line.strip()
     ]
@@ -125,30 +129,30 @@ async def _as_finished(
 
 
 async def _run_record(
-    number: int, line: str, base: Options, shared: Table | None, sandbox: Sandbox, slots: asyncio.Semaphore
+    number: int, line: str, base: Options, shared: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
 ) -> tuple[dict[str, Any], int]:
     identity: Any = number
     try:
-        record = json.loads(line)
-        identity = record.get("id", number) if isinstance(record, dict) else number
-        if not isinstance(record, dict) or not isinstance(record.get("program"), str):
+        read = json.loads(line)
+        identity = read.get("id", number) if isinstance(read, dict) else number
+        if not isinstance(read, dict) or not isinstance(read.get("program"), str):
             raise ValueError('expected {"id": …, "program": "…"}')
-        table = Table.of_records(record["calls"], f"record {identity}") if "calls" in record else shared or Table([])
-        given = record.get("inputs") or {}
+        table = Table.of_records(read["calls"], f"record {identity}") if "calls" in read else shared
+        given = read.get("inputs") or {}
         if not isinstance(given, dict):
             raise ValueError('"inputs" takes an object of names and values')
         inputs = {name: decode(value) for name, value in given.items()}
         options = Options(**{**base, "inputs": {**base["inputs"], **inputs}})
-        if record.get("question") is not None:
-            options["question"] = str(record["question"])
+        if read.get("question") is not None:
+            options["question"] = str(read["question"])
     except (ValueError, RecursionError, TypeError) as error:
         message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
         told = {"type": "record", "message": f"line {number}: {message}", "line": None}
         return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     async with slots:
         try:
-            result = await arun(record["program"], table, sandbox=sandbox, **options)
+            result = await arun(read["program"], _emulator(table, lm), sandbox=sandbox, **options)
         except InputError as error:
             told = {"type": "record", "message": f"line {number}: {error}", "line": None}
             return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
-    return {"id": identity, **_record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER
+    return {"id": identity, **record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER

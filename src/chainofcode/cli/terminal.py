@@ -6,10 +6,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from ..engine import Result
 from ..errors import InputError
 from ..render import Page
-from ..trace import Trace
+from ..trace import Answer, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
@@ -29,3 +33,23 @@ def print_trace(trace: Trace, all_steps: bool) -> None:
     colour = terminal and "NO_COLOR" not in os.environ
     for line in Page(width, colour, all_steps).trace(trace):
         print(line)
+
+
+def record(result: Result) -> dict[str, Any]:
+    """A result as one JSON object."""
+    answer = result.trace.answer or Answer("guest died")
+    told: dict[str, Any] = {
+        "answer": answer.text if answer.reason == "answered" else None,
+        "value": answer.value,
+        "reason": answer.reason,
+        "steps": len(result.trace.steps),
+        "lm_calls": result.trace.lm_calls,
+        "seconds": round(answer.seconds, 6),
+        "sandbox": answer.sandbox,
+    }
+    if result.trace.calls:
+        told["model"] = result.trace.calls[0].model
+        told["usage"] = msgspec.to_builtins(result.usage)
+    if answer.error is not None:
+        told["error"] = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
+    return told

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ..errors import EmulationError
 from ..lm import LM
 from .asking import Asking
 from .pause import Answered, Emulator, Pause
 from .table import Table, not_json
 
-__all__ = ["Answered", "Answering", "Asking", "Emulator", "Function", "Pause", "Table", "as_emulator", "not_json"]
+__all__ = [
+    "Answered",
+    "Answering",
+    "Asking",
+    "Emulator",
+    "First",
+    "Function",
+    "Pause",
+    "Table",
+    "as_emulator",
+    "not_json",
+]
 
 Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
 
@@ -31,6 +44,20 @@ def as_emulator(given: Answering) -> Emulator:
     if callable(given):
         return Function(given)
     raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
+
+
+class First:
+    """Several emulators, asked in turn: the first that has a value gives it."""
+
+    def __init__(self, *emulators: Emulator) -> None:
+        self._emulators = emulators
+        self.reads_state = any(getattr(emulator, "reads_state", False) for emulator in emulators)
+
+    async def answer(self, pause: Pause) -> Answered:
+        for emulator in self._emulators[:-1]:
+            with contextlib.suppress(EmulationError):
+                return await emulator.answer(pause)
+        return await self._emulators[-1].answer(pause)
 
 
 class Function:

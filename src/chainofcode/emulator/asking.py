@@ -70,7 +70,7 @@ class Asking:
                 return Answered(kind.fit(read(said.text)), tuple(calls))
             except Misfit as error:
                 why = "it was cut off: write less" if said.finish_reason == "length" else str(error)
-            again = f"That does not fit: {why}. Reply again, only with {_wanted(pause, kind)}."
+            again = f"That does not fit: {why}. Reply again with JSON alone.\ntype: {kind.words}\ndelta state:"
             messages = [*messages, Message("assistant", said.text[:_MAX_CALL_CHARS]), Message("user", again)]
         what = "statement" if pause.kind == "statement" else "call"
         raise EmulationError(f"{self._lm.name} gave no fitting value for the {what} {pause.text}: {why}", tuple(calls))
@@ -94,32 +94,32 @@ class Asking:
 
     def _messages(self, pause: Pause, kind: Kind) -> list[Message]:
         question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
-        program = f"{question}Program:\n```python\n{_cut(pause.program.source, _MAX_PROGRAM_CHARS)}\n```"
+        program = f"{question}Program:\n```python\n{_cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)}\n```"
         return [
             Message("system", _instructions()),
             Message("user", program),
-            Message("user", "\n".join([*self._told(pause), f"Reply with {_wanted(pause, kind)}."])),
+            Message("user", "\n".join([*self._told(pause), f"type: {kind.words}", "delta state:"])),
         ]
 
     def _told(self, pause: Pause) -> list[str]:
         lines = []
         earlier = self._earlier.get(pause.name, ())
         if earlier:
-            lines += ["Earlier:", *(f"{text} → {_shown(value)}" for text, value in earlier)]
+            lines += ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
         state = _state(pause)
         if state:
-            lines += ["State:", *state]
+            lines.append(f"state: {state}")
         source = pause.program.source.split("\n")
         line = source[pause.line - 1].strip() if 0 < pause.line <= len(source) else pause.text
-        lines.append(f"Line {pause.line}: {_cut(line, 500)}")
+        lines.append(f"line: {_cut(line, 500)}")
         if pause.spec:
-            lines.append(f"Declared as:\n{_cut(pause.spec, 1500)}")
+            lines.append(_cut(pause.spec.strip(), 1500))
         if pause.error:
-            lines.append(f"Python could not run it: {_cut(pause.error, 300)}")
+            lines.append(f"error: {_cut(pause.error, 300)}")
         if pause.kind == "call":
-            lines.append(f"Call: {_cut(pause.text, _MAX_CALL_CHARS)}")
+            lines.append(f"call: {_cut(pause.text, _MAX_CALL_CHARS)}")
         elif pause.text.strip() != line:
-            lines.append(f"Statement:\n{_cut(pause.text, _MAX_CALL_CHARS)}")
+            lines.append(_cut(pause.text, _MAX_CALL_CHARS))
         return lines
 
 
@@ -144,24 +144,17 @@ def _delta_kind(pause: Pause) -> Kind:
         "required": must,
         "additionalProperties": False,
     }
-    return Kind(f"the new values of the names it sets (of {', '.join(names)})", schema, fit, 1024)
+    return Kind(f"an object with the new values of the names it sets, of {', '.join(names)}", schema, fit, 1024)
 
 
-def _wanted(pause: Pause, kind: Kind) -> str:
-    if pause.kind == "statement":
-        return f'{{"name": value, …}}: {kind.words}'
-    return f'{{"value": …}}: {kind.words}'
-
-
-def _state(pause: Pause) -> list[str]:
-    lines, left = [], _MAX_STATE_CHARS
+def _state(pause: Pause) -> str:
+    told, left = [], _MAX_STATE_CHARS
     for name, value in pause.state.items():
-        line = f"{name} = {_cut(value, 300)}"
-        left -= len(line)
+        told.append(f"{name} = {_cut(value, 300)}")
+        left -= len(told[-1])
         if left < 0:
             break
-        lines.append(line)
-    return lines
+    return "; ".join(told)
 
 
 def _shown(value: Any) -> str:

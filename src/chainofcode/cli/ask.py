@@ -1,0 +1,99 @@
+"""`coc ask`: a question in, the answer first on standard output; how it came about, live, on standard error."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..engine import Given, Options, Result, new_trace
+from ..errors import InputError
+from ..methods import ask
+from ..trace import Answer
+from .asking import add_model, chosen_model
+from .hints import hints
+from .live import Live
+from .options import add_options, chosen_sandbox, read_options
+from .terminal import ANSWERED, NO_ANSWER, record
+
+_MAX_QUESTION_CHARS = 100_000
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "ask",
+        help="answer a question: a model writes a program, Python runs what it can, the model the rest",
+        description="The answer goes to standard output, the program and who ran each line to standard error. "
+        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+    )
+    parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
+    add_model(parser)
+    parser.add_argument(
+        "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the answer")
+    parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
+    parser.add_argument("--quiet", action="store_true", help="the answer alone: nothing of how it came about")
+    parser.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    add_options(parser, has_question=False)
+    parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
+
+
+async def _ask(given: argparse.Namespace) -> int:
+    question = _question(given)
+    options = read_options(given)
+    options.pop("question", None)
+    if given.shots is not None and given.shots < 0:
+        raise InputError(f"--shots takes 0 or more, not {given.shots}")
+    result = await _answered(question, given, Given(**options))  # type: ignore[typeddict-unknown-key]
+    if given.trace:
+        result.trace.write(given.trace)
+    if given.json:
+        program = result.trace.program
+        told = {"question": question, **record(result), "program": program.source if program is not None else None}
+        print(json.dumps(told, ensure_ascii=False))
+    elif result.reason == "answered":
+        print(in_words(result))
+    for hint in hints(result, given):
+        print(f"coc: {hint}", file=sys.stderr)
+    return ANSWERED if result.reason == "answered" else NO_ANSWER
+
+
+async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
+    trace = new_trace(Options(question=question, **options))
+    with (
+        Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all) as live,
+        chosen_model(given, live.progress) as lm,
+        chosen_sandbox(given, spares=0) as sandbox,
+    ):
+        async for event in ask(question, live.watch(lm), shots=given.shots, sandbox=sandbox, **options):
+            trace.events.append(event)
+            live.show(event)
+    return Result.of(trace)
+
+
+def _question(given: argparse.Namespace) -> str:
+    text: str = sys.stdin.read() if given.question == "-" else given.question
+    text = text.strip()
+    if not text:
+        raise InputError('the question is empty; ask it as in: coc ask "How many days are there in March?"')
+    if len(text) > _MAX_QUESTION_CHARS:
+        raise InputError(f"the question has {len(text):,} characters; {_MAX_QUESTION_CHARS:,} are allowed")
+    return text
+
+
+def in_words(result: Result) -> str:
+    """An answer as a person writes it: text without quotes, dates as dates, lists on one line."""
+    value = result.answer
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    answer = result.trace.answer or Answer("guest died")
+    return answer.text

@@ -1,0 +1,79 @@
+"""The options that say which model is asked, and the model they say. Shared by all commands that ask one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..errors import InputError
+from ..lm import LM, connect
+from ..lm.choose import default_model
+from ..lm.weights import MODELS, Progress
+from ..lm.wrappers import Budgeted
+from .models import Bar
+
+BUDGETS = {"tokens": "tokens", "money": "dollars"}
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER:MODEL",
+        help="openai:…, anthropic:…, ollama:…, local:… or scripted:FILE; without it: the key in the environment, a "
+        "running Ollama, else the embedded model",
+    )
+    parser.add_argument("--base-url", metavar="URL", help="where an OpenAI-compatible or Anthropic endpoint is")
+    parser.add_argument("--api-key", metavar="KEY", help="its key; better in OPENAI_API_KEY or ANTHROPIC_API_KEY")
+    parser.add_argument("--yes", action="store_true", help="download the embedded model's weights without asking")
+    parser.add_argument(
+        "--budget",
+        metavar="WHICH=N",
+        action="append",
+        default=[],
+        help="what models may use in all: tokens=100000, money=0.50 (dollars)",
+    )
+
+
+@contextmanager
+def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
+    """The model, closed afterwards; says which it is where nobody named one."""
+    name, why = (given.model, "") if given.model else default_model()
+    if why:
+        print(f"coc: asking {name} ({why})", file=sys.stderr)
+    label = name.partition(":")[2]
+    if name.startswith("local:") and label in MODELS and not MODELS[label].is_here:
+        _may_download(label, given.yes)
+    lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or Bar(label))
+    try:
+        budget = _budget(given.budget)
+        yield Budgeted(lm, **budget) if budget else lm
+    finally:
+        close = getattr(lm, "close", None)
+        if close is not None:
+            close()
+
+
+def _may_download(model: str, is_agreed: bool) -> None:
+    size = f"{MODELS[model].bytes / 1e9:.1f} GB"
+    if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        print(f"coc: downloading {model}, {size}, once", file=sys.stderr)
+        return
+    print(f"coc: {model} must be downloaded once, {size}. Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
+        raise InputError("nothing was downloaded; --model names another model, coc models lists what there is")
+
+
+def _budget(given: list[str]) -> dict[str, Any]:
+    budget: dict[str, Any] = {}
+    for text in given:
+        which, _, number = text.partition("=")
+        try:
+            budget[BUDGETS[which]] = float(number)
+            if not float(number) > 0:
+                raise ValueError
+        except (KeyError, ValueError):
+            raise InputError(f"--budget takes tokens=N or money=N, not {text!r}") from None
+    return budget

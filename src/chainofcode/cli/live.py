@@ -1,0 +1,200 @@
+"""A run while it runs, on standard error: the program with who runs each line, values as they come, what it costs.
+
+In a terminal the program stands there and its lines light up; elsewhere each step is a plain line.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ..lm import LM, Completion, Message, Usage
+from ..program import Program
+from ..render import Page, cut, plain, what
+from ..trace import Answer, Call, Event, Step
+from .models import Bar
+
+_TICK_SECONDS = 0.1
+_GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtool\x1b[0m"}
+_BARE = {"python": "py  ", "lm": "lm  ", "tool": "tool"}
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Live:
+    """Shows events as they come. Use as a context: what it drew is finished when it is left."""
+
+    def __init__(self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False) -> None:
+        self._stream, self._is_quiet = stream, is_quiet
+        self._model = self._doing = ""
+        self._bar = Bar("weights")
+        self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb" and not is_quiet
+        size = shutil.get_terminal_size((100, 24))
+        self._width, self._height = min(size.columns, 140), size.lines
+        self._page = Page(self._width, self._is_terminal and "NO_COLOR" not in os.environ, all_steps)
+        self._usage, self._open, self._asked = Usage(), 0, 0
+        self._started = time.monotonic()
+        self._program: Program | None = None
+        self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and what came of it
+        self._drawn = 0
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Live:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._ended.set()
+        if self._ticker.is_alive():
+            self._ticker.join()
+            with self._lock:
+                self._erase()
+                self._stream.flush()
+
+    def watch(self, lm: LM) -> LM:
+        """The model, with its requests counted while they are open. From here on the screen is ours."""
+        self._model = plain(lm.name)
+        if self._is_terminal:
+            self._ticker.start()
+        return _Seen(lm, self)
+
+    def progress(self, done: int, total: int, source: str) -> None:
+        """What a model does before it can answer: download, load, read its instructions."""
+        if self._is_terminal:
+            self._doing = self._bar.text(done, total, source) if done < total else "" if total else source
+        elif not self._is_quiet or total:
+            self._bar(done, total, source)
+
+    def show(self, event: Event) -> None:
+        if self._is_quiet:
+            return
+        with self._lock:
+            match event:
+                case Call():
+                    self._usage += event.usage
+                    if self._program is None and not self._is_terminal:
+                        self._say(f"{event.model} wrote a program in {event.seconds:.1f} s")
+                case Program():
+                    self._program = event
+                    for line in self._page.notes(event):
+                        self._say(line)
+                case Step():
+                    self._step(event)
+                case Answer():
+                    self._end(event)
+            self._draw()
+
+    # --- what changes -----------------------------------------------------------------------------------------
+
+    def _step(self, step: Step) -> None:
+        if self._program is None:
+            return
+        if self._fits():
+            came = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
+            by = self._notes.get(step.line, ("", ""))[0]
+            if step.by != "python" or by in ("", "python"):  # what the model said stays in sight
+                self._notes[step.line] = (step.by, came or self._notes.get(step.line, ("", ""))[1])
+        else:
+            for line in self._page.steps(self._program, [step]):
+                self._say(line)
+
+    def _end(self, answer: Answer) -> None:
+        if self._fits():
+            self._erase()
+            for line in self._listing():
+                self._say(line)
+            self._drawn = 0
+        if answer.reason != "answered":
+            for line in self._page.answer(answer):
+                self._say(line)
+        self._say(self._status(is_over=True))
+        self._program = None
+        self._ended.set()
+
+    def opened(self, count: int) -> None:
+        with self._lock:
+            self._open += count
+            self._asked += max(count, 0)
+            self._doing = "" if count < 0 else self._doing
+            if not self._is_terminal and not self._is_quiet and self._asked == 1 and count > 0:
+                self._say(f"asking {self._model} for a program …")
+
+    # --- drawing ----------------------------------------------------------------------------------------------
+
+    def _fits(self) -> bool:
+        """Whether the whole program can stay in sight."""
+        return self._is_terminal and self._program is not None and len(self._lines()) + 4 < self._height
+
+    def _lines(self) -> list[str]:
+        return self._program.source.rstrip().split("\n") if self._program is not None else []
+
+    def _listing(self) -> list[str]:
+        shown = []
+        room = max(24, min(64, self._width // 2))
+        gutter = _GUTTER if self._page.colour else _BARE
+        for number, source in enumerate(self._lines(), 1):
+            by, came = self._notes.get(number, ("", ""))
+            mark = gutter.get(by, "    ")
+            text = cut(plain(source.expandtabs(4)), room)
+            rest = cut(plain(came), self._width - room - 14)
+            shown.append(f"{number:>4}  {mark}{text:<{room}}  {rest}".rstrip())
+        return shown
+
+    def _status(self, is_over: bool = False) -> str:
+        seconds = time.monotonic() - self._started
+        usage = self._usage
+        parts = [self._model, f"{self._asked} LM request{'' if self._asked == 1 else 's'}"]
+        if self._open and not is_over:
+            parts[1] += f" ({self._open} in flight)"
+        parts.append(f"{usage.prompt_tokens + usage.completion_tokens:,} tokens")
+        if usage.dollars is None:
+            parts.append("price unknown")
+        elif usage.dollars:
+            parts.append(f"${usage.dollars:.4f}")
+        return "      " + " · ".join([*parts, f"{seconds:.1f} s"])
+
+    def _draw(self) -> None:
+        if not self._is_terminal or self._ended.is_set():
+            return
+        self._erase()
+        frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
+        doing = "running" if self._program is not None else self._doing or "writing a program"
+        lines = self._listing() if self._fits() else []
+        lines.append(cut(f"{frame} {doing}{self._status()[5:]}", self._width - 1))
+        self._stream.write("\n".join(lines) + "\n")
+        self._drawn = len(lines)
+        self._stream.flush()
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._stream.write(f"\x1b[{self._drawn}A\x1b[J")
+            self._drawn = 0
+
+    def _say(self, line: str) -> None:
+        if self._is_terminal:
+            self._erase()
+        self._stream.write(line + "\n")
+        self._stream.flush()
+
+    def _tick(self) -> None:
+        while not self._ended.wait(_TICK_SECONDS):
+            with self._lock:
+                self._draw()
+
+
+class _Seen:
+    """A model whose open requests are counted."""
+
+    def __init__(self, lm: LM, live: Live) -> None:
+        self._lm, self._live, self.name = lm, live, lm.name
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        self._live.opened(1)
+        try:
+            return await self._lm.complete(messages, **options)
+        finally:
+            self._live.opened(-1)
