@@ -104,7 +104,7 @@ def test_a_script(tmp_path: Path) -> None:
     lm = connect(f"scripted:{path}")
     assert ask(lm, "Is a fig a fruit?") == "true"
     assert ask(lm, "first") == "one"
-    assert ask(lm, "a fig", "leaf") == "true"  # both are the last turn; the first line that fits wins
+    assert ask(lm, "leaf", "a fig") == "true"  # of a turn in parts, the last
     asked = [Message("user", "a fig"), Message("assistant", "yes"), Message("user", "next")]
     assert asyncio.run(lm.complete(asked))[0].text == "two"  # not in the last turn
     assert ask(lm, "fig", n=2) == "true"

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from ..errors import InputError, LMError
-from . import Completion, Message, Usage, turns
+from . import Completion, Message, Usage
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A reply for each request whose last turn contains a text."""
+    """A reply for each request whose last message contains a text: of a turn in parts, the last part."""
 
     when: str
     reply: str
@@ -55,7 +55,7 @@ class ScriptedLM:
         return [Completion(self._reply(messages), Usage(requests=1, dollars=0.0)) for _ in range(n)]
 
     def _reply(self, messages: Sequence[Message]) -> str:
-        last = turns(messages)[-1].content if messages else ""
+        last = messages[-1].content if messages else ""
         for rule in self._whens:
             if rule.when in last:
                 return rule.reply
