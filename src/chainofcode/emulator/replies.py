@@ -22,7 +22,7 @@ def data_in(reply: str) -> Any:
     fenced = _FENCE.search(text)
     if fenced is not None and fenced[1].strip():
         text = fenced[1].strip()
-    if not text:
+    if not text.strip("`\n "):
         raise Misfit("the reply is empty")
     for candidate in (text, _SAID.sub("", text), text.split("\n", 1)[0].strip()):
         value = _read(candidate)
@@ -59,8 +59,9 @@ def _json(text: str) -> Any:
         value, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         return _NOTHING
-    if not isinstance(value, (dict, list)) and text[end : end + 1].strip(" \n.,;"):
-        return _NOTHING  # `3 apples` or `"a" and "b"` is text, not the number 3
+    rest = text[end:].partition("\n")[0]
+    if not isinstance(value, (dict, list)) and rest.strip(" .,;"):
+        return _NOTHING  # `"a" and "b"` is text
     try:
         return decode(value)
     except ValueFormatError:

@@ -9,6 +9,7 @@ import ast
 import datetime
 import decimal
 import fractions
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +17,10 @@ from typing import Any
 _MAX_TEXT = 2000
 _MAX_ITEMS = 100
 _DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%B %d %Y")
+# `$1,234.50`, `3 apples`, but not `3rd` or `2024-02-14`
+_NUMBER = re.compile(
+    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?)(?![\w.,:/-]*\d|\w)"
+)
 _YES = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
 _SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 
@@ -117,14 +122,11 @@ def _fit_bool(value: Any) -> bool:
 
 def _fit_number(value: Any) -> int | float:
     if isinstance(value, str):
-        text = value.strip().replace(",", "").lstrip("$€£").rstrip("%")
-        try:
-            value = int(text)
-        except ValueError:
-            try:
-                value = float(text)
-            except ValueError:
-                raise Misfit(f"{_short(value)} is no number") from None
+        written = _NUMBER.match(value)
+        if written is None:
+            raise Misfit(f"{_short(value)} is no number")
+        digits = written[1].replace(",", "")
+        value = int(digits) if digits.lstrip("-").isdecimal() else float(digits)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Misfit(f"{_short(value)} is no number")
     return value

@@ -1,0 +1,108 @@
+"""Which type a program expects from each hole: declared, used, named."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from chainofcode import Program
+
+CASES = [
+    # declared
+    ("answer = f(1, ret_type=bool)", "bool"),
+    ("answer = f(1, ret_type='list[str]')", "list[str]"),
+    ("x: int = f(1)", "int"),
+    ("def f(x) -> list[str]: ...\nanswer = f(1)", "list[str]"),
+    ("def f(x) -> 'Optional[int]':\n    '''How many.'''\nanswer = f(1)", "Optional[int]"),
+    ("from typing import Literal\nL = Literal['a', 'b']\ndef f(x) -> L: ...\nanswer = f(1)", "Literal['a', 'b']"),
+    (
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    name: str\n    age: int\ndef f(x) -> list[P]: ...\nanswer = f(1)",
+        "list[{'name': str, 'age': int}]",
+    ),
+    ("def g(x: int): return x\nanswer = g(f(1))", "int"),
+    ("def g(x) -> float:\n    return f(x)\nanswer = g(1)", "float"),
+    # conditions
+    ("if f(1): pass", "bool"),
+    ("while f(1): break", "bool"),
+    ("x = 1 if f(1) else 2", "bool"),
+    ("x = not f(1)", "bool"),
+    ("if f(1) and f(2): pass", "bool"),
+    ("xs = [x for x in [1] if f(x)]", "bool"),
+    ("xs = list(filter(f, [1]))", "bool"),
+    ("x = any(f(y) for y in [1])", "bool"),
+    ("v = f(1)\nif v: pass", "bool"),
+    ("def g(x):\n    return f(x)\nif g(1): pass", "bool"),
+    # numbers
+    ("n = 0\nn += f(1)", "number"),
+    ("x = sum(f(y) for y in [1])", "number"),
+    ("x = max([1], key=f)", "number"),
+    ("x = sorted([1], key=f)", "number"),
+    ("x = f(1) > 3", "number"),
+    ("x = f(1) * 2", "number"),
+    ("x = f(1) == 3", "int"),
+    ("print(f'{f(1):.2f}')", "number"),
+    ("for i in range(f(1)): pass", "int"),
+    ("xs = [f(y) for y in [1]]\nt = sum(xs)", "number"),
+    ("d = {}\nfor k in [1]:\n    d[k] = f(k)\nbest = max(d, key=d.get)", "number"),
+    ("s = ''\ns += f(1)", "str"),
+    # labels
+    ("k = f(1)\nif k == 'a': x = 1\nelif k == 'b': x = 2", "Literal['a', 'b']"),
+    ("k = f(1)\nif k == 'a': x = 1\nelif k == 'b': x = 2\nelse: x = 3", "Literal['a', 'b'] | str"),
+    ("if f(1) == 'a': pass", "Literal['a'] | str"),
+    ("d = {'a': 1, 'b': 2}\nx = d[f(1)]", "Literal['a', 'b']"),
+    ("x = f(1) in ['a', 'b']", "Literal['a', 'b'] | str"),
+    ("match f(1):\n    case 'a': pass\n    case 'b' | 'c': pass", "Literal['a', 'b', 'c']"),
+    ("xs = [f(y) for y in [1]]\nn = xs.count('spam')", "Literal['spam'] | str"),
+    # lists, records, dates, text
+    ("for x in f(1): pass", "list"),
+    ("x = ', '.join(f(1))", "list[str]"),
+    ("x = len(f(1))", "list"),
+    ("a, b = f(1)", "tuple[Any, Any]"),
+    ("x = f(1)['name']", "dict"),
+    ("x = f(1).city", "dict"),
+    ("x = f(1).lower()", "str"),
+    ("x = f(1).year", "date"),
+    ("import datetime\nx = f(1) - datetime.timedelta(days=1)", "date"),
+]
+
+
+@pytest.mark.parametrize(("source", "expected"), CASES, ids=[source.replace("\n", "; ")[:60] for source, _ in CASES])
+def test_expected_type(source: str, expected: str) -> None:
+    found = [use.type for use in Program.parse(source).uses if use.name == "f"]
+    assert found, "nothing is known of f"
+    assert set(found) == {expected}
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "expected"),
+    [
+        ("x = is_fruit(1)", "is_fruit", "bool"),
+        ("x = has_wings(1)", "has_wings", "bool"),
+        ("x = count_words(1)", "count_words", "int"),
+        ("x = how_many_legs(1)", "how_many_legs", "int"),
+        ("n = 0\nn += is_fruit(1)", "is_fruit", "bool"),
+        ("x = 'a'.is_rude()", "is_rude", "bool"),
+        ("import nlp_magic\nif nlp_magic.likes(1): pass", "nlp_magic.likes", "bool"),
+    ],
+)
+def test_names(source: str, name: str, expected: str) -> None:
+    assert [use.type for use in Program.parse(source).uses if use.name == name] == [expected]
+
+
+def test_nothing_known_is_nothing_said() -> None:
+    assert Program.parse("x = f(1)\nprint(x)").uses == ()
+    assert Program.parse("issue = f(1)").uses == ()
+
+
+def test_a_stub_is_found_by_its_statement() -> None:
+    program = Program.parse("def f(x):\n    '''Whether x is red.'''\n\nanswer = f(1)")
+    (use,) = program.uses
+    assert program.text(use.spec or 0) == "def f(x):\n    '''Whether x is red.'''"
+
+
+def test_types_of_a_long_program_take_no_longer_than_the_rest() -> None:
+    source = "x = 1\n" + "\n".join(f"x = f(x) if g(x) else h(x + {n})" for n in range(3000))
+    started = time.monotonic()
+    Program.parse(source)
+    assert time.monotonic() - started < 15
