@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import time
@@ -14,6 +15,7 @@ from processes import descendants
 from chainofcode.errors import LMError
 from chainofcode.lm import Message
 from chainofcode.lm.local import LocalLM
+from chainofcode.lm.prefixes import Prefixes
 
 
 def ask(lm: LocalLM, text: str, **options: object) -> list[object]:
@@ -37,16 +39,126 @@ def test_a_model_answers_within_a_schema(small_model: str) -> None:
     assert not [pid for pid in descendants(os.getpid()) if b"llama.py" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def test_a_prefix_is_evaluated_once(small_model: str) -> None:
-    rules = " ".join(f"Rule {n}: an item {n} is worth {n * 7 % 13}." for n in range(12))
+def rules(kind: str, count: int = 22) -> str:
+    """A system turn that is worth keeping."""
+    return " ".join(f"Rule {n} of {kind}: an item {n} is worth {n * 7 % 13}." for n in range(count))
+
+
+def evaluated(lm: LocalLM, system: str, *parts: str) -> int:
+    """How many tokens of a prompt were evaluated for a request."""
+    asked = [Message("system", system), *(Message("user", part) for part in parts)]
+    usage = asyncio.run(lm.complete(asked, max_tokens=2))[0].usage
+    return usage.prompt_tokens - usage.cached_tokens
+
+
+@pytest.fixture
+def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where prefixes are kept, empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "chainofcode" / "prefixes"
+
+
+def test_a_short_prefix_is_evaluated_once_and_not_kept(small_model: str, states: Path) -> None:
     with LocalLM(small_model) as lm:
-        first, second = (
-            asyncio.run(lm.complete([Message("system", rules), Message("user", text)], max_tokens=2))[0].usage
-            for text in ("Item 3?", "Item 5?")
-        )
-    assert first.cached_tokens == 0
-    assert second.prompt_tokens - second.cached_tokens < 20 < second.prompt_tokens
-    assert (first + second).cached_tokens == second.cached_tokens
+        assert evaluated(lm, rules("fruit", 8), "Item 3?") > 100
+        assert evaluated(lm, rules("fruit", 8), "Item 5?") < 20
+    assert not list(states.iterdir())
+
+
+def test_a_long_prefix_outlives_the_process(small_model: str, states: Path) -> None:
+    news: list[str] = []
+    program = "\n".join(f"x{n} = value({n})" for n in range(10))
+    with LocalLM(small_model, progress=lambda done, total, what: news.append(what)) as lm:
+        assert evaluated(lm, rules("fruit"), program, "Item 3?") > 300
+        assert evaluated(lm, rules("fruit"), program, "Item 5?") < 20
+        assert evaluated(lm, rules("trees"), program, "Item 3?") > 300
+        assert evaluated(lm, rules("fruit"), program, "Item 7?") < 20  # it is in memory, with the program
+    assert news == [f"loading {small_model}", "reading the instructions, once", "reading the instructions, once"]
+    assert len(list(states.iterdir())) == 2
+    assert states.stat().st_mode & 0o077 == 0
+    with LocalLM(small_model) as lm:
+        assert evaluated(lm, rules("fruit"), "Item 3?") < 20
+        assert evaluated(lm, rules("trees"), program, "Item 3?") < 150
+        assert evaluated(lm, rules("fruit"), "Item 5?") < 20
+        assert evaluated(lm, rules("trees"), program, "Item 5?") < 20
+
+
+def test_a_damaged_prefix_is_made_anew(small_model: str, states: Path) -> None:
+    with LocalLM(small_model) as lm:
+        evaluated(lm, rules("fruit"), "Item 3?")
+    (path,) = states.iterdir()
+    whole = path.read_bytes()
+    half = whole[: len(whole) // 2]
+    for damaged in (
+        half,
+        whole[:3_000_000] + b"\xff" * 1000 + whole[3_001_000:],
+        half + hashlib.sha256(half).digest(),  # whole for us, but llama.cpp ends its process over it
+    ):
+        path.write_bytes(damaged)
+        with LocalLM(small_model) as lm:
+            assert evaluated(lm, rules("fruit"), "Item 3?") > 300
+            assert evaluated(lm, rules("fruit"), "Item 5?") < 20
+    with LocalLM(small_model) as lm:
+        assert evaluated(lm, rules("fruit"), "Item 3?") < 20
+    assert [other.name for other in states.iterdir()] == [path.name]
+
+
+def test_nowhere_to_keep_prefixes(small_model: str, states: Path) -> None:
+    states.parent.mkdir()
+    states.write_text("this is no directory")
+    with LocalLM(small_model) as lm:
+        assert evaluated(lm, rules("fruit"), "Item 3?") > 300
+        assert evaluated(lm, rules("fruit"), "Item 5?") < 20
+
+
+def test_a_directory_that_goes_away(small_model: str, states: Path) -> None:
+    with LocalLM(small_model) as lm:
+        asyncio.run(lm.complete([Message("user", "Hello")], max_tokens=1))
+        states.rmdir()
+        assert evaluated(lm, rules("fruit"), "Item 3?") > 300
+        assert evaluated(lm, rules("fruit"), "Item 5?") < 20
+
+
+def test_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
+    prefixes = Prefixes(tmp_path, "some model")
+    names = [prefixes.name(f"prefix {n}") for n in range(12)]
+    (tmp_path / "abandoned.part").write_bytes(b"half")
+    os.utime(tmp_path / "abandoned.part", (0, 0))
+    for age, name in enumerate(names):
+        part = prefixes.part()
+        (tmp_path / part).write_bytes(b"state " * 100)
+        prefixes.keep(part, name)
+        os.utime(tmp_path / name, (age, age))
+        assert prefixes.has(names[0])  # what is in use stays
+    assert {path.name for path in tmp_path.iterdir()} == {names[0], *names[5:]}
+    assert Prefixes(tmp_path, "another model").name("prefix 0") != names[0]
+
+
+def test_a_process_that_ended_is_started_again(small_model: str) -> None:
+    with LocalLM(small_model) as lm:
+        ask(lm, "hello", max_tokens=1)
+        assert lm._server is not None
+        lm._server._process.kill()
+        lm._server._process.wait()
+        ask(lm, "hello", max_tokens=1)
+
+
+def test_reading_a_prefix_can_be_given_up(small_model: str, states: Path) -> None:
+    async def give_up() -> float:
+        with LocalLM(small_model) as lm:
+            await lm.complete([Message("user", "Hello")], max_tokens=1)
+            asked = [Message("system", rules("fruit", 200)), Message("user", "Item 3?")]
+            task = asyncio.create_task(lm.complete(asked, max_tokens=2))
+            await asyncio.sleep(0.5)
+            started = time.monotonic()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await lm.complete([Message("user", "Hello")], max_tokens=1)
+            return time.monotonic() - started
+
+    assert asyncio.run(give_up()) < 15  # four thousand tokens would take longer
+    assert not list(states.iterdir())
 
 
 def test_the_same_request_gives_the_same_reply(small_model: str) -> None:

@@ -11,9 +11,8 @@ import sys
 
 def main() -> None:
     settings = json.loads(sys.stdin.readline())
-    os.environ["GOMP_SPINCOUNT"] = (
-        "10000"  # before the import: threads that spin cost many times over on a busy machine
-    )
+    os.environ["GOMP_SPINCOUNT"] = "10000"  # before the import: spinning threads cost much on a busy machine
+    os.environ["GGML_NO_BACKTRACE"] = "1"  # it would start a debugger
     try:
         import xllamacpp
     except ImportError as error:
@@ -30,6 +29,9 @@ def main() -> None:
     params.cpuparams.n_threads = settings["threads"]
     params.n_parallel = 1  # on a CPU, slots only take the prompt's prefix from each other
     params.n_threads_http = 2
+    params.n_batch = params.n_ubatch = 128  # a request that is given up stops after so many tokens
+    params.slot_save_path = settings["states"]
+    params.cache_ram_mib = settings["cache_mib"]
     params.warmup = False
     params.verbosity = -1
     try:
@@ -37,7 +39,7 @@ def main() -> None:
     except Exception as error:
         os.write(told, json.dumps({"error": f"llama.cpp cannot load it: {error}"}).encode() + b"\n")
         return
-    os.write(told, json.dumps({"address": server.listening_address}).encode() + b"\n")
+    os.write(told, json.dumps({"address": server.listening_address, "version": xllamacpp.__version__}).encode() + b"\n")
     sys.stdin.read()
     os._exit(0)  # llama.cpp takes its time to clean up what the kernel does at once
 

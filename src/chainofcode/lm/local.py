@@ -1,7 +1,7 @@
 """A model on this machine: llama.cpp in a process of its own, from the package `xllamacpp` (the extra `local`).
 
 One request at a time: on a CPU, parallel ones only take the prompt's prefix from each other. The model is loaded by
-the first request and stays until `close`.
+the first request and stays until `close`. A long system turn is evaluated once, and kept on disk for later processes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,20 @@ import secrets
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..errors import LMError
 from . import Completion, Message, Usage, turns
-from .weights import Progress, fetch, weights
+from .prefixes import Prefixes
+from .weights import Progress, cache_directory, fetch, weights
 
 CONTEXT_TOKENS = 8192
+_CACHE_MIB = 512  # of evaluated prompts, in memory: llama.cpp alone would take 8 GB
+_IN_CACHE = 4  # prefixes that it surely holds
+_LONG_CHARACTERS = 800  # some 200 tokens
 _LOAD_SECONDS = 300
 _REPLY_SECONDS = 1800
 _PROCESS = Path(__file__).parent / "llama.py"
@@ -50,8 +55,10 @@ class LocalLM:
         n: int = 1,
         seed: int | None = None,
     ) -> list[Completion]:
+        conversation = turns(messages)
+        prefix = conversation[0].content if conversation and conversation[0].role == "system" else ""
         request: dict[str, Any] = {
-            "messages": [{"role": turn.role, "content": turn.content} for turn in turns(messages)],
+            "messages": [{"role": turn.role, "content": turn.content} for turn in conversation],
             "max_tokens": max_tokens,
             "temperature": temperature,
             "stop": list(stop),
@@ -61,18 +68,70 @@ class LocalLM:
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
         async with self._turn:
-            if self._server is None:
-                path = await asyncio.to_thread(self._path)
-                self._server = await asyncio.to_thread(_Server, path, self._threads)
-            return [await self._ask(self._server, {**request, "seed": request["seed"] + reply}) for reply in range(n)]
+            evaluated = await self._hold(prefix) if len(prefix) >= _LONG_CHARACTERS else 0
+            server = await self._ready()
+            return [
+                await self._ask(server, {**request, "seed": request["seed"] + reply}, 0 if reply else evaluated)
+                for reply in range(n)
+            ]
 
-    async def _ask(self, server: _Server, request: dict[str, Any]) -> Completion:
+    async def _ready(self) -> _Server:
+        if self._server is not None and self._server.has_ended:
+            self.close()
+        if self._server is None:
+            path = await asyncio.to_thread(self._path)
+            self._progress(0, 0, f"loading {self._model}")
+            self._server = await asyncio.to_thread(_Server, path, self._threads)
+        return self._server
+
+    async def _hold(self, prefix: str) -> int:
+        """Have a prefix evaluated, from disk where that was done before; how many tokens were, now."""
+        server = await self._ready()
+        if server.prefixes is None:
+            return 0
+        name = server.prefixes.name(prefix)
+        if name in server.recent:
+            server.recent.remove(name)
+            server.recent.append(name)
+            return 0
+        if await asyncio.to_thread(server.prefixes.has, name):
+            try:
+                if server.recent:  # restoring forgets what is there; before another prompt, it goes to the cache
+                    await server.post("/completion", {"prompt": "-", "n_predict": 1, "cache_prompt": True})
+                await server.post("/slots/0?action=restore", {"filename": name})
+                server.recent.append(name)
+                return 0
+            except LMError:
+                server.prefixes.remove(name)
+                server = await self._ready()
+        return await self._evaluate(server, prefix, name)
+
+    async def _evaluate(self, server: _Server, prefix: str, name: str) -> int:
+        assert server.prefixes is not None
+        self._progress(0, 0, "reading the instructions, once")
+        # With an empty turn of the user's, because not every model's template does without.
+        conversation = [{"role": "system", "content": prefix}, {"role": "user", "content": ""}]
+        part, evaluated = server.prefixes.part(), 0
+        try:
+            request = {"messages": conversation, "max_tokens": 1, "cache_prompt": True}
+            reply = await server.post("/v1/chat/completions", request)
+            evaluated = reply.get("timings", {}).get("prompt_n", 0)
+            server.recent.append(name)
+            await server.post("/slots/0?action=save", {"filename": part})
+            await asyncio.to_thread(server.prefixes.keep, part, name)
+        except LMError:
+            pass  # the request itself will say what is wrong, if anything is
+        finally:
+            server.prefixes.remove(part)
+        return evaluated
+
+    async def _ask(self, server: _Server, request: dict[str, Any], evaluated: int) -> Completion:
         started = time.monotonic()
         reply = await server.post("/v1/chat/completions", request)
         try:
             choice = reply["choices"][0]
             usage = reply.get("usage", {})
-            cached = reply.get("timings", {}).get("cache_n", 0)
+            cached = max(0, reply.get("timings", {}).get("cache_n", 0) - evaluated)
             return Completion(
                 choice["message"]["content"] or "",
                 Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), 0.0, cached),
@@ -115,7 +174,15 @@ class _Server:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C is for us: we close its input
         )
-        settings = {"path": str(path), "key": self._key, "threads": threads, "context_tokens": CONTEXT_TOKENS}
+        directory = _prefix_directory()
+        settings = {
+            "path": str(path),
+            "key": self._key,
+            "threads": threads,
+            "context_tokens": CONTEXT_TOKENS,
+            "cache_mib": _CACHE_MIB,
+            "states": f"{directory}/" if directory else "",
+        }
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -130,6 +197,14 @@ class _Server:
             self.close()
             raise LMError(f"cannot start {path.name}: {told['error']}")
         self._host, self._port = "127.0.0.1", int(str(told["address"]).rpartition(":")[2])
+        self.recent: deque[str] = deque(maxlen=_IN_CACHE)
+        about = path.stat()
+        identity = f"{path.name} {about.st_size} {about.st_mtime_ns} {CONTEXT_TOKENS} {told['version']}"
+        self.prefixes = Prefixes(directory, identity) if directory else None
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Ask the server. When whoever asked gives up, the connection is closed, and llama.cpp stops working on it."""
@@ -176,3 +251,13 @@ class _Server:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _prefix_directory() -> Path | None:
+    """Beside the models; None where there is no place."""
+    directory = cache_directory().parent / "prefixes"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is asked is nobody else's to read
+    except OSError:
+        return None
+    return directory

@@ -28,7 +28,8 @@ from ..errors import LMError
 _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 10
 _WHEEL_SECONDS = 1800
-Progress = Callable[[int, int, str], None]  # bytes so far, bytes in all, where they come from
+# Bytes so far, bytes in all, where they come from. Of 0 in all: what is going on, for as long as it takes.
+Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,80 @@
+"""What a model has evaluated of a long beginning, kept in files: seconds of work, read back in milliseconds.
+
+A file is sealed with a checksum, because llama.cpp does not survive every damaged one. Nothing here fails: what cannot
+be kept is evaluated again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import time
+from pathlib import Path
+from typing import BinaryIO
+
+_KEPT = 8
+_SEAL_BYTES = 32
+_CHUNK_BYTES = 1 << 20
+_ABANDONED_SECONDS = 3600
+
+
+class Prefixes:
+    """The files of one model, `identity`, in a directory that all models share; the newest are kept."""
+
+    def __init__(self, directory: Path, identity: str) -> None:
+        self._directory, self._identity = directory, identity
+
+    def name(self, prefix: str) -> str:
+        return hashlib.sha256(f"{self._identity}\n{prefix}".encode()).hexdigest() + ".state"
+
+    def part(self) -> str:
+        """A name to write under, until `keep`."""
+        return secrets.token_hex(8) + ".part"
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file, and it is whole. Does away with one that is not."""
+        try:
+            with (self._directory / name).open("rb") as file:
+                size = os.fstat(file.fileno()).st_size - _SEAL_BYTES
+                if size > 0 and _seal(file, size) == file.read():
+                    os.utime(file.fileno())  # in use: others go first
+                    return True
+        except OSError:
+            return False
+        self.remove(name)
+        return False
+
+    def keep(self, part: str, name: str) -> None:
+        """Seal what was written, and give it its name."""
+        with contextlib.suppress(OSError):
+            with (self._directory / part).open("r+b") as file:
+                seal = _seal(file, os.fstat(file.fileno()).st_size)
+                file.seek(0, os.SEEK_END)
+                file.write(seal)
+            os.replace(self._directory / part, self._directory / name)
+        self.remove(part)
+        self._tidy()
+
+    def remove(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            (self._directory / name).unlink(missing_ok=True)
+
+    def _tidy(self) -> None:
+        with contextlib.suppress(OSError):  # another process tidies too
+            states = [(path.stat().st_mtime, path) for path in self._directory.glob("*.state")]
+            for _, path in sorted(states, reverse=True)[_KEPT:]:
+                self.remove(path.name)
+            for path in self._directory.glob("*.part"):
+                if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                    self.remove(path.name)
+
+
+def _seal(file: BinaryIO, size: int) -> bytes:
+    """The checksum of so many bytes from where a file is read."""
+    digest = hashlib.sha256()
+    while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
+        digest.update(chunk)
+        size -= len(chunk)
+    return digest.digest()
