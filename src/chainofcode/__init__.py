@@ -2,10 +2,11 @@
 
 from .emulator import Emulator, Pause, Table
 from .engine import Result, arun, execute, run
-from .errors import ChainOfCodeError, EmulationError, InputError, ProgramError, SandboxError, TraceError
-from .lm import LM, Completion, Message, Usage
+from .errors import ChainOfCodeError, EmulationError, InputError, LMError, ProgramError, SandboxError
+from .lm import LM, Completion, Message, Usage, connect
 from .lm.scripted import ScriptedLM
-from .program import Program, Statement
+from .methods import ask, asolve, solve
+from .program import Program
 from .sandbox import Jail, Limits
 from .trace import Answer, Call, Event, Step, Trace
 
@@ -21,6 +22,7 @@ __all__ = [
     "Event",
     "InputError",
     "Jail",
+    "LMError",
     "Limits",
     "Message",
     "Pause",
@@ -29,13 +31,15 @@ __all__ = [
     "Result",
     "SandboxError",
     "ScriptedLM",
-    "Statement",
     "Step",
     "Table",
     "Trace",
-    "TraceError",
     "Usage",
     "arun",
+    "ask",
+    "asolve",
+    "connect",
     "execute",
     "run",
+    "solve",
 ]

@@ -40,6 +40,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
     """The model, closed afterwards; says which it is where nobody named one."""
+    budget = _budget(given.budget)
     name, why = (given.model, "") if given.model else default_model()
     if why:
         print(f"coc: asking {name} ({why})", file=sys.stderr)
@@ -48,7 +49,6 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
         _may_download(label, given.yes)
     lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or Bar(label))
     try:
-        budget = _budget(given.budget)
         yield Budgeted(lm, **budget) if budget else lm
     finally:
         close = getattr(lm, "close", None)

@@ -11,7 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from ..errors import EmulationError
@@ -172,4 +172,4 @@ def _text(messages: list[Message]) -> str:
 
 @functools.cache
 def _instructions() -> str:
-    return files(__package__).joinpath("emulate.md").read_text(encoding="utf-8").strip()
+    return Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()

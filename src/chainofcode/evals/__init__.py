@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +48,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def load(suite: str) -> list[Sample]:
     """A suite by name, or a file of samples, one JSON object a line."""
-    path = files(__package__).joinpath("suites", f"{suite}.jsonl") if suite in SUITES else Path(suite)
+    path = Path(__file__).parent / "suites" / f"{suite}.jsonl" if suite in SUITES else Path(suite)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

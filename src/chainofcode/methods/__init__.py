@@ -7,7 +7,7 @@ import contextlib
 import functools
 import time
 from collections.abc import AsyncIterator, Mapping
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, Unpack
 
 from ..engine import Given, Options, Result, execute, new_trace
@@ -53,7 +53,7 @@ def instructions(lm: LM, shots: int | None = None) -> str:
 
 @functools.cache
 def _prompt(name: str) -> str:
-    return files(__package__).joinpath("prompts", name).read_text(encoding="utf-8").strip()
+    return (Path(__file__).parent / "prompts" / name).read_text(encoding="utf-8").strip()
 
 
 async def asolve(

@@ -1,0 +1,339 @@
+"""`coc ask`, `coc run --model` and `coc eval` as a person or a script meets them; and the same from Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from test_cli import COC, coc
+
+from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
+from chainofcode.evals import is_same, load
+from chainofcode.lm.local import LocalLM
+from chainofcode.methods import instructions
+
+PROGRAM = "```python\nitems = ['fig', 'saw']\nn = 0\nfor item in items:\n    if is_fruit(item):\n        n += 1\nanswer = n\n```"
+SCRIPT: list[Any] = [
+    {"when": "Question: How many", "reply": PROGRAM},
+    {"when": "call: is_fruit('fig')", "reply": '{"value": true}'},
+    {"when": "call: is_fruit('saw')", "reply": "No."},
+]
+QUESTION = "How many of these are fruit: fig, saw?"
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "script.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in SCRIPT))
+    return path
+
+
+def test_the_answer_is_first_and_alone_on_standard_output(script: Path, tmp_path: Path) -> None:
+    done = coc("ask", QUESTION, "--model", f"scripted:{script}", "--trace", tmp_path / "t.jsonl")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+    assert re.search(r"4  lm +if is_fruit\(item\): +is_fruit\('fig'\) → True", done.stderr)
+    assert "\x1b" not in done.stderr
+    assert "3 LM requests" in done.stderr
+    trace = Trace.read(tmp_path / "t.jsonl")
+    assert trace.question == QUESTION
+    assert trace.calls[0].reply == PROGRAM
+    assert len(trace.calls) == 3
+    shown = coc("show", tmp_path / "t.jsonl")
+    assert shown.stdout.startswith("answer: 1\n")
+
+
+def test_json_says_everything(script: Path) -> None:
+    done = coc("ask", QUESTION, "--model", f"scripted:{script}", "--json", "--quiet")
+    told = json.loads(done.stdout)
+    assert (told["answer"], told["value"], told["reason"], told["lm_calls"]) == ("1", 1, "answered", 2)
+    assert told["question"] == QUESTION
+    assert told["program"].startswith("items = ['fig', 'saw']")
+    assert told["usage"]["requests"] == 3
+    assert told["model"] == f"scripted:{script}"
+    assert done.stderr == ""
+
+
+def test_the_question_from_standard_input(script: Path) -> None:
+    done = subprocess.run(
+        [*COC, "ask", "-", "--model", f"scripted:{script}", "--quiet"],
+        input=QUESTION, capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "1\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        ("answer = 'plain text'", "plain text"),
+        ("import datetime\nanswer = datetime.date(2024, 2, 29)", "2024-02-29"),
+        ("answer = ['a', 'b']", "a, b"),
+        ("answer = [1, 2]", "[1, 2]"),
+        ("answer = 2.5", "2.5"),
+        ("print('said')", "said"),
+    ],
+)
+def test_answers_in_words(program: str, printed: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(f"```python\n{program}\n```"))
+    done = coc("ask", "What?", "--model", f"scripted:{path}", "--quiet")
+    assert done.stdout == printed + "\n", done.stderr
+
+
+def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps("```python\nx = 1\nanswer = x / 0\n```"))
+    done = coc("ask", "What?", "--model", f"scripted:{path}")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "line 2: ZeroDivisionError" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["ask", ""], "the question is empty"),
+        (["ask", "x" * 100_001], "100,000 are allowed"),
+        (["ask", "What?", "--model", "nonsense"], "there is no model 'nonsense'"),
+        (["ask", "What?", "--model", "local:nonsense"], "nonsense"),
+        (["ask", "What?", "--model", "local:/nowhere.gguf"], "no model file"),
+        (["ask", "What?", "--model", "scripted:/nowhere"], "cannot read /nowhere"),
+        (["ask", "What?", "--shots", "-1", "--model", "scripted:x"], "--shots takes 0 or more"),
+        (["ask", "What?", "--budget", "hugs=3", "--model", "scripted:README.md"], "--budget takes"),
+        (["eval", "nonsense"], "a suite is one of"),
+        (["eval", "README.md"], "line 1: not a sample"),
+        (["eval", "questions", "--split", "nonsense"], "no such samples"),
+    ],
+)
+def test_bad_input(arguments: list[str], told: str) -> None:
+    done = coc(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+
+
+def test_a_budget(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text("\n".join(json.dumps(r) for r in ["```python\nanswer = [f(n) for n in range(9)]\n```", *["1"] * 9]))
+    done = coc("ask", "What?", "--model", f"scripted:{path}", "--limit", "calls=3")
+    assert done.returncode == 1
+    assert "limit:calls" in done.stderr
+
+
+def test_run_with_a_model(script: Path, tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text(PROGRAM)
+    done = coc("run", program, "--model", f"scripted:{script}", "--json")
+    assert json.loads(done.stdout)["value"] == 1
+    values = tmp_path / "v.jsonl"
+    values.write_text('{"call": "is_fruit(\'saw\')", "value": true}')
+    done = coc("run", program, "--model", f"scripted:{script}", "--values", values, "--json")
+    assert json.loads(done.stdout)["value"] == 2  # what is known is not asked
+    records = tmp_path / "r.jsonl"
+    records.write_text(json.dumps({"id": "a", "program": PROGRAM}) + "\n" + json.dumps({"id": "b", "program": PROGRAM}))
+    done = coc("run", records, "--model", f"scripted:{script}")
+    assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [1, 1]
+
+
+def test_eval_counts_apart(tmp_path: Path) -> None:
+    suite, path = tmp_path / "suite.jsonl", tmp_path / "s.jsonl"
+    samples = [
+        {"id": "a", "program": "answer = f(1)", "targets": [1], "kind": "k"},
+        {"id": "b", "program": "answer = f(2)", "targets": [5]},
+        {"id": "c", "program": "answer = int(is_odd(3))", "targets": [1]},
+        {"id": "d", "question": "Why?", "targets": ["because"]},
+    ]
+    suite.write_text("\n".join(map(json.dumps, samples)))
+    replies = ["1", "2", "who knows", "not me", "```python\nanswer = 'Because.'\n```"]
+    path.write_text("\n".join(map(json.dumps, replies)))
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["verdict"] for line in lines[:-1]] == ["right", "wrong", "no answer", "right"]
+    totals = lines[-1]
+    assert (totals["right"], totals["wrong"], totals["no_answer"]) == (2, 1, 1)
+    assert (totals["retries"], totals["format_failures"]) == (1, 1)
+    path.write_text("\n".join(map(json.dumps, replies)))
+    table = coc("eval", suite, "--model", f"scripted:{path}").stdout
+    assert table.startswith(f"{suite} with scripted:{path}: 2 of 4 right\n")
+
+
+def test_scoring() -> None:
+    assert is_same(3, 3.0)
+    assert is_same("3", 3)
+    assert is_same("Yes", "yes")
+    assert is_same(True, "yes")
+    assert is_same("12:15 PM.", "12:15 pm")
+    assert is_same(["a", "B"], ["A", "b"])
+    assert is_same(["Greta"], "Greta")
+    assert not is_same(["a", "b"], ["b", "a"])
+    assert not is_same(True, 1)
+    assert not is_same("30", 3)
+    assert not is_same(None, "no")
+
+
+def test_the_suites_are_whole() -> None:
+    emulation, questions, varied = load("emulation"), load("questions"), load("varied")
+    assert (len(emulation), len(questions), len(varied)) == (40, 20, 300)
+    for suite in (emulation, questions):
+        assert sum(sample.split == "held-out" for sample in suite) * 2 == len(suite)
+    assert {sample.kind for sample in emulation} == {"bool", "str", "int", "list", "label"}
+
+
+# --- a terminal ---------------------------------------------------------------------------------------------------
+
+
+def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[int, str]:
+    """Run in a pseudo-terminal; what it drew, and its exit code."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.environ.update(TERM="xterm", COLUMNS="100", LINES="30")
+        os.execv(sys.executable, [*COC, *arguments])
+    drawn, started = b"", time.monotonic()
+    while time.monotonic() - started < 60:
+        if interrupt_after is not None and time.monotonic() - started > interrupt_after:
+            os.write(fd, b"\x03")
+            interrupt_after = None
+        if select.select([fd], [], [], 0.1)[0]:
+            try:
+                data = os.read(fd, 65536)
+            except OSError:
+                break
+            if not data:
+                break
+            drawn += data
+    _, status = os.waitpid(pid, 0)
+    os.close(fd)
+    return os.waitstatus_to_exitcode(status), drawn.decode()
+
+
+def test_live_in_a_terminal(script: Path) -> None:
+    code, drawn = in_terminal("ask", QUESTION, "--model", f"scripted:{script}")
+    assert code == 0
+    final = drawn.rpartition("\x1b[J")[2]
+    assert "\x1b[35mlm\x1b[0m  " in final
+    assert "is_fruit('saw') → False" in final
+    assert final.rstrip().endswith("\r\n1")
+
+
+def test_interrupting_is_clean(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps("```python\nimport time\nwhile True: pass\n```"))
+    code, drawn = in_terminal("ask", "How long?", "--model", f"scripted:{path}", interrupt_after=2)
+    assert code == 130
+    assert "coc: interrupted" in drawn
+    assert "Traceback" not in drawn
+
+
+def test_interrupting_a_pipe_is_clean(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps("```python\nwhile True: pass\n```"))
+    child = subprocess.Popen([*COC, "ask", "How long?", "--model", f"scripted:{path}"], stdout=-1, stderr=-1, text=True)
+    time.sleep(2)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out) == (130, "")
+    assert "Traceback" not in err
+
+
+# --- from Python --------------------------------------------------------------------------------------------------
+
+
+def scripted() -> ScriptedLM:
+    def reply(messages: Any) -> str:
+        last = messages[-1].content
+        return next(line["reply"] for line in SCRIPT if line["when"] in last)
+
+    return ScriptedLM(reply)
+
+
+def test_solve() -> None:
+    result = solve(QUESTION, scripted())
+    assert result.answer == 1
+    assert result.trace.question == QUESTION
+    assert result.trace.program is not None
+    assert result.trace.program.source.startswith("items")
+
+
+def test_inputs_are_told_to_the_model() -> None:
+    lm = ScriptedLM(["```python\nanswer = sum(prices)\n```"])
+    result = asyncio.run(asolve("What is the sum?", lm, inputs={"prices": [1, 2, 3]}))
+    assert result.answer == 6
+    assert "prices = [1, 2, 3]" in lm.requests[0][-1].content
+
+
+def test_ask_is_a_stream_of_events() -> None:
+    async def collect() -> list[Any]:
+        return [event async for event in ask(QUESTION, scripted())]
+
+    events = asyncio.run(collect())
+    kinds = [type(event).__name__ for event in events]
+    assert kinds[:2] == ["Call", "Program"]
+    assert kinds[-1] == "Answer"
+    assert isinstance(events[1], Program)
+    assert [event.call for event in events if isinstance(event, Step) and event.by == "lm"] == [
+        "is_fruit('fig')", "is_fruit('saw')",
+    ]  # fmt: skip
+
+
+def test_shots() -> None:
+    large, small = ScriptedLM([]), ScriptedLM([], "local:x")
+    assert "Question:" not in instructions(large, 0)
+    assert instructions(large, 1).count("Question:") == 1
+    assert instructions(small).count("Question:") > instructions(large).count("Question:") > 1
+    assert instructions(small) != instructions(large)
+
+
+def test_every_example_in_the_prompts_runs() -> None:
+    for lm in (ScriptedLM([]), ScriptedLM([], "local:x")):
+        for text in instructions(lm).split("\n\nQuestion: ")[1:]:
+            result = asyncio.run(arun(text, lambda pause: True if "is_" in pause.name else 3))
+            assert result.reason == "answered", (text, result.error)
+
+
+def test_a_model_that_fails_is_an_error_not_an_answer() -> None:
+    with pytest.raises(LMError, match="no reply left"):
+        solve("What?", ScriptedLM([]))
+
+
+# --- a real model -------------------------------------------------------------------------------------------------
+
+
+def test_the_plumbing_with_a_real_model(small_model: Path) -> None:
+    """A model of 135 million parameters: nothing is said about its answers, only that they have the right types."""
+    program = """
+from datetime import date
+def when(event: str) -> date: ...
+flags = [is_fruit(x) for x in ['fig', 'saw']]
+total = 0
+total += weight('stone')
+label = mood('hello')
+if label == 'happy': mark = 1
+elif label == 'sad': mark = 2
+words = [w for w in synonyms('big')]
+answer = [all(type(f) is bool for f in flags), type(total) in (int, float), label in ('happy', 'sad'), type(words) is list, when('x').year > 0]
+"""
+    with LocalLM(str(small_model)) as lm:
+        result = asyncio.run(arun(program, lm, question="What is it?"))
+    assert result.answer == [True] * 5, result
+    assert result.usage.completion_tokens > 0
+
+
+@pytest.mark.skipif(not os.environ.get("COC_TEST_MODEL"), reason="COC_TEST_MODEL=1 asks the embedded model (1.1 GB)")
+def test_the_readmes_first_command() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (question,) = re.findall(r'coc ask "([^"]+)"', readme)[:1]
+    wanted = re.findall(r"^answer: (.+)$|^([^\s#$].*)$", readme.partition(f'coc ask "{question}"')[2], re.M)[0]
+    done = subprocess.run(
+        [*COC, "ask", question, "--yes"], capture_output=True, text=True, check=False, timeout=1500, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == (wanted[0] or wanted[1]).strip(), done.stderr
