@@ -170,6 +170,15 @@ def test_the_same_request_gives_the_same_reply(small_model: str) -> None:
     assert len(texts) == 1
 
 
+def test_several_at_once_in_several_loops(small_model: str) -> None:
+    async def crowd(lm: LocalLM) -> int:
+        asked = [lm.complete([Message("user", f"Say {n}.")], max_tokens=2) for n in range(3)]
+        return len(await asyncio.gather(*asked))
+
+    with LocalLM(small_model) as lm:
+        assert [asyncio.run(crowd(lm)) for _ in range(2)] == [3, 3]
+
+
 def test_a_request_that_is_given_up_stops(small_model: str) -> None:
     async def give_up() -> float:
         with LocalLM(small_model) as lm:

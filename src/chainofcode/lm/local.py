@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..errors import LMError
 from . import Completion, Message, Usage, turns
@@ -41,7 +42,8 @@ class LocalLM:
         self.name = f"local:{model}"
         self._model, self._progress = model, progress
         self._threads = threads or max(1, len(os.sched_getaffinity(0)))
-        self._turn = asyncio.Lock()
+        # One for each loop that asks: a lock that was waited for belongs to its loop.
+        self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._server: _Server | None = None
 
     async def complete(
@@ -67,7 +69,7 @@ class LocalLM:
         }
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
-        async with self._turn:
+        async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             evaluated = await self._hold(prefix) if len(prefix) >= _LONG_CHARACTERS else 0
             server = await self._ready()
             return [

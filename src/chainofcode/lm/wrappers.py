@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -152,12 +153,13 @@ class Limited(_Around):
 
     def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
         super().__init__(lm)
-        self._slots = asyncio.Semaphore(in_flight)
-        self._per_minute = per_minute
+        self._in_flight, self._per_minute = in_flight, per_minute
+        # Some for each loop that asks: what was waited for belongs to its loop.
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._begun: deque[float] = deque()
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        async with self._slots:
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._in_flight)):
             await self._wait_for_minute()
             return await self._lm.complete(messages, **options)
 
