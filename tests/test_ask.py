@@ -129,6 +129,14 @@ def test_a_budget(tmp_path: Path) -> None:
     assert "limit:calls" in done.stderr
 
 
+def test_a_budget_spent_before_there_is_a_program_is_an_end() -> None:
+    from chainofcode.lm.wrappers import Budgeted
+
+    lm = Budgeted(ScriptedLM(["answer = 1"]), calls=1)
+    assert solve("What?", lm).answer == 1
+    assert solve("What?", lm).reason == "limit:calls"
+
+
 def test_run_with_a_model(script: Path, tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text(PROGRAM)

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from ..engine import Given, Options, Result, execute, new_trace
+from ..errors import BudgetError
 from ..guest.values import brief
 from ..lm import LM, Message
 from ..sandbox import Sandbox
-from ..trace import Call, Event
+from ..sandbox.frames import Failure
+from ..trace import Answer, Call, Event
 
 _MAX_PROGRAM_TOKENS = 2048
 _SMALL = ("local:", "ollama:")  # models that run on a person's machine; their programs are short
@@ -27,7 +29,11 @@ async def ask(
 
     `shots` is how many examples the model is shown before it writes (None: all there are, 0: none).
     """
-    written = await write_program(question, lm, shots=shots, inputs=options.get("inputs", {}))
+    try:
+        written = await write_program(question, lm, shots=shots, inputs=options.get("inputs", {}))
+    except BudgetError as error:
+        yield Answer(f"limit:{error.which}", error=Failure(f"limit:{error.which}", str(error)))
+        return
     yield written
     async for event in execute(written.reply, lm, question=question, sandbox=sandbox, **options):
         yield event
