@@ -1,0 +1,136 @@
+"""What asking costs: prompt tokens that a local model evaluates again, and what the package itself weighs.
+
+    python bench/lm.py                          the default embedded model, fetched where it is not here
+    python bench/lm.py --model local:PATH.gguf  another one; any endpoint that tells what it had cached does
+
+evaluated   tokens of a prompt that were evaluated, over all calls of four programs but the first, as shares of prompts
+import      `import chainofcode` in a fresh interpreter, milliseconds of CPU (neighbours do not count), median of five
+packages    what a base install brings, itself included
+Exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, requires
+from statistics import median
+
+from chainofcode import LM, run
+from chainofcode.lm import connect
+
+PROGRAMS = {
+    "judge each of a list": """
+items = ["apple", "brick", "pear", "lamp", "fig", "chair", "plum", "shoe"]
+fruits = []
+for item in items:
+    if is_fruit(item):
+        fruits.append(item)
+answer = len(fruits)
+""",
+    "count over a dict": """
+zoo = {"spider": 2, "hen": 3, "cow": 1, "snake": 4, "ant": 2, "dog": 1, "bee": 5, "eagle": 2}
+total = 0
+for animal, count in zoo.items():
+    total += legs_of(animal) * count
+answer = total
+""",
+    "sort reviews": """
+reviews = [
+    "The soup was cold and the waiter rude.",
+    "Best pizza in town, we will come back!",
+    "It was fine, nothing special.",
+    "I waited an hour for a burnt steak.",
+]
+tally = {"good": 0, "bad": 0, "mixed": 0}
+topics = []
+for review in reviews:
+    tone = tone_of_review(review)
+    if tone in tally:
+        tally[tone] += 1
+    topics.append(main_topic(review))
+answer = (tally, topics)
+""",
+    "two kinds of questions": """
+cities = ["Paris", "Cairo", "Lima", "Oslo"]
+rows = []
+for city in cities:
+    country = country_of(city)
+    rows.append((city, country, is_by_the_sea(city)))
+answer = sorted(rows)
+""",
+}
+TARGETS = {"evaluated": 0.15, "import": 200.0, "packages": 15}
+TIMING = "import time; t = time.process_time(); import chainofcode; print((time.process_time() - t) * 1000)"
+
+
+def evaluated_shares(lm: LM) -> list[float]:
+    """For each call of each program, the share of its prompt that was evaluated."""
+    shares = []
+    for name, program in PROGRAMS.items():
+        started = time.monotonic()
+        result = run(program, lm)
+        usages = [call.usage for call in result.trace.calls]
+        own = [1 - usage.cached_tokens / usage.prompt_tokens for usage in usages if usage.prompt_tokens]
+        tokens = sorted(usage.prompt_tokens for usage in usages)
+        seconds = time.monotonic() - started
+        first, rest = own[:1], own[1:]
+        print(
+            f"  {name:24} {len(usages):5} {tokens[len(tokens) // 2]:8} {first[0]:8.1%} {median(rest):8.1%} "
+            f"{max(rest):8.1%} {seconds / len(usages):8.1f}"
+        )
+        shares += own
+    return shares
+
+
+def import_milliseconds() -> float:
+    command = [sys.executable, "-c", TIMING]
+    return median(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout) for _ in range(5))
+
+
+def packages(name: str, found: set[str]) -> set[str]:
+    """A package and all it requires, extras left out."""
+    found.add(name)
+    try:
+        wanted = requires(name) or []
+    except PackageNotFoundError:  # for another system
+        return found
+    for requirement in wanted:
+        other = re.split(r"[^\w.-]", requirement, maxsplit=1)[0].lower().replace("_", "-")
+        if "extra ==" not in requirement and other not in found:
+            packages(other, found)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", default="local:qwen2.5-coder-1.5b", metavar="PROVIDER:MODEL")
+    lm = connect(parser.parse_args().model, progress=tell)
+    print(f"{lm.name:26} calls   prompt    first   median     most   s/call")
+    try:
+        shares = evaluated_shares(lm)[1:]
+    finally:
+        close = getattr(lm, "close", None)
+        if close is not None:
+            close()
+    brought = packages("chainofcode", set())
+    measured = {"evaluated": median(shares), "import": import_milliseconds(), "packages": len(brought)}
+    print(
+        f"evaluated, median of {len(shares)} calls  {measured['evaluated']:.1%} (target ≤ {TARGETS['evaluated']:.0%})"
+    )
+    print(f"import chainofcode           {measured['import']:.0f} ms (target < {TARGETS['import']:.0f})")
+    print(f"packages of a base install   {len(brought)} (target ≤ {TARGETS['packages']}): {', '.join(sorted(brought))}")
+    return 1 if any(measured[name] > target for name, target in TARGETS.items()) else 0
+
+
+def tell(done: int, total: int, what: str) -> None:
+    """Stages, and the end of a download."""
+    if done >= total:
+        print(f"({what})", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
