@@ -73,16 +73,16 @@ def evaluated_shares(lm: LM) -> list[float]:
     for name, program in PROGRAMS.items():
         started = time.monotonic()
         result = run(program, lm)
-        usages = [call.usage for call in result.trace.calls]
-        own = [1 - usage.cached_tokens / usage.prompt_tokens for usage in usages if usage.prompt_tokens]
-        tokens = sorted(usage.prompt_tokens for usage in usages)
         seconds = time.monotonic() - started
-        first, rest = own[:1], own[1:]
-        print(
-            f"  {name:24} {len(usages):5} {tokens[len(tokens) // 2]:8} {first[0]:8.1%} {median(rest):8.1%} "
-            f"{max(rest):8.1%} {seconds / len(usages):8.1f}"
-        )
+        usages = [call.usage for call in result.trace.calls if call.usage.prompt_tokens]
+        own = [1 - usage.cached_tokens / usage.prompt_tokens for usage in usages]
         shares += own
+        if len(own) < 2:  # a very small model may not get that far
+            print(f"  {name:24} {len(own):5} {result}")
+            continue
+        tokens = median(usage.prompt_tokens for usage in usages)
+        told = f"{own[0]:8.1%} {median(own[1:]):8.1%} {max(own[1:]):8.1%} {seconds / len(own):8.1f}"
+        print(f"  {name:24} {len(own):5} {tokens:8.0f} {told}")
     return shares
 
 
