@@ -22,7 +22,7 @@ from test_cli import COC, coc
 from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
 from chainofcode.evals import is_same, load
 from chainofcode.lm.local import LocalLM
-from chainofcode.methods import instructions
+from chainofcode.methods import Asked
 
 PROGRAM = "```python\nitems = ['fig', 'saw']\nn = 0\nfor item in items:\n    if is_fruit(item):\n        n += 1\nanswer = n\n```"
 SCRIPT: list[Any] = [
@@ -293,6 +293,9 @@ def test_ask_is_a_stream_of_events() -> None:
 
 
 def test_shots() -> None:
+    def instructions(lm: ScriptedLM, shots: int | None = None) -> str:
+        return Asked("?", lm, shots).instructions("program")
+
     large, small = ScriptedLM([]), ScriptedLM([], "local:x")
     assert "Question:" not in instructions(large, 0)
     assert instructions(large, 1).count("Question:") == 1
@@ -302,7 +305,7 @@ def test_shots() -> None:
 
 def test_every_example_in_the_prompts_runs() -> None:
     for lm in (ScriptedLM([]), ScriptedLM([], "local:x")):
-        for text in instructions(lm).split("\n\nQuestion: ")[1:]:
+        for text in Asked("?", lm).instructions("program").split("\n\nQuestion: ")[1:]:
             result = asyncio.run(arun(text, lambda pause: True if "is_" in pause.name else 3))
             assert result.reason == "answered", (text, result.error)
 

@@ -55,11 +55,13 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     reason: str
     value: Any = None
     text: str = ""
-    source: Literal["variable", "expression", "output", ""] = ""
+    source: Literal["variable", "expression", "output", "reply", ""] = ""
     error: Failure | None = None
     stderr: str = ""
     seconds: float = 0.0
     sandbox: str = ""  # the tier that held around the program, or what else did; `none`
+    then: str = ""  # what was tried next: this was not the last word
+    votes: dict[str, int] = {}  # where several were asked: each answer and how many gave it
 
 
 Event = Program | Call | Step | Answer
@@ -88,7 +90,18 @@ class Trace:
 
     @property
     def program(self) -> Program | None:
-        return next((event for event in self.events if isinstance(event, Program)), None)
+        """The last program: the one that the answer comes from."""
+        return next((event for event in reversed(self.events) if isinstance(event, Program)), None)
+
+    @property
+    def attempts(self) -> list[list[Event]]:
+        """The events of each attempt at an answer; all but the last one's ends say what was tried next."""
+        attempts: list[list[Event]] = [[]]
+        for event in self.events:
+            attempts[-1].append(event)
+            if isinstance(event, Answer):
+                attempts.append([])
+        return [attempt for attempt in attempts if attempt]
 
     @property
     def steps(self) -> list[Step]:

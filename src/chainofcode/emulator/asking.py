@@ -29,6 +29,7 @@ _MAX_PROGRAM_CHARS = 12_000
 _MAX_CALL_CHARS = 6000
 _MAX_STATE_CHARS = 1500
 _MAX_NAMES = 40
+_VOTING_TEMPERATURE = 0.7
 
 
 class Asking:
@@ -36,12 +37,12 @@ class Asking:
 
     reads_state = True
 
-    def __init__(self, lm: LM) -> None:
-        self._lm = lm
+    def __init__(self, lm: LM, votes: int = 1) -> None:
+        self._lm, self._votes = lm, votes
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
 
     def fresh(self) -> Asking:
-        return Asking(self._lm)
+        return Asking(self._lm, self._votes)
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind == "statement":
@@ -63,17 +64,25 @@ class Asking:
         calls: list[Call] = []
         for _ in range(2):
             started = time.monotonic()
-            (said,) = await self._lm.complete(messages, schema=dict(schema), max_tokens=kind.max_tokens)
+            replies = await self._lm.complete(messages, schema=dict(schema), max_tokens=kind.max_tokens, **self._dice)
             seconds = time.monotonic() - started
-            calls.append(Call(_text(messages), said.text, self._lm.name, said.usage, seconds))
-            try:
-                return Answered(kind.fit(read(said.text)), tuple(calls))
-            except Misfit as error:
-                why = "it was cut off: write less" if said.finish_reason == "length" else str(error)
+            calls += [Call(_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
+            fitting, said = [], replies[-1]
+            for reply in replies:
+                try:
+                    fitting.append(kind.fit(read(reply.text)))
+                except Misfit as error:
+                    why = "it was cut off: write less" if reply.finish_reason == "length" else str(error)
+            if fitting:
+                return Answered(_most_frequent(fitting), tuple(calls))
             again = f"That does not fit: {why}. Reply again with JSON alone.\ntype: {kind.words}\ndelta state:"
             messages = [*messages, Message("assistant", said.text[:_MAX_CALL_CHARS]), Message("user", again)]
         what = "statement" if pause.kind == "statement" else "call"
         raise EmulationError(f"{self._lm.name} gave no fitting value for the {what} {pause.text}: {why}", tuple(calls))
+
+    @property
+    def _dice(self) -> dict[str, Any]:
+        return {"n": self._votes, "temperature": _VOTING_TEMPERATURE} if self._votes > 1 else {}
 
     def _kind(self, pause: Pause) -> Kind:
         """The type expected; where nobody says, the type of what the function answered before."""
@@ -121,6 +130,10 @@ class Asking:
         elif pause.text.strip() != line:
             lines.append(_cut(pause.text, _MAX_CALL_CHARS))
         return lines
+
+
+def _most_frequent(values: list[Any]) -> Any:
+    return max(values, key=lambda value: sum(value == other for other in values))
 
 
 def _delta_kind(pause: Pause) -> Kind:

@@ -21,6 +21,7 @@ import threading
 from types import CodeType, FrameType, FunctionType, ModuleType
 
 from ..program.analyse import Analysis, analyse
+from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
@@ -150,6 +151,7 @@ class _Prepared:
             try:
                 self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
                 self.uses: list[Use] = expected(self.found)
+                self.is_hard_coded = states_its_answer(self.parsed.tree)
                 self.lowered: Lowered = lower(
                     self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
                 )
@@ -166,7 +168,7 @@ class _Prepared:
         if self.parsed.prose:
             raise NotAProgram("the source is nested too deep for Python to compile")
         empty = ast.Module([], [])
-        self.found, self.uses = analyse(empty), []
+        self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
         self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
 
@@ -190,6 +192,7 @@ class _Prepared:
             "uses": [[use.statement, use.name, use.type, use.spec] for use in self.uses],
             "prose": [prose.text for prose in self.parsed.prose],
             "imports": [str(missing) for missing in self.found.imports],
+            "is_hard_coded": self.is_hard_coded,
         }
 
 

@@ -1,82 +1,122 @@
-"""Ways to answer a question: a method is an async generator of events, composed of the same parts."""
+"""Ways to answer a question. A method is an async generator of events, composed of the same few parts."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
-import time
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
-from typing import Any, Unpack
+from collections.abc import AsyncIterator
+from typing import Any, TypedDict, Unpack
 
-from ..engine import Given, Options, Result, execute, new_trace
-from ..errors import BudgetError
-from ..guest.values import brief
-from ..lm import LM, Message
+from ..engine import Given, Result, new_trace
+from ..errors import BudgetError, InputError
+from ..lm import LM
 from ..sandbox import Sandbox
-from ..sandbox.frames import Failure
-from ..trace import Answer, Call, Event
+from ..trace import Event
+from .around import ladder, voted
+from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
+from .parts import Asked, Method, failed
+from .react import react
+from .words import cot, direct
 
-_MAX_PROGRAM_TOKENS = 2048
-_SMALL = ("local:", "ollama:")  # models that run on a person's machine; their programs are short
+_CARRYING = {
+    "coc": interweave,
+    "coc-python": run_in_python,
+    "coc-lm": read_by_lm,
+    "coc-lm-state": run_by_lm,
+    "coc-try-lm": first_of(run_in_python, read_by_lm, "coc-lm"),
+    "coc-try-lm-state": first_of(run_in_python, run_by_lm, "coc-lm-state"),
+}
+_WORDS = {"direct": direct, "cot": cot, "react": react}
+METHODS = {
+    "coc": "Chain of Code: Python runs what it can, the model answers calls nobody defined",
+    "coc-python": "Python alone (PAL, Program of Thoughts): a call nobody defined is a failure",
+    "coc-lm": "the model reads its program and states the answer; nothing is run",
+    "coc-lm-state": "the model runs its program by writing down every state (ScratchPad)",
+    "coc-try-lm": "Python runs the whole program; if it cannot, as coc-lm",
+    "coc-try-lm-state": "Python runs the whole program; if it cannot, as coc-lm-state",
+    "cot": "Chain of Thought: reasons in words, then states the answer",
+    "direct": "states the answer at once",
+    "react": "thoughts and code by turns, over one state that persists",
+}
+LADDER = ("coc", "coc-lm-state", "cot", "direct")
+
+
+def compose(
+    method: str = "coc", *, repairs: int = 0, critique: bool = False, fallback: bool = False, votes: int = 1
+) -> Method:
+    """A method by name, with what is put around it: repairs of its programs, a reading of them before the answer
+    counts, steps down the ladder where it brings no answer, votes.
+    """
+    if method not in METHODS:
+        raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+
+    def one(name: str) -> Method:
+        if name in _WORDS:
+            return _WORDS[name]
+        return programmed(_CARRYING[name], repairs=repairs, critique=critique)
+
+    below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
+    names = [method, *(below if fallback else ())]
+    whole = ladder({name: one(name) for name in names}) if len(names) > 1 else one(method)
+    return voted(whole, votes) if votes > 1 else whole
 
 
 async def ask(
-    question: str, lm: LM, *, shots: int | None = None, sandbox: Sandbox | str = "auto", **options: Unpack[Given]
+    question: str,
+    lm: LM,
+    *,
+    method: str | Method = "coc",
+    shots: int | None = None,
+    examples: str | None = None,
+    value_votes: int = 1,
+    sandbox: Sandbox | str = "auto",
+    **given: Unpack[Given],
 ) -> AsyncIterator[Event]:
-    """Chain of Code: the model writes a program, Python runs what it can, the model emulates the rest.
+    """Answer a question, as a stream of events; the last is the Answer.
 
-    `shots` is how many examples the model is shown before it writes (None: all there are, 0: none).
+    `method` is a name of METHODS, or one that was composed. `shots` is how many examples the model is shown before it
+    writes (None: all there are, 0: none), `examples` a text of your own in their place: `Question: …` and a program
+    or answer, with empty lines between. With `value_votes` each value is asked for several times.
     """
+    whole = compose(method) if isinstance(method, str) else method
+    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given)
     try:
-        written = await write_program(question, lm, shots=shots, inputs=options.get("inputs", {}))
+        async for event in whole(asked):
+            yield event
     except BudgetError as error:
-        yield Answer(f"limit:{error.which}", error=Failure(f"limit:{error.which}", str(error)))
-        return
-    yield written
-    async for event in execute(written.reply, lm, question=question, sandbox=sandbox, **options):
-        yield event
+        yield failed(f"limit:{error.which}", str(error))
 
 
-async def write_program(question: str, lm: LM, *, shots: int | None = None, inputs: Mapping[str, Any] = {}) -> Call:
-    """One request: the reply holds the program."""
-    given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
-    asked = f"Question: {question}" + (f"\nThese variables are set already:{given}" if given else "")
-    messages = [Message("system", instructions(lm, shots)), Message("user", asked)]
-    started = time.monotonic()
-    (reply,) = await lm.complete(messages, stop=("\nQuestion:",), max_tokens=_MAX_PROGRAM_TOKENS)
-    return Call(asked, reply.text, lm.name, reply.usage, time.monotonic() - started)
+class Ways(TypedDict, total=False):
+    """The options of `ask` about how the question is answered."""
+
+    method: str | Method
+    shots: int | None
+    examples: str | None
+    value_votes: int
+    sandbox: Sandbox | str
 
 
-def instructions(lm: LM, shots: int | None = None) -> str:
-    """What a model is told about writing programs: small models get fewer words and more examples."""
-    size = "small" if lm.name.startswith(_SMALL) else "large"
-    examples = _prompt(f"examples-{size}.md").split("\n\nQuestion: ")
-    chosen = examples if shots is None else examples[:shots]
-    return "\n\nQuestion: ".join([_prompt(f"program-{size}.md"), *(text.removeprefix("Question: ") for text in chosen)])
+class _Ways(Ways, Given, total=False):
+    """And about what the program is given."""
 
 
-@functools.cache
-def _prompt(name: str) -> str:
-    return (Path(__file__).parent / "prompts" / name).read_text(encoding="utf-8").strip()
-
-
-async def asolve(
-    question: str, lm: LM, *, shots: int | None = None, sandbox: Sandbox | str = "auto", **options: Unpack[Given]
-) -> Result:
-    """Answer a question and keep the trace."""
-    trace = new_trace(Options(question=question, **options))
-    async for event in ask(question, lm, shots=shots, sandbox=sandbox, **options):
+async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
+    """Answer a question and keep the trace; the options are those of `ask`."""
+    kept: Any = {name: value for name, value in options.items() if name in Given.__optional_keys__}
+    kept["question"] = question
+    trace = new_trace(kept)
+    async for event in ask(question, lm, **options):
         trace.events.append(event)
     return Result.of(trace)
 
 
-def solve(
-    question: str, lm: LM, *, shots: int | None = None, sandbox: Sandbox | str = "auto", **options: Unpack[Given]
-) -> Result:
-    """`asolve` for code that is not async."""
+def solve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
+    """`asolve` for code that is not async; the options are the same."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise TypeError("solve() cannot be used inside a running event loop: await asolve() instead")
-    return asyncio.run(asolve(question, lm, shots=shots, sandbox=sandbox, **options))
+    return asyncio.run(asolve(question, lm, **options))
+
+
+__all__ = ["LADDER", "METHODS", "Asked", "Method", "ask", "asolve", "compose", "solve"]

@@ -37,7 +37,7 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
 
 class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     """A parsed program. `holes` are names the LM may be asked for, `uses` what is known of their types, `prose` the
-    lines that are not Python, `imports` those the author forgot."""
+    lines that are not Python, `imports` those the author forgot; `is_hard_coded`: it states its answer as a literal."""
 
     source: str
     statements: tuple[Statement, ...] = ()
@@ -45,6 +45,7 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     uses: tuple[Use, ...] = ()
     prose: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    is_hard_coded: bool = False
 
     @classmethod
     def parse(cls, reply: str) -> Program:

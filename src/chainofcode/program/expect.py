@@ -7,11 +7,12 @@ may be an int or a float, and `{'name': str}` for a class of the program's. Stan
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .analyse import Analysis
 from .data import Data
 from .kinds import Resolved, by_name, copy, formats_number, having, is_total, literals, merge, pattern_values, settled
+from .scopes import Scope
 from .statements import statements
 from .syntax import called_name, last_name
 
@@ -49,11 +50,12 @@ def expected(found: Analysis) -> list[Use]:
         place = (reader.statement_of(node), name)
         uses.setdefault(place, []).append(reader.type_of(name, node))
     declared = {stub.name: reader.numbers.get(stub) for stub in found.stubs}
-    everywhere = {
-        name: merge([kind for (_, n), kinds in uses.items() if n == name for kind in kinds]) for _, name in uses
-    }
+    everywhere: dict[str, list[str]] = {}
+    for (_, name), kinds in uses.items():
+        everywhere.setdefault(name, []).extend(kinds)
+    merged = {name: merge(kinds) for name, kinds in everywhere.items()}
     told = [
-        Use(statement, name, settled(merge(kinds) or merge(everywhere[name])), declared.get(name))
+        Use(statement, name, settled(merge(kinds) or merged[name]), declared.get(name))
         for (statement, name), kinds in uses.items()
     ]
     return [use for use in told if len(use.type) <= MAX_TYPE_CHARS and (use.type or use.spec is not None)]
@@ -89,6 +91,7 @@ class _Reader:
         self._stubs = {stub.name: stub for stub in found.stubs}
         self._classes = {node.name: node for node in found.syntax.nodes if isinstance(node, ast.ClassDef)}
         self._looks_left = _MAX_LOOKS
+        self._known: dict[tuple[str, str, Scope | None, int], str] = {}
         self._loads: dict[str, list[ast.Name]] = {}
         for node in found.syntax.nodes:
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
@@ -293,20 +296,26 @@ class _Reader:
                 kinds.append(self._element_of(target.value, hops + 1))
         return merge(kinds)
 
-    def _of_name(self, target: ast.Name, hops: int) -> str:
-        return merge([self._used(load, hops + 1) for load in self._loads_of(target)])
+    def _of_name(self, target: ast.expr, hops: int) -> str:
+        return self._remembered(self._used, target, hops + 1)
 
-    def _loads_of(self, target: ast.expr) -> Iterator[ast.Name]:
-        """The reads of the variable that a name stands for."""
+    def _element_of(self, target: ast.expr, hops: int) -> str:
+        return self._remembered(self._element, target, hops + 1)
+
+    def _remembered(self, look: Callable[[ast.expr, int], str], target: ast.expr, hops: int) -> str:
+        """What all the reads of the variable that a name stands for ask of it; looked up once."""
         names = self._found.names
         scope = names.scope_of.get(target)
         if not isinstance(target, ast.Name) or scope is None:
-            return
+            return ""
         home = names.resolve(target.id, scope)
-        for load in self._loads.get(target.id, [])[:_MAX_LOADS]:
-            where = names.scope_of.get(load)
-            if where is not None and names.resolve(target.id, where) is home:
-                yield load
+        key = (look.__name__, target.id, home, hops)
+        if key not in self._known:
+            self._known[key] = ""  # a variable that depends on itself says nothing about itself
+            loads = self._loads.get(target.id, [])[:_MAX_LOADS]
+            here = [load for load in loads if names.resolve(target.id, names.scope_of.get(load, scope)) is home]
+            self._known[key] = merge([look(load, hops) for load in here])
+        return self._known[key]
 
     def _returned(self, statement: ast.Return, hops: int) -> str:
         function = self._parents.get(statement)
@@ -349,9 +358,6 @@ class _Reader:
             case ast.Compare() if isinstance(parent.ops[0], (ast.In, ast.NotIn)):
                 return literals([parent.left.value] if isinstance(parent.left, ast.Constant) else [], True)
         return ""
-
-    def _element_of(self, target: ast.expr, hops: int) -> str:
-        return merge([self._element(load, hops + 1) for load in self._loads_of(target)])
 
 
 def _is_text(node: ast.AST | None) -> bool:

@@ -1,0 +1,105 @@
+"""Around any method: a ladder of them, and votes. What they do is in the events; none of them ends in silence."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ..errors import BudgetError, LMError
+from ..lm import LM, Completion, Message
+from ..program import Program
+from ..trace import Answer, Call, Event
+from .parts import Asked, Method, failed, stepping
+
+_SPENT = ("limit:calls", "limit:tokens", "limit:money", "limit:wall")
+_VOTING_TEMPERATURE = 0.7
+
+
+def ladder(rungs: Mapping[str, Method]) -> Method:
+    """The first method and, where it brings no answer, the next: each reason stays in the trace.
+
+    The program that was written goes along. A budget that is spent ends it; so does a model that never answered.
+    """
+
+    async def method(asked: Asked) -> AsyncIterator[Event]:
+        names = list(rungs)
+        has_answered, written = False, None  # whether the model did, at all; its last reply
+        for number, name in enumerate(names):
+            following = names[number + 1] if number + 1 < len(names) else ""
+            last = failed("error", f"{name} ended without an answer")
+            try:
+                async for event in rungs[name](asked):
+                    has_answered = has_answered or isinstance(event, Call)
+                    if isinstance(event, Program) and written is not None:
+                        asked = dataclasses.replace(asked, written=written)
+                    written = event if isinstance(event, Call) else written
+                    if isinstance(event, Answer) and not event.then:
+                        last = event
+                    else:
+                        yield event
+            except BudgetError as error:
+                last = failed(f"limit:{error.which}", str(error))
+            except LMError as error:
+                if not has_answered:
+                    raise
+                last = failed("error", str(error))
+            if last.reason == "answered" or last.reason in _SPENT or not following:
+                yield last
+                return
+            yield stepping(last, following)
+
+    return method
+
+
+def voted(method: Method, votes: int) -> Method:
+    """The method several times, at the same time, each with its own dice; the answer that most of them give."""
+
+    async def voting(asked: Asked) -> AsyncIterator[Event]:
+        runs = await asyncio.gather(*(_collected(method, asked, seed) for seed in range(votes)))
+        answers = [run[-1] for run in runs if run and isinstance(run[-1], Answer)]
+        counted = collections.Counter(_key(answer) for answer in answers if answer.reason == "answered")
+        for run in runs:
+            for event in run:
+                is_last = event is run[-1] and isinstance(event, Answer)
+                yield stepping(event, "vote") if is_last and isinstance(event, Answer) else event
+        if not counted:
+            yield answers[-1] if answers else failed("error", "no vote was cast")
+            return
+        best = counted.most_common(1)[0][0]
+        winner = next(answer for answer in answers if answer.reason == "answered" and _key(answer) == best)
+        yield msgspec.structs.replace(winner, votes=dict(counted))
+
+    return voting
+
+
+async def _collected(method: Method, asked: Asked, seed: int) -> list[Event]:
+    own = dataclasses.replace(asked, lm=Sampled(asked.lm, _VOTING_TEMPERATURE, seed))
+    events: list[Event] = []
+    try:
+        events.extend([event async for event in method(own)])
+    except BudgetError as error:
+        events.append(failed(f"limit:{error.which}", str(error)))
+    return events
+
+
+def _key(answer: Answer) -> str:
+    """Answers that are the same are written the same: 2.0 as 2, text without regard to case."""
+    if isinstance(answer.value, float) and answer.value.is_integer():
+        return str(int(answer.value))
+    return str(answer.value).strip().casefold() if isinstance(answer.value, (str, int)) else answer.text
+
+
+class Sampled:
+    """A model that throws dice: where nobody sets a temperature or a seed, these."""
+
+    def __init__(self, lm: LM, temperature: float, seed: int) -> None:
+        self._lm, self.name = lm, lm.name
+        self._options = {"temperature": temperature, "seed": seed}
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        return await self._lm.complete(messages, **{**self._options, **options})

@@ -1,0 +1,163 @@
+"""Methods that write a program: who carries it out, and what happens where Python cannot, makes the difference.
+
+`programmed` composes them: write, carry out; where that fails, hand the error back and carry out what comes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+
+from ..emulator import Asking, First, Table
+from ..errors import ProgramError
+from ..guest.values import decode
+from ..program import Program
+from ..render import Page
+from ..trace import Answer, Call, Event, Step, Trace
+from .parts import Asked, Method, failed, prompt, stated, stepping
+
+Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
+_REPAIRABLE = ("error", "limit:run", "limit:cpu", "limit:memory", "limit:output", "guest died")
+_MAX_TOLD_CHARS = 6000
+
+
+# --- ways to carry out a program ----------------------------------------------------------------------------------
+
+
+def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+    """Python runs what it can, the model answers the calls that nobody defined, one state for both."""
+    return asked.run(reply, First(known, Asking(asked.lm, votes=asked.value_votes)))
+
+
+def run_in_python(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+    """Python alone: a call that nobody defined is a failure."""
+    return asked.run(reply, None)
+
+
+async def read_by_lm(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+    """The model reads the program and states the answer; nothing is run."""
+    async for event in _in_place_of_python(asked, reply, "read-program"):
+        yield event
+
+
+async def run_by_lm(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+    """The model runs the program by writing down the state after each line."""
+    async for event in _in_place_of_python(asked, reply, "run-program"):
+        yield event
+
+
+async def _in_place_of_python(asked: Asked, reply: str, how: str) -> AsyncIterator[Event]:
+    try:
+        program = Program.parse(reply)
+    except ProgramError as error:
+        yield failed("error", str(error))
+        return
+    yield program
+    call = await asked.complete(prompt(how), f"{asked.text}\n\n```python\n{program.source.rstrip()}\n```")
+    yield call
+    yield stated(call.reply)
+
+
+def first_of(one: Carrying, other: Carrying, other_name: str) -> Carrying:
+    """One way and, where it brings no answer, the other."""
+
+    async def carry(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+        async for event in one(asked, reply, known):
+            if isinstance(event, Answer) and event.reason != "answered":
+                yield stepping(event, other_name)
+                async for later in other(asked, reply, known):
+                    yield later
+            else:
+                yield event
+
+    return carry
+
+
+# --- methods ------------------------------------------------------------------------------------------------------
+
+
+async def write_program(asked: Asked) -> Call:
+    """One request: the reply holds the program."""
+    return await asked.complete(asked.instructions("program"), asked.text)
+
+
+def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> Method:
+    """Write a program and carry it out. What fails goes back to the model, with the error, so many times at most.
+
+    A program that states its answer as a literal is asked for again, too. What was emulated is not asked twice.
+    """
+
+    async def method(asked: Asked) -> AsyncIterator[Event]:
+        written = asked.written
+        if written is None:
+            written = await write_program(asked)
+            yield written
+        known, left, is_read = Table([]), repairs, not critique
+        while True:
+            attempt = _Attempt()
+            async for event in carry(asked, written.reply, known):
+                attempt.events.append(event)
+                if not isinstance(event, Answer):
+                    yield event
+            answer, objection = attempt.answer, attempt.objection()
+            if objection is None and not is_read and answer.reason == "answered":
+                is_read = True
+                read = await asked.complete(prompt("critique"), attempt.told(asked))
+                yield read
+                objection = _objection_in(read.reply)
+            if objection is None or left == 0:
+                yield answer
+                return
+            left -= 1
+            yield stepping(answer, "repair")
+            known = attempt.values()
+            turns = (asked.text, written.reply, f"{objection}\n\n{prompt('repair')}")
+            written = await asked.complete(asked.instructions("program"), *turns)
+            yield written
+
+    return method
+
+
+@dataclasses.dataclass
+class _Attempt:
+    """One program carried out."""
+
+    events: list[Event] = dataclasses.field(default_factory=list)
+
+    @property
+    def answer(self) -> Answer:
+        last = self.events[-1] if self.events else None
+        return last if isinstance(last, Answer) else failed("guest died", "the run ended without a word")
+
+    def objection(self) -> str | None:
+        """Why this is not good enough, in words for the model; None where it is, or where a repair would not help."""
+        answer, program = self.answer, Trace(events=self.events).program
+        if answer.reason == "answered":
+            if program is not None and program.is_hard_coded:
+                return "The program states its answer as a literal: it must work it out."
+            return None
+        if answer.reason not in _REPAIRABLE or answer.error is None:
+            return None
+        error, line = answer.error, ""
+        if program is not None and error.line is not None:
+            source = program.source.split("\n")
+            line = f" on line {error.line}: {source[error.line - 1].strip()}" if error.line <= len(source) else ""
+        kind = "" if error.type == answer.reason else f"{error.type}: "
+        return f"The program failed{line}\n{kind}{error.message[:1000]}"
+
+    def values(self) -> Table:
+        """What was emulated, to be used again."""
+        steps = [event for event in self.events if isinstance(event, Step) and event.by == "lm" and event.call]
+        return Table([(step.call or "", decode(step.value)) for step in steps if not step.delta])
+
+    def told(self, asked: Asked) -> str:
+        lines = "\n".join(Page(100).trace(Trace(events=self.events)))
+        program = Trace(events=self.events).program
+        source = program.source.rstrip() if program is not None else ""
+        return f"{asked.text}\n\n```python\n{source}\n```\n\nWhat happened:\n{lines[:_MAX_TOLD_CHARS]}"
+
+
+def _objection_in(reply: str) -> str | None:
+    """What a critique finds wrong; `OK` is nothing."""
+    text = reply.strip()
+    return None if text.lower().startswith(("ok", "**ok", '"ok')) or not text else f"A reader objects: {text[:1000]}"

@@ -1,0 +1,116 @@
+"""What methods are made of: what was asked, one request, the program in a reply, the answer in a reply."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..emulator import Answering
+from ..engine import Given, execute
+from ..guest.values import brief
+from ..lm import LM, Message
+from ..sandbox import Sandbox
+from ..sandbox.frames import Failure
+from ..trace import Answer, Call, Event
+
+MAX_TOKENS = 2048
+_SMALL = ("local:", "ollama:")  # models that run on a person's machine: fewer words, more examples
+_ANSWER = re.compile(r"(?:^|\n)\s*(?:\*\*)?A(?:nswer)?(?:\*\*)?\s*:\s*(.+)", re.I)
+_SO = re.compile(r"(?:the|my) (?:final )?answer (?:is|would be)[:\s]+(.+)", re.I)
+_BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and whatever a method may use to answer it."""
+
+    question: str
+    lm: LM
+    shots: int | None = None  # how many examples the model sees; None: all there are
+    examples: str | None = None  # in place of the general ones
+    value_votes: int = 1  # how often each value is asked for; what most replies say counts
+    sandbox: Sandbox | str = "auto"
+    given: Given = field(default_factory=lambda: Given())
+    written: Call | None = None  # a program that is there already
+
+    async def complete(self, system: str, *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
+        """One request. `turns` are the user's and the model's by turns, the user's first and last."""
+        messages = [Message("system", system)]
+        messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
+        started = time.monotonic()
+        (reply,) = await self.lm.complete(messages, stop=("\nQuestion:",), max_tokens=max_tokens)
+        told = "\n\n".join(turns)
+        return Call(told, reply.text, self.lm.name, reply.usage, time.monotonic() - started)
+
+    def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
+        return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
+
+    @property
+    def text(self) -> str:
+        """The question as the model reads it, with the variables that the program will find."""
+        inputs = self.given.get("inputs", {})
+        given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
+        return f"Question: {self.question}" + (f"\nThese variables are set already:{given}" if given else "")
+
+    def instructions(self, name: str) -> str:
+        """A prompt of ours with its examples, as many as wanted: `program` for this size of model, or another."""
+        size = "small" if self.lm.name.startswith(_SMALL) else "large"
+        told = prompt(f"{name}-{size}" if name == "program" else name)
+        listed = self.examples or (prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}"))
+        examples = [text for text in re.split(r"(?:^|\n\n)Question: ", listed.strip()) if text.strip()]
+        return "\n\nQuestion: ".join([told, *(examples if self.shots is None else examples[: self.shots])])
+
+
+Method = Callable[[Asked], AsyncIterator[Event]]
+
+
+@functools.cache
+def prompt(name: str) -> str:
+    path = Path(__file__).parent / "prompts" / f"{name}.md"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+def stated(reply: str) -> Answer:
+    """The answer that a reply states; none where it states none."""
+    said = answer_in(reply)
+    if said is None:
+        failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
+        return Answer("error", error=failure)
+    return Answer("answered", said, repr(said), "reply")
+
+
+def answer_in(reply: str) -> str | None:
+    """`A: …`, `the answer is …`, `\\boxed{…}`, `#### …`; else the last line of a short reply."""
+    text = reply.strip()
+    boxed = _BOXED.findall(text)
+    found = [a or b for a, b in boxed] or _ANSWER.findall(text) or _SO.findall(text)
+    if found:
+        return _tidy(found[-1])
+    last = text.rpartition("\n")[2].strip()
+    return _tidy(last) if last and len(last) <= 200 else None
+
+
+def _tidy(text: str) -> str:
+    text = text.strip().strip("*`").strip()
+    text = text.removesuffix(".") if not re.search(r"\.\w+\.$", text) else text
+    return text.strip("\"'") if len(text) > 1 else text
+
+
+def last_answer(events: Sequence[Event]) -> Answer | None:
+    return next((event for event in reversed(events) if isinstance(event, Answer)), None)
+
+
+def failed(which: str, message: str, **more: Any) -> Answer:
+    return Answer(which, error=Failure(which, message), **more)
+
+
+def stepping(answer: Answer, then: str) -> Answer:
+    """An end that is not the last: what is tried next."""
+    return msgspec.structs.replace(answer, then=then)

@@ -1,0 +1,22 @@
+"""Methods without a program: the baselines of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from ..trace import Event
+from .parts import Asked, stated
+
+
+async def direct(asked: Asked) -> AsyncIterator[Event]:
+    """The model states the answer at once."""
+    call = await asked.complete(asked.instructions("direct"), asked.text, max_tokens=256)
+    yield call
+    yield stated(call.reply)
+
+
+async def cot(asked: Asked) -> AsyncIterator[Event]:
+    """Chain of Thought: the model reasons in words, then states the answer."""
+    call = await asked.complete(asked.instructions("cot"), asked.text)
+    yield call
+    yield stated(call.reply)

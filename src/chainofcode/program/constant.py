@@ -1,0 +1,69 @@
+"""Whether a program works its answer out, or only states one that its author had in mind. Standard library only."""
+
+from __future__ import annotations
+
+import ast
+
+from .statements import prose_number
+
+
+def states_its_answer(tree: ast.Module) -> bool:
+    """Whether the answer is a literal with nothing behind it: `answer = 42`, also by way of other names.
+
+    A literal that is chosen by a condition, or changed later, counts as worked out.
+    """
+    answers = [node for node in ast.walk(tree) if "answer" in _targets(node)]
+    if answers:
+        last = answers[0]
+        if len(answers) > 1 or last not in tree.body or not isinstance(last, (ast.Assign, ast.AnnAssign)):
+            return False
+        return last.value is not None and _is_literal(last.value, _single_values(tree), 0)
+    last_statement = tree.body[-1] if tree.body else None
+    if not isinstance(last_statement, ast.Expr) or prose_number(last_statement) is not None:
+        return False
+    value = last_statement.value
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print":
+        return bool(value.args) and all(_is_literal(arg, _single_values(tree), 0) for arg in value.args)
+    return _is_literal(value, _single_values(tree), 0)
+
+
+def _targets(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+        return []
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if not isinstance(node, ast.stmt):
+        return []
+    return [
+        name.id for target in targets if target is not None for name in ast.walk(target) if isinstance(name, ast.Name)
+    ]
+
+
+def _single_values(tree: ast.Module) -> dict[str, ast.expr]:
+    """Names that are assigned once, at the top, and what they are assigned."""
+    values: dict[str, list[ast.expr | None]] = {}
+    top = set(tree.body)
+    for node in ast.walk(tree):
+        for name in _targets(node):
+            is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and node in top
+            values.setdefault(name, []).append(node.value if is_plain else None)  # type: ignore[attr-defined]
+    return {name: found[0] for name, found in values.items() if len(found) == 1 and found[0] is not None}
+
+
+def _is_literal(node: ast.expr, values: dict[str, ast.expr], depth: int) -> bool:
+    match node:
+        case ast.Constant():
+            return True
+        case ast.UnaryOp(operand=inner):
+            return _is_literal(inner, values, depth)
+        case ast.Tuple() | ast.List() | ast.Set():
+            return all(_is_literal(part, values, depth) for part in node.elts)
+        case ast.Dict():
+            return all(_is_literal(part, values, depth) for part in [*filter(None, node.keys), *node.values])
+        case ast.JoinedStr():
+            formatted = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
+            return all(_is_literal(part, values, depth) for part in formatted)
+        case ast.Call(func=ast.Name(id="str" | "int" | "float" | "bool")):
+            return all(_is_literal(part, values, depth) for part in node.args)
+        case ast.Name(id=name) if name in values and depth < 20:
+            return _is_literal(values[name], values, depth + 1)
+    return False
