@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from .guest.values import ValueFormatError, brief, decode
 from .program import Program
-from .trace import Answer, Step, Trace
+from .trace import Answer, Event, Step, Trace
 
 _GUTTER = {"python": "py", "lm": "lm", "tool": "tool"}
 _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
@@ -34,13 +34,28 @@ class Page:
             yield from self.answer(trace.answer)
         else:
             yield self._paint("bold", "no answer: the trace ends before the run did")
-        program = trace.program
-        if program is not None:
-            yield ""
-            yield from self.notes(program)
-            yield from self.steps(program, trace.steps)
+        for attempt in trace.attempts:
+            yield from self._attempt(attempt)
         if trace.answer is not None:
             yield self._paint("dim", self.summary(trace, trace.answer))
+
+    def _attempt(self, events: list[Event]) -> Iterator[str]:
+        """One program and its steps; where it was not the last, why, and what came next."""
+        program = next((event for event in events if isinstance(event, Program)), None)
+        if program is not None:
+            self._seen.clear()
+            yield ""
+            yield from self.notes(program)
+            yield from self.steps(program, [event for event in events if isinstance(event, Step)])
+        last = events[-1]
+        if isinstance(last, Answer) and last.then:
+            yield from self.turn(last)
+
+    def turn(self, answer: Answer) -> Iterator[str]:
+        """An end that was not the last one."""
+        said = f"answer {cut(plain(answer.text), 60)}" if answer.reason == "answered" else answer.reason
+        why = f": {plain(answer.error.message)}" if answer.error is not None else ""
+        yield self._paint("bold", cut(f"   ↓  {said}{why}", self.width - len(answer.then) - 4)) + f" → {answer.then}"
 
     def answer(self, answer: Answer) -> Iterator[str]:
         if answer.reason == "answered":
@@ -94,6 +109,8 @@ class Page:
         python = sum(step.by == "python" for step in trace.steps)
         calls = trace.lm_calls
         parts = [_count(python, "Python step"), _count(calls, "LM call"), f"{answer.seconds:.2f} s"]
+        if answer.votes:
+            parts.append("votes: " + ", ".join(f"{cut(text, 30)} × {count}" for text, count in answer.votes.items()))
         return "      " + " · ".join(parts)
 
     def _is_shown(self, step: Step) -> bool:
@@ -132,7 +149,11 @@ def _value(value: object) -> str:
 
 
 def _from(answer: Answer) -> str:
-    sources = {"expression": "   (the value of its last expression)", "output": "   (what it printed last)"}
+    sources = {
+        "expression": "   (the value of its last expression)",
+        "output": "   (what it printed last)",
+        "reply": "   (the model states it)",
+    }
     return sources.get(answer.source, "")
 
 

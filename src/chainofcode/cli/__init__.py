@@ -71,6 +71,9 @@ def _parser() -> argparse.ArgumentParser:
     show.add_argument("trace", metavar="TRACE", type=Path)
     show.add_argument("--all", action="store_true", help="every step, not the first few of each statement")
     show.set_defaults(command=_show)
+    methods = commands.add_parser("methods", help="list the ways of answering that --method knows")
+    methods.add_argument("--json", action="store_true", help="the list as JSON")
+    methods.set_defaults(command=_methods)
     doctor = commands.add_parser("doctor", help="show which walls hold on this machine, and how to get the rest")
     doctor.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     doctor.set_defaults(command=_doctor)
@@ -81,6 +84,18 @@ def _show(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace)
     print_trace(trace, given.all)
     return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER
+
+
+def _methods(given: argparse.Namespace) -> int:
+    from ..methods import LADDER, METHODS
+
+    if given.json:
+        print(json.dumps(METHODS))
+        return ANSWERED
+    for name, what in METHODS.items():
+        print(f"{name:<18} {what}")
+    print(f"where one brings no answer, the next is tried: {' → '.join(LADDER)} (--no-fallback: not)")
+    return ANSWERED
 
 
 def _doctor(given: argparse.Namespace) -> int:

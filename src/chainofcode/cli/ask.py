@@ -12,13 +12,13 @@ from typing import Any
 
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
-from ..methods import ask
+from ..methods import METHODS, Ways, ask, compose
 from ..trace import Answer
 from .asking import add_model, chosen_model
 from .hints import hints
 from .live import Live
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, NO_ANSWER, record
+from .terminal import ANSWERED, NO_ANSWER, read_text, record
 
 _MAX_QUESTION_CHARS = 100_000
 
@@ -32,9 +32,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
     add_model(parser)
-    parser.add_argument(
-        "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
-    )
+    _add_ways(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the answer")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     parser.add_argument("--quiet", action="store_true", help="the answer alone: nothing of how it came about")
@@ -43,12 +41,47 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
 
 
+def _add_ways(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc methods explains)")
+    parser.add_argument(
+        "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
+    )
+    parser.add_argument(
+        "--examples", metavar="FILE", type=Path, help="examples of your own: `Question: …` and what to reply"
+    )
+    parser.add_argument(
+        "--repairs", metavar="N", type=int, default=2, help="how often a program that fails goes back to the model (2)"
+    )
+    parser.add_argument(
+        "--no-fallback", action="store_true", help="end where the method does, instead of trying a plainer one"
+    )
+    parser.add_argument("--votes", metavar="K", type=int, default=1, help="answer K times; what most say counts")
+    parser.add_argument("--value-votes", metavar="K", type=int, default=1, help="the same for each emulated value")
+    parser.add_argument(
+        "--critique", action="store_true", help="have the model read program and trace before the answer counts"
+    )
+
+
+def chosen_ways(given: argparse.Namespace) -> Ways:
+    for name, least in (("shots", 0), ("repairs", 0), ("votes", 1), ("value_votes", 1)):
+        number = getattr(given, name)
+        if number is not None and number < least:
+            raise InputError(f"--{name.replace('_', '-')} takes {least} or more, not {number}")
+    method = compose(
+        given.method,
+        repairs=given.repairs,
+        critique=given.critique,
+        fallback=not given.no_fallback,
+        votes=given.votes,
+    )
+    examples = read_text(given.examples) if given.examples else None
+    return Ways(method=method, shots=given.shots, examples=examples, value_votes=given.value_votes)
+
+
 async def _ask(given: argparse.Namespace) -> int:
     question = _question(given)
     options = read_options(given)
     options.pop("question", None)
-    if given.shots is not None and given.shots < 0:
-        raise InputError(f"--shots takes 0 or more, not {given.shots}")
     result = await _answered(question, given, Given(**options))  # type: ignore[typeddict-unknown-key]
     if given.trace:
         result.trace.write(given.trace)
@@ -64,13 +97,14 @@ async def _ask(given: argparse.Namespace) -> int:
 
 
 async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
+    ways = chosen_ways(given)
     trace = new_trace(Options(question=question, **options))
     with (
         Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all) as live,
         chosen_model(given, live.progress) as lm,
         chosen_sandbox(given, spares=0) as sandbox,
     ):
-        async for event in ask(question, live.watch(lm), shots=given.shots, sandbox=sandbox, **options):
+        async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
             trace.events.append(event)
             live.show(event)
     return Result.of(trace)

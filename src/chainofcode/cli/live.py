@@ -108,11 +108,16 @@ class Live:
             for line in self._listing():
                 self._say(line)
             self._drawn = 0
+        self._program = None
+        self._notes.clear()
+        if answer.then:
+            for line in self._page.turn(answer):
+                self._say(line)
+            return
         if answer.reason != "answered":
             for line in self._page.answer(answer):
                 self._say(line)
         self._say(self._status(is_over=True))
-        self._program = None
         self._ended.set()
 
     def opened(self, count: int) -> None:

@@ -94,11 +94,12 @@ class Ways(TypedDict, total=False):
     shots: int | None
     examples: str | None
     value_votes: int
-    sandbox: Sandbox | str
 
 
 class _Ways(Ways, Given, total=False):
     """And about what the program is given."""
+
+    sandbox: Sandbox | str
 
 
 async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
@@ -119,4 +120,4 @@ def solve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
     return asyncio.run(asolve(question, lm, **options))
 
 
-__all__ = ["LADDER", "METHODS", "Asked", "Method", "ask", "asolve", "compose", "solve"]
+__all__ = ["LADDER", "METHODS", "Asked", "Method", "Ways", "ask", "asolve", "compose", "solve"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 from ..emulator import Asking, First, Table
 from ..errors import ProgramError
@@ -92,10 +93,11 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
         if written is None:
             written = await write_program(asked)
             yield written
-        known, left, is_read = Table([]), repairs, not critique
+        known: dict[str, Any] = {}
+        left, is_read = repairs, not critique
         while True:
             attempt = _Attempt()
-            async for event in carry(asked, written.reply, known):
+            async for event in carry(asked, written.reply, Table(known.items())):
                 attempt.events.append(event)
                 if not isinstance(event, Answer):
                     yield event
@@ -110,7 +112,7 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
                 return
             left -= 1
             yield stepping(answer, "repair")
-            known = attempt.values()
+            known |= attempt.values()
             turns = (asked.text, written.reply, f"{objection}\n\n{prompt('repair')}")
             written = await asked.complete(asked.instructions("program"), *turns)
             yield written
@@ -145,10 +147,13 @@ class _Attempt:
         kind = "" if error.type == answer.reason else f"{error.type}: "
         return f"The program failed{line}\n{kind}{error.message[:1000]}"
 
-    def values(self) -> Table:
-        """What was emulated, to be used again."""
-        steps = [event for event in self.events if isinstance(event, Step) and event.by == "lm" and event.call]
-        return Table([(step.call or "", decode(step.value)) for step in steps if not step.delta])
+    def values(self) -> dict[str, Any]:
+        """What was emulated, to be used again; a call that was answered in several ways is asked for anew."""
+        values: dict[str, Any] = {}
+        for step in self.events:
+            if isinstance(step, Step) and step.by == "lm" and step.call and not step.delta:
+                values.setdefault(step.call, []).append(decode(step.value))
+        return {call: found[0] for call, found in values.items() if all(value == found[0] for value in found)}
 
     def told(self, asked: Asked) -> str:
         lines = "\n".join(Page(100).trace(Trace(events=self.events)))
