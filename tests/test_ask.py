@@ -87,14 +87,14 @@ def test_the_question_from_standard_input(script: Path) -> None:
 def test_answers_in_words(program: str, printed: str, tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps(f"```python\n{program}\n```"))
-    done = coc("ask", "What?", "--model", f"scripted:{path}", "--quiet")
+    done = coc("ask", "What?", "--model", f"scripted:{path}", "--quiet", "--repairs", "0")
     assert done.stdout == printed + "\n", done.stderr
 
 
 def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps("```python\nx = 1\nanswer = x / 0\n```"))
-    done = coc("ask", "What?", "--model", f"scripted:{path}")
+    done = coc("ask", "What?", "--model", f"scripted:{path}", "--repairs", "0", "--no-fallback")
     assert (done.returncode, done.stdout) == (1, "")
     assert "line 2: ZeroDivisionError" in done.stderr
 
