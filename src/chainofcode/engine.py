@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypedDict, Unpack
 
-from .emulator import Answered, Answering, Emulator, Pause, as_emulator
+from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_emulator
 from .errors import BudgetError, EmulationError
 from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
@@ -31,6 +31,7 @@ class Given(TypedDict, total=False):
     clock: float
     seed: int
     limits: Limits
+    tools: Toolbox | Sequence[Callable[..., Any] | Tool]
 
 
 class Options(Given, total=False):
@@ -45,8 +46,9 @@ async def execute(
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
-    log, answering = _Log(), as_emulator(emulator)
-    job = _job(program, options, with_state=getattr(answering, "reads_state", False))
+    log, tools = _Log(), Toolbox.of(options.pop("tools", ()))
+    answering = tools.around(as_emulator(emulator))
+    job = _job(program, options, tools=tuple(tools.tools), with_state=getattr(answering, "reads_state", False))
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
@@ -69,16 +71,16 @@ async def execute(
                         yield event
 
 
-def _job(program: str | Program, options: Options, *, with_state: bool) -> Job:
+def _job(program: str | Program, options: Any, **more: Any) -> Job:
     known = Options.__optional_keys__
     unknown = options.keys() - known
     if unknown:
         raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(sorted(known))} and sandbox")
     if isinstance(program, Program):
-        return Job(program.source, is_reply=False, with_state=with_state, **options)
+        return Job(program.source, is_reply=False, **more, **options)
     if not isinstance(program, str):
         raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
-    return Job(program, with_state=with_state, **options)
+    return Job(program, **more, **options)
 
 
 class _Answers:
@@ -124,8 +126,8 @@ class _Answers:
             self._session.fail(error)
             raise
         else:
-            self._fetched[paused.id] = (paused, Answered(value, answered.calls), time.monotonic() - started)
-            self._session.resume(paused, value)
+            self._fetched[paused.id] = (paused, replace(answered, value=value), time.monotonic() - started)
+            self._session.resume(paused, value, answered.error)
 
     def take(self, pause: int) -> tuple[Paused, Answered, float]:
         return self._fetched.pop(pause)
@@ -209,13 +211,14 @@ class _Log:
             delta = {name: brief(value) for name, value in decode(answered.value).items()}
         step = Step(
             self._number(),
-            "lm",
+            answered.by,
             paused.statement,
             self._line(paused.statement),
             delta=delta,
             call=paused.text,
             value=answered.value,
             seconds=seconds,
+            error=answered.error,
         )
         return [*answered.calls, step]
 

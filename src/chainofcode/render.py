@@ -130,7 +130,7 @@ def what(step: Step, width: int) -> str:
     """What came of a step: the call and its value, the names it changed, the way it went."""
     parts = []
     if step.call is not None and not step.delta:
-        value = f" → {_value(step.value)}"  # it matters most: the call gives way
+        value = f" → {_value(step.value)}" if step.error is None else f" ✗ {step.error}"  # it matters most
         call = plain(step.call.replace("\n", "⏎"))
         parts.append(cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]

@@ -47,6 +47,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     call: str | None = None
     value: Any = None
     seconds: float | None = None
+    error: str | None = None  # of a tool: raised in the program, at the call
 
 
 class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_defaults=True):

@@ -12,6 +12,7 @@ from ..lm import LM
 from .asking import Asking
 from .pause import Answered, Emulator, Pause
 from .table import Table, not_json
+from .tools import Tool, Toolbox, tool
 
 __all__ = [
     "Answered",
@@ -22,8 +23,11 @@ __all__ = [
     "Function",
     "Pause",
     "Table",
+    "Tool",
+    "Toolbox",
     "as_emulator",
     "not_json",
+    "tool",
 ]
 
 Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None

@@ -36,10 +36,15 @@ class Pause:
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of a pause: the value and, where a model was asked, the requests it took."""
+    """What came of a pause: the value and, where a model was asked, the requests it took.
+
+    With an `error` there is no value: it is raised in the program, at the call.
+    """
 
     value: Any
     calls: tuple[Call, ...] = ()
+    by: Literal["lm", "tool"] = "lm"
+    error: str | None = None
 
 
 @runtime_checkable

@@ -31,6 +31,10 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 
 
+class ToolError(RuntimeError):
+    """A tool failed, or was not approved."""
+
+
 class Bindings:
     """The program's own builtins module; `last` is the value of its last expression statement."""
 
@@ -85,7 +89,10 @@ class Bindings:
                 "statement": statement,
                 **self._state(program_frame(), statement),
             }
-            return decode(self._link.pause(message)["value"], record=Record)
+            reply = self._link.pause(message)
+            if "error" in reply:
+                raise ToolError(reply["error"])
+            return decode(reply["value"], record=Record)
 
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""

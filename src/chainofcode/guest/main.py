@@ -149,7 +149,9 @@ class _Prepared:
         try:
             self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
             try:
-                self.found: Analysis = analyse(self.parsed.tree, defined=inputs, packages=start["packages"])
+                self.found: Analysis = analyse(
+                    self.parsed.tree, defined=inputs, packages=start["packages"], tools=start.get("tools", ())
+                )
                 self.uses: list[Use] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 self.lowered: Lowered = lower(

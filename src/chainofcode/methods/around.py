@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ..errors import BudgetError, LMError
+from ..emulator import Toolbox
+from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Completion, Message
 from ..program import Program
 from ..trace import Answer, Call, Event
@@ -60,6 +61,8 @@ def voted(method: Method, votes: int) -> Method:
     """The method several times, at the same time, each with its own dice; the answer that most of them give."""
 
     async def voting(asked: Asked) -> AsyncIterator[Event]:
+        if Toolbox.of(asked.given.get("tools", ())).has_effects:
+            raise InputError("votes run programs several times: not with tools that have effects")
         runs = await asyncio.gather(*(_collected(method, asked, seed) for seed in range(votes)))
         answers = [run[-1] for run in runs if run and isinstance(run[-1], Answer)]
         counted = collections.Counter(_key(answer) for answer in answers if answer.reason == "answered")

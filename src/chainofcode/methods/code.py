@@ -94,10 +94,11 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
             written = await write_program(asked)
             yield written
         known: dict[str, Any] = {}
+        done: dict[str, list[Any]] = {}
         left, is_read = repairs, not critique
         while True:
             attempt = _Attempt()
-            async for event in carry(asked, written.reply, Table(known.items())):
+            async for event in carry(asked.resumed(done), written.reply, Table(known.items())):
                 attempt.events.append(event)
                 if not isinstance(event, Answer):
                     yield event
@@ -113,6 +114,7 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
             left -= 1
             yield stepping(answer, "repair")
             known |= attempt.values()
+            done = attempt.results()
             turns = (asked.text, written.reply, f"{objection}\n\n{prompt('repair')}")
             written = await asked.complete(asked.instructions("program"), *turns)
             yield written
@@ -154,6 +156,14 @@ class _Attempt:
             if isinstance(step, Step) and step.by == "lm" and step.call and not step.delta:
                 values.setdefault(step.call, []).append(decode(step.value))
         return {call: found[0] for call, found in values.items() if all(value == found[0] for value in found)}
+
+    def results(self) -> dict[str, list[Any]]:
+        """What tools have done: each once, also where the program calls them again."""
+        results: dict[str, list[Any]] = {}
+        for step in self.events:
+            if isinstance(step, Step) and step.by == "tool" and step.call and step.error is None:
+                results.setdefault(step.call, []).append(decode(step.value))
+        return results
 
     def told(self, asked: Asked) -> str:
         lines = "\n".join(Page(100).trace(Trace(events=self.events)))

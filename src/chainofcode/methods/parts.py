@@ -5,14 +5,14 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..emulator import Answering
+from ..emulator import Answering, Toolbox
 from ..engine import Given, execute
 from ..guest.values import brief
 from ..lm import LM, Message
@@ -52,12 +52,24 @@ class Asked:
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
         return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
 
+    def resumed(self, done: Mapping[str, Sequence[Any]]) -> Asked:
+        """The same, where tools have done something already."""
+        box = Toolbox.of(self.given.get("tools", ()))
+        return replace(self, given=Given(**{**self.given, "tools": box.resumed(done)})) if done else self
+
     @property
     def text(self) -> str:
         """The question as the model reads it, with the variables that the program will find."""
         inputs = self.given.get("inputs", {})
         given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
-        return f"Question: {self.question}" + (f"\nThese variables are set already:{given}" if given else "")
+        tools = Toolbox.of(self.given.get("tools", ())).told
+        return "\n".join(
+            [
+                f"Question: {self.question}",
+                *([f"These variables are set already:{given}"] if given else []),
+                *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
+            ]
+        )
 
     def instructions(self, name: str) -> str:
         """A prompt of ours with its examples, as many as wanted: `program` for this size of model, or another."""

@@ -81,8 +81,12 @@ class Analysis:
                 yield self.syntax.parents.get(node, node)
 
 
-def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = ()) -> Analysis:
-    """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted."""
+def analyse(
+    tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = (), tools: Collection[str] = ()
+) -> Analysis:
+    """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted, `tools`
+    functions that the host runs: holes too, whatever the library calls by that name.
+    """
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
     found.given = frozenset(given)
@@ -94,8 +98,10 @@ def analyse(tree: ast.Module, *, defined: Collection[str] = (), packages: Collec
             uses.setdefault(node.id, []).append(_use(node, found.syntax))
     known = set(found.names.module.bindings) | set(defined)
     for name, seen in uses.items():
-        missing = find_import(name, seen, packages)
-        if missing is not None:
+        missing = find_import(name, seen, packages) if name not in tools else None
+        if name in tools:
+            found.holes.add(name)
+        elif missing is not None:
             found.imports.append(missing)
         elif any(use.how in ("call", "base") for use in seen):
             found.holes.add(name)

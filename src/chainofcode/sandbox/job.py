@@ -45,6 +45,7 @@ class Job:
     scratch: bool = False  # a writable directory that starts empty and is gone afterwards
     clock: float = 1_735_689_600.0  # 2025-01-01T00:00:00Z
     seed: int = 0
+    tools: Sequence[str] = ()  # functions that the host runs
     with_state: bool = False  # pauses tell the program's variables: a model will read them
     limits: Limits = field(default_factory=Limits)
 
@@ -75,6 +76,7 @@ class Job:
             "packages": list(self.packages),
             "clock": self.clock,
             "seed": self.seed,
+            "tools": list(self.tools),
             "with_state": self.with_state,
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,

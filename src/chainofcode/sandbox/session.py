@@ -130,14 +130,17 @@ class Session:
 
     # --- what the caller does ---------------------------------------------------------------------------------
 
-    def resume(self, pause: Paused, value: Any) -> None:
-        """Let the guest go on with a tagged value. A pause is resumed once; after the end it no longer matters."""
+    def resume(self, pause: Paused, value: Any, error: str | None = None) -> None:
+        """Let the guest go on with a tagged value, or with an error that is raised at the call.
+
+        A pause is resumed once; after the end it no longer matters.
+        """
         if self._verdict is not None:
             return
         self._paused.remove(pause.id)
         if not self._paused:
             self._resumed = time.monotonic()
-        self._send({"type": "resume", "id": pause.id, "value": value})
+        self._send({"type": "resume", "id": pause.id, "value": value, **({"error": error} if error else {})})
 
     def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
         """Stop the guest; its last signal is an Ended with this reason."""

@@ -1,0 +1,199 @@
+"""Tools: functions of the user's that a program may call. They run on the host; the program sees their results.
+
+Arguments come from a program and are checked against the function's annotations; a result is bounded, and becomes data.
+What fails is raised in the program, where its own `try` may handle it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import inspect
+import time
+import typing
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ..errors import InputError
+from ..guest.values import Opaque, encode
+from .pause import Answered, Emulator, Pause
+
+MAX_RESULT_BYTES = 1_000_000
+TOOL_SECONDS = 120.0
+_MAX_DOC_CHARS = 600
+Approve = Callable[["Tool", str], bool | Awaitable[bool]]
+
+
+class _Refused(Exception):
+    """What the program is told."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A function with a name, and whether calling it changes something in the world."""
+
+    name: str
+    function: Callable[..., Any]
+    has_effect: bool = True
+
+    @property
+    def told(self) -> str:
+        """How it is shown to the model: signature and docstring."""
+        doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS]
+        is_async = inspect.iscoroutinefunction(self.function)
+        head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}:"
+        return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
+
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
+        """The arguments, each as its annotation wants it."""
+        if any(isinstance(value, Opaque) for value in (*args, *kwargs.values())):
+            raise _Refused(f"{self.name} takes plain values, not objects of the program")
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            raise _Refused(f"{self.name}: {error}") from None
+        hints = _hints(self.function)
+        for name, value in bound.arguments.items():
+            if name in hints:
+                bound.arguments[name] = self._converted(name, value, hints[name])
+        return bound
+
+    def _converted(self, name: str, value: Any, wanted: Any) -> Any:
+        kind = inspect.signature(self.function).parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            wanted = tuple[wanted, ...]
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            wanted = dict[str, wanted]
+        try:
+            return msgspec.convert(value, wanted)
+        except msgspec.ValidationError as error:
+            raise _Refused(f"{self.name}: the argument {name!r} does not fit: {error}") from None
+        except TypeError:  # an annotation of the user's own, which only the function understands
+            return value
+
+
+def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None, name: str | None = None) -> Tool:
+    """A function as a tool. Unless it is said to have none (here, or by an attribute `has_effect`), it has effects."""
+    if isinstance(function, Tool):
+        return function
+    if not callable(function):
+        raise InputError(f"a tool is a function, not {function!r}")
+    called = str(name or getattr(function, "__name__", ""))
+    if not called.isidentifier():
+        raise InputError(f"a tool needs a name that a program can call, not {called!r}")
+    effect = getattr(function, "has_effect", True) if has_effect is None else has_effect
+    return Tool(called, function, bool(effect))
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """The tools of a run, who approves of their use, and results that an earlier attempt has got already."""
+
+    tools: Mapping[str, Tool]
+    approve: Approve | None = None
+    done: Mapping[str, Sequence[Any]] | None = None
+
+    @classmethod
+    def of(cls, tools: Toolbox | Iterable[Callable[..., Any] | Tool], approve: Approve | None = None) -> Toolbox:
+        if isinstance(tools, Toolbox):
+            return tools
+        made = [tool(one) for one in tools]
+        named = {one.name: one for one in made}
+        if len(named) < len(made):
+            raise InputError("two tools have the same name")
+        return cls(named, approve)
+
+    def resumed(self, done: Mapping[str, Sequence[Any]]) -> Toolbox:
+        """The same, for a program that was repaired: what was done is not done again."""
+        return replace(self, done=done)
+
+    def around(self, emulator: Emulator) -> Emulator:
+        return _Using(self, emulator)
+
+    @property
+    def told(self) -> str:
+        return "\n\n".join(one.told for one in self.tools.values())
+
+    @property
+    def has_effects(self) -> bool:
+        return any(one.has_effect for one in self.tools.values())
+
+
+class _Using:
+    """Answers the calls of tools by running them, all others as before."""
+
+    def __init__(self, box: Toolbox, emulator: Emulator) -> None:
+        self._box, self._emulator = box, emulator
+        self.reads_state = getattr(emulator, "reads_state", False)
+        self._done = {call: collections.deque(results) for call, results in (box.done or {}).items()}
+
+    async def answer(self, pause: Pause) -> Answered:
+        used = self._box.tools.get(pause.name) if pause.kind == "call" else None
+        if used is None:
+            return await self._emulator.answer(pause)
+        if self._done.get(pause.text):
+            return Answered(self._done[pause.text].popleft(), by="tool")
+        try:
+            return Answered(await self._run(used, pause), by="tool")
+        except _Refused as error:
+            return Answered(None, by="tool", error=str(error))
+
+    async def _run(self, used: Tool, pause: Pause) -> Any:
+        bound = used.bound(pause.args, pause.kwargs)
+        if self._box.approve is not None:
+            approved = self._box.approve(used, pause.text)
+            if not (await approved if inspect.isawaitable(approved) else approved):
+                raise _Refused(f"{used.name} was not approved")
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(TOOL_SECONDS):
+                if inspect.iscoroutinefunction(used.function):
+                    result = await used.function(*bound.args, **bound.kwargs)
+                else:
+                    result = await asyncio.to_thread(used.function, *bound.args, **bound.kwargs)
+                    result = await result if inspect.isawaitable(result) else result
+        except TimeoutError:
+            raise _Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
+        except Exception as error:  # the user's function: what it says is for the program
+            raise _Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
+        return _as_data(used.name, result)
+
+
+def _as_data(name: str, result: Any) -> Any:
+    """A result of the value language, bounded; records become dicts."""
+
+    def refuse(part: object) -> str:
+        raise _Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
+
+    try:
+        encode(result, brief=refuse)
+    except _Refused:
+        try:
+            result = msgspec.to_builtins(result)
+            encode(result, brief=refuse)
+        except (TypeError, ValueError):
+            refuse(result)
+    size = len(msgspec.json.encode(encode(result)))
+    if size > MAX_RESULT_BYTES:
+        raise _Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+    return result
+
+
+def _signature(function: Callable[..., Any]) -> str:
+    for eval_str in (True, False):  # annotations as texts are told without quotes, where they can be resolved
+        try:
+            return str(inspect.signature(function, eval_str=eval_str))
+        except Exception:  # someone else's annotations
+            continue
+    return "(*args, **kwargs)"
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(function)
+    except Exception:  # annotations of someone else's that name what is not there
+        return {}
+    return {name: hint for name, hint in hints.items() if name != "return"}
