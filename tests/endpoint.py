@@ -44,11 +44,17 @@ class Endpoint(http.server.BaseHTTPRequestHandler):
         pass
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, *arguments: Any) -> None:
+        """Clients that hang up in the middle are what the tests are about."""
+
+
 @contextlib.contextmanager
 def serving(*script: Any) -> Iterator[Any]:
     kind = type("Serving", (Endpoint,), {"script": list(script), "seen": []})
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), kind)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), kind)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     kind.url = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
     yield kind
