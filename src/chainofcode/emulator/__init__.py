@@ -12,7 +12,7 @@ from ..lm import LM
 from .asking import Asking
 from .pause import Answered, Emulator, Pause
 from .table import Table, not_json
-from .tools import Tool, Toolbox, tool
+from .tools import Tool, Toolbox, read_only, tool
 
 __all__ = [
     "Answered",
@@ -27,6 +27,7 @@ __all__ = [
     "Toolbox",
     "as_emulator",
     "not_json",
+    "read_only",
     "tool",
 ]
 

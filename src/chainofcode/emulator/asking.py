@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,8 @@ class Asking:
         kind = kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
         earlier = {type(value) for _, value in self._earlier.get(pause.name, ())}
         if kind is ANY and len(earlier) == 1:
-            return kind_of(earlier.pop().__name__)
+            before = kind_of(earlier.pop().__name__)
+            return replace(before, fit=ANY.fit)  # a hint: whoever is not constrained may know better
         return kind
 
     def _remember(self, pause: Pause, value: Any) -> None:

@@ -7,17 +7,23 @@ What fails is raised in the program, where its own `try` may handle it.
 from __future__ import annotations
 
 import asyncio
+import builtins
 import collections
+import contextlib
+import contextvars
 import inspect
+import keyword
+import threading
 import time
 import typing
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ..errors import InputError
+from ..guest.holes import call_text
 from ..guest.values import Opaque, encode
 from .pause import Answered, Emulator, Pause
 
@@ -25,10 +31,11 @@ MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class _Refused(Exception):
-    """What the program is told."""
+class Refused(Exception):
+    """A call that is not made, or brought nothing: what the program is told. Whoever approves may raise it, too."""
 
 
 @dataclass(frozen=True)
@@ -42,19 +49,19 @@ class Tool:
     @property
     def told(self) -> str:
         """How it is shown to the model: signature and docstring."""
-        doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS]
+        doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS].replace('"""', "'''")
         is_async = inspect.iscoroutinefunction(self.function)
         head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}:"
         return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments, each as its annotation wants it."""
-        if any(isinstance(value, Opaque) for value in (*args, *kwargs.values())):
-            raise _Refused(f"{self.name} takes plain values, not objects of the program")
+        if _holds_object([*args, *kwargs.values()]):
+            raise Refused(f"{self.name} takes plain values, not objects of the program")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
         except TypeError as error:
-            raise _Refused(f"{self.name}: {error}") from None
+            raise Refused(f"{self.name}: {error}") from None
         hints = _hints(self.function)
         for name, value in bound.arguments.items():
             if name in hints:
@@ -70,7 +77,7 @@ class Tool:
         try:
             return msgspec.convert(value, wanted)
         except msgspec.ValidationError as error:
-            raise _Refused(f"{self.name}: the argument {name!r} does not fit: {error}") from None
+            raise Refused(f"{self.name}: the argument {name!r} does not fit: {error}") from None
         except TypeError:  # an annotation of the user's own, which only the function understands
             return value
 
@@ -82,10 +89,18 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
     if not callable(function):
         raise InputError(f"a tool is a function, not {function!r}")
     called = str(name or getattr(function, "__name__", ""))
-    if not called.isidentifier():
+    if not called.isidentifier() or keyword.iskeyword(called):
         raise InputError(f"a tool needs a name that a program can call, not {called!r}")
+    if hasattr(builtins, called):
+        raise InputError(f"a tool cannot be named {called!r}: a program that says so means Python's own")
     effect = getattr(function, "has_effect", True) if has_effect is None else has_effect
     return Tool(called, function, bool(effect))
+
+
+def read_only(function: _Function) -> _Function:
+    """Mark a function of yours as one that changes nothing in the world: nobody needs to approve of its use."""
+    function.has_effect = False  # type: ignore[attr-defined]
+    return function
 
 
 @dataclass(frozen=True)
@@ -102,8 +117,9 @@ class Toolbox:
             return tools
         made = [tool(one) for one in tools]
         named = {one.name: one for one in made}
-        if len(named) < len(made):
-            raise InputError("two tools have the same name")
+        for name, count in collections.Counter(one.name for one in made).items():
+            if count > 1:
+                raise InputError(f"{count} tools have the same name, {name}")
         return cls(named, approve)
 
     def resumed(self, done: Mapping[str, Sequence[Any]]) -> Toolbox:
@@ -138,39 +154,76 @@ class _Using:
             return Answered(self._done[pause.text].popleft(), by="tool")
         try:
             return Answered(await self._run(used, pause), by="tool")
-        except _Refused as error:
+        except Refused as error:
             return Answered(None, by="tool", error=str(error))
 
     async def _run(self, used: Tool, pause: Pause) -> Any:
         bound = used.bound(pause.args, pause.kwargs)
         if self._box.approve is not None:
-            approved = self._box.approve(used, pause.text)
+            # Not `pause.text`: the guest wrote that, and may show one call and make another.
+            approved = self._box.approve(used, call_text(used.name, pause.args, dict(pause.kwargs)))
             if not (await approved if inspect.isawaitable(approved) else approved):
-                raise _Refused(f"{used.name} was not approved")
+                raise Refused(f"{used.name} was not approved")
         started = time.monotonic()
         try:
             async with asyncio.timeout(TOOL_SECONDS):
                 if inspect.iscoroutinefunction(used.function):
                     result = await used.function(*bound.args, **bound.kwargs)
                 else:
-                    result = await asyncio.to_thread(used.function, *bound.args, **bound.kwargs)
+                    result = await _in_thread(used.function, bound)
                     result = await result if inspect.isawaitable(result) else result
         except TimeoutError:
-            raise _Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
+            raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
         except Exception as error:  # the user's function: what it says is for the program
-            raise _Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
+            raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
         return _as_data(used.name, result)
+
+
+async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
+    """A plain function's result. Its thread is one that nobody waits for at the end: it may never come back."""
+    loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
+    context = contextvars.copy_context()
+
+    def settle(set_it: Callable[[Any], None], outcome: Any) -> None:
+        if not future.done():
+            set_it(outcome)
+
+    def work() -> None:
+        outcome: tuple[Callable[[Any], None], Any]
+        try:
+            outcome = future.set_result, context.run(function, *bound.args, **bound.kwargs)
+        except BaseException as error:  # the user's function: it must not leave the program waiting
+            outcome = future.set_exception, _raisable(error)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+            loop.call_soon_threadsafe(settle, *outcome)
+
+    threading.Thread(target=work, name="coc tool", daemon=True).start()
+    return await future
+
+
+def _raisable(error: BaseException) -> Exception:
+    """An error as a future takes it: what would end us (`sys.exit()`) or an iteration is only the tool's failure."""
+    is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
+    return error if is_plain else RuntimeError(f"{type(error).__name__} {error}".rstrip())  # type: ignore[return-value]
+
+
+def _holds_object(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(map(_holds_object, value.items()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(_holds_object, value))
+    return isinstance(value, Opaque)
 
 
 def _as_data(name: str, result: Any) -> Any:
     """A result of the value language, bounded; records become dicts."""
 
     def refuse(part: object) -> str:
-        raise _Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
+        raise Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
 
     try:
         encode(result, brief=refuse)
-    except _Refused:
+    except Refused:
         try:
             result = msgspec.to_builtins(result)
             encode(result, brief=refuse)
@@ -178,16 +231,14 @@ def _as_data(name: str, result: Any) -> Any:
             refuse(result)
     size = len(msgspec.json.encode(encode(result)))
     if size > MAX_RESULT_BYTES:
-        raise _Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+        raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
     return result
 
 
 def _signature(function: Callable[..., Any]) -> str:
     for eval_str in (True, False):  # annotations as texts are told without quotes, where they can be resolved
-        try:
+        with contextlib.suppress(Exception):  # someone else's annotations
             return str(inspect.signature(function, eval_str=eval_str))
-        except Exception:  # someone else's annotations
-            continue
     return "(*args, **kwargs)"
 
 

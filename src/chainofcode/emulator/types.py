@@ -262,7 +262,7 @@ def _record(fields: Mapping[str, Kind]) -> Kind:
         missing = [name for name in fields if name not in given]
         if missing:
             raise Misfit(f"the object lacks {missing[0]!r}")
-        return {name: kind.fit(given[name]) for name, kind in fields.items()}
+        return {**given, **{name: kind.fit(given[name]) for name, kind in fields.items()}}
 
     words = ", ".join(f"{name}: {kind.words}" for name, kind in fields.items())
     schema = {

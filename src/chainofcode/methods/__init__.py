@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator
 from typing import Any, TypedDict, Unpack
 
@@ -12,7 +13,8 @@ from ..errors import BudgetError, InputError
 from ..lm import LM
 from ..sandbox import Sandbox
 from ..trace import Event
-from .around import ladder, voted
+from .answers import answer_type_of
+from .around import ladder, typed, voted
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
 from .parts import Asked, Method, failed
 from .react import react
@@ -52,8 +54,9 @@ def compose(
 
     def one(name: str) -> Method:
         if name in _WORDS:
-            return _WORDS[name]
-        return programmed(_CARRYING[name], repairs=repairs, critique=critique)
+            return typed(_WORDS[name])
+        is_first = name == method  # a rung below is there because repairs did not help
+        return programmed(_CARRYING[name], repairs=repairs if is_first else 0, critique=critique and is_first)
 
     below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
     names = [method, *(below if fallback else ())]
@@ -69,6 +72,8 @@ async def ask(
     shots: int | None = None,
     examples: str | None = None,
     value_votes: int = 1,
+    answer_type: Any = None,
+    database: str | None = None,
     sandbox: Sandbox | str = "auto",
     **given: Unpack[Given],
 ) -> AsyncIterator[Event]:
@@ -76,10 +81,13 @@ async def ask(
 
     `method` is a name of METHODS, or one that was composed. `shots` is how many examples the model is shown before it
     writes (None: all there are, 0: none), `examples` a text of your own in their place: `Question: …` and a program
-    or answer, with empty lines between. With `value_votes` each value is asked for several times.
+    or answer, with empty lines between. With `value_votes` each value is asked for several times. `answer_type` is what
+    the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the file of a `database`) or the like, a Python type,
+    a dataclass, a Struct, a Pydantic model, a JSON schema.
     """
-    whole = compose(method) if isinstance(method, str) else method
-    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given)
+    whole = typed(compose(method) if isinstance(method, str) else method)
+    wanted = answer_type_of(answer_type, database)
+    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given, answer_type=wanted)
     try:
         async for event in whole(asked):
             yield event
@@ -94,6 +102,8 @@ class Ways(TypedDict, total=False):
     shots: int | None
     examples: str | None
     value_votes: int
+    answer_type: Any
+    database: str | None
 
 
 class _Ways(Ways, Given, total=False):
@@ -107,9 +117,14 @@ async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
     kept: Any = {name: value for name, value in options.items() if name in Given.__optional_keys__}
     kept["question"] = question
     trace = new_trace(kept)
+    wanted = answer_type_of(options.get("answer_type"), options.pop("database", None))
+    options["answer_type"] = wanted
     async for event in ask(question, lm, **options):
         trace.events.append(event)
-    return Result.of(trace)
+    result = Result.of(trace)
+    if wanted is None or result.reason != "answered":
+        return result
+    return dataclasses.replace(result, answer=wanted.made(result.answer))
 
 
 def solve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:

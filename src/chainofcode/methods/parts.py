@@ -19,11 +19,14 @@ from ..lm import LM, Message
 from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event
+from .answers import AnswerType
 
 MAX_TOKENS = 2048
 _SMALL = ("local:", "ollama:")  # models that run on a person's machine: fewer words, more examples
 _ANSWER = re.compile(r"(?:^|\n)\s*(?:\*\*)?A(?:nswer)?(?:\*\*)?\s*:\s*(.+)", re.I)
+_MARK = re.compile(r"^\s*(?:\*\*)?A(?:nswer)?(?:\*\*)?\s*:", re.M)  # `a:` may be a key of YAML
 _SO = re.compile(r"(?:the|my) (?:final )?answer (?:is|would be)[:\s]+(.+)", re.I)
+_BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
 
@@ -39,6 +42,7 @@ class Asked:
     sandbox: Sandbox | str = "auto"
     given: Given = field(default_factory=lambda: Given())
     written: Call | None = None  # a program that is there already
+    answer_type: AnswerType | None = None  # what the answer must be
 
     async def complete(self, system: str, *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
         """One request. `turns` are the user's and the model's by turns, the user's first and last."""
@@ -68,8 +72,20 @@ class Asked:
                 f"Question: {self.question}",
                 *([f"These variables are set already:{given}"] if given else []),
                 *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
+                *([f"The answer must be {self.answer_type.words}"] if self.answer_type is not None else []),
             ]
         )
+
+    def stated(self, reply: str) -> Answer:
+        """The answer that a reply states; none where it states none."""
+        said = self.answer_in(reply)
+        if said is None:
+            failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
+            return Answer("error", error=failure)
+        return Answer("answered", said, repr(said), "reply")
+
+    def answer_in(self, reply: str) -> str | None:
+        return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
 
     def instructions(self, name: str) -> str:
         """A prompt of ours with its examples, as many as wanted: `program` for this size of model, or another."""
@@ -89,15 +105,6 @@ def prompt(name: str) -> str:
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
-def stated(reply: str) -> Answer:
-    """The answer that a reply states; none where it states none."""
-    said = answer_in(reply)
-    if said is None:
-        failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
-        return Answer("error", error=failure)
-    return Answer("answered", said, repr(said), "reply")
-
-
 def answer_in(reply: str) -> str | None:
     """`A: …`, `the answer is …`, `\\boxed{…}`, `#### …`; else the last line of a short reply."""
     text = reply.strip()
@@ -109,9 +116,16 @@ def answer_in(reply: str) -> str | None:
     return _tidy(last) if last and len(last) <= 200 else None
 
 
+def block_in(reply: str) -> str | None:
+    """An answer of many lines: the last block, else what follows `A:`, else the whole reply."""
+    blocks = [block for block in _BLOCK.findall(reply) if block.strip()]
+    marks = list(_MARK.finditer(reply))
+    return blocks[-1] if blocks else reply[marks[-1].end() :].strip() if marks else reply.strip() or None
+
+
 def _tidy(text: str) -> str:
     text = text.strip().strip("*`").strip()
-    text = text.removesuffix(".") if not re.search(r"\.\w+\.$", text) else text
+    text = text.removesuffix(".")
     return text.strip("\"'") if len(text) > 1 else text
 
 

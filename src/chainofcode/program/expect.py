@@ -175,9 +175,9 @@ class _Reader:
             case ast.YieldFrom():
                 return "list"
             case ast.Subscript():
-                return self._looked_up(parent, node)
+                return self._looked_up(parent, node, hops)
             case ast.Attribute():
-                return having(parent.attr)
+                return having(parent.attr) or self._field(parent, parent.attr, hops)
             case ast.Assign():
                 return self._assigned(parent, hops)
             case ast.AnnAssign():
@@ -277,12 +277,19 @@ class _Reader:
                     return self._annotation(argument.annotation)
         return _TAKES.get(name, "")
 
-    def _looked_up(self, subscript: ast.Subscript, node: ast.expr) -> str:
+    def _looked_up(self, subscript: ast.Subscript, node: ast.expr, hops: int) -> str:
         if subscript.slice is node:
             return literals(self._constants(subscript.value), False)
         if isinstance(subscript.slice, ast.Constant) and isinstance(subscript.slice.value, str):
-            return "dict"
+            return self._field(subscript, subscript.slice.value, hops)
         return "list"
+
+    def _field(self, node: ast.expr, name: str, hops: int) -> str:
+        """`f(x).city`, `f(x)["city"]`: an object with that field. A method that nobody has says nothing."""
+        parent = self._parents.get(node)
+        if isinstance(parent, ast.Call) and parent.func is node:
+            return ""
+        return f"{{{name!r}: {self._used(node, hops + 1) or 'Any'}}}"
 
     def _assigned(self, statement: ast.Assign, hops: int) -> str:
         kinds = []
@@ -325,8 +332,12 @@ class _Reader:
             return ""
         if function.returns is not None:
             return self._annotation(function.returns)
-        calls = [self._parents.get(load) for load in self._loads.get(function.name, [])[:_MAX_LOADS]]
-        return merge([self._used(call, hops + 1) for call in calls if isinstance(call, ast.Call)])
+        kinds = []
+        for load in self._loads.get(function.name, [])[:_MAX_LOADS]:
+            call = self._parents.get(load)
+            is_called = isinstance(call, ast.Call) and call.func is load
+            kinds.append(self._used(call, hops + 1) if is_called else self._handed_on(load))  # type: ignore[arg-type]
+        return merge(kinds)
 
     # --- elements of containers -------------------------------------------------------------------------------
 

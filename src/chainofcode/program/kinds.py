@@ -64,11 +64,26 @@ def merge(kinds: Iterable[str]) -> str:
         loose = any(kind.endswith("| str") for kind in labels)
         inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
         return f"Literal[{inner}]{' | str' if loose else ''}"
+    records = [kind for kind in known if kind.startswith("{")]
+    if records and set(known) <= {*records, "dict"}:
+        return _one_record(records)
     for preferred in ("number", "int"):
         if preferred in known and set(known) <= {"number", "int", "bool"}:
             return "int" if "int" in known else preferred
     best = [kind for kind in known if kind != "list"] or known
     return best[0] if len(set(best)) == 1 else next((kind for kind in best if kind not in ("bool", "list")), "")
+
+
+def _one_record(records: list[str]) -> str:
+    """All the fields that several uses mention."""
+    fields: dict[str, list[str]] = {}
+    for record in records:
+        tree = ast.parse(record, mode="eval").body
+        assert isinstance(tree, ast.Dict)
+        for key, value in zip(tree.keys, tree.values, strict=True):
+            fields.setdefault(ast.unparse(key) if key is not None else "", []).append(ast.unparse(value))
+    told = {name: merge(kind for kind in kinds if kind != "Any") or "Any" for name, kinds in fields.items()}
+    return f"{{{', '.join(f'{name}: {kind}' for name, kind in told.items())}}}"
 
 
 def _label_parts(kind: str) -> list[str]:
@@ -102,7 +117,7 @@ def having(attribute: str) -> str:
     for names, kind in ((_STR_METHODS, "str"), (_LIST_METHODS, "list"), (_DICT_METHODS, "dict")):
         if attribute in names:
             return kind
-    return "" if hasattr(str, attribute) or hasattr(list, attribute) else "dict"
+    return ""
 
 
 def pattern_values(pattern: ast.pattern) -> list[object]:

@@ -1,0 +1,337 @@
+"""The ways of answering, side by side: on recorded programs and values, and with failures at every rung."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from conftest import SHARED
+
+from chainofcode import Answer, LMError, Message, ScriptedLM, solve
+from chainofcode.emulator.table import normal_text
+from chainofcode.evals import is_same
+from chainofcode.methods import METHODS, compose
+from chainofcode.methods.parts import answer_in
+
+CASES = SHARED / "cases" / "bbh.jsonl"
+
+
+def recorded(case: dict[str, Any]) -> ScriptedLM:
+    """A model that wrote this program and gave these values."""
+    values = {normal_text(record["call"]): record["value"] for record in case["calls"]}
+
+    def reply(messages: Sequence[Message]) -> str:
+        last = messages[-1].content
+        if "delta state:" in last:
+            call = last.partition("\ncall: ")[2].rpartition("\ntype: ")[0]
+            return json.dumps({"value": values[normal_text(call)]})
+        return f"```python\n{case['program']}\n```"
+
+    return ScriptedLM(reply)
+
+
+@pytest.fixture(scope="module")
+def cases() -> list[dict[str, Any]]:
+    if not CASES.exists():
+        pytest.skip("../shared/cases/bbh.jsonl is not here")
+    return [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
+
+
+def test_coc_on_recorded_programs(cases: list[dict[str, Any]]) -> None:
+    right = sum(is_same(solve(case["question"], recorded(case)).answer, case["target"]) for case in cases)
+    assert (right, len(cases)) == (104, 108)
+
+
+def test_python_alone_only_where_no_hole_is_met(cases: list[dict[str, Any]]) -> None:
+    for case in cases:
+        alone = solve(case["question"], recorded(case), method="coc-python")
+        if case["calls"]:
+            assert alone.reason == "emulation failed", case["id"]
+        else:
+            both = solve(case["question"], recorded(case))
+            assert (alone.reason, alone.answer) == (both.reason, both.answer), case["id"]
+
+
+# --- what makes the variants differ -------------------------------------------------------------------------------
+
+PLAIN = "```python\nanswer = 6 * 7\n```"
+HOLE = "```python\nanswer = 6 * weight('stone')\n```"
+
+
+def model(program: str, **stated: str) -> ScriptedLM:
+    """Writes this program; says 7 for values, and what is given where it reads or runs a program itself."""
+
+    def reply(messages: Sequence[Message]) -> str:
+        system, last = messages[0].content, messages[-1].content
+        if "delta state:" in last:
+            return '{"value": 7}'
+        if system.startswith("You are given a question and a Python program"):
+            return stated.get("run" if "delta state" in system else "read", "")
+        if 'starts with "A:"' in system and "step by step" in system:
+            return stated.get("cot", "")
+        if 'starts with "A:"' in system:
+            return stated.get("direct", "")
+        return program
+
+    return ScriptedLM(reply)
+
+
+@pytest.mark.parametrize(
+    ("method", "program", "answer"),
+    [
+        ("coc", PLAIN, 42),
+        ("coc", HOLE, 42),
+        ("coc-python", PLAIN, 42),
+        ("coc-python", HOLE, None),
+        ("coc-lm", PLAIN, "read"),
+        ("coc-lm", HOLE, "read"),
+        ("coc-lm-state", PLAIN, "ran"),
+        ("coc-lm-state", HOLE, "ran"),
+        ("coc-try-lm", PLAIN, 42),
+        ("coc-try-lm", HOLE, "read"),
+        ("coc-try-lm-state", PLAIN, 42),
+        ("coc-try-lm-state", HOLE, "ran"),
+        ("cot", HOLE, "thought"),
+        ("direct", HOLE, "at once"),
+    ],
+)
+def test_variants(method: str, program: str, answer: object) -> None:
+    lm = model(
+        program, read="A: read", run="line: x\ndelta state: {}\nA: ran", cot="Hm.\nA: thought", direct="A: at once"
+    )
+    assert solve("How heavy?", lm, method=method).answer == answer
+
+
+def test_every_method_is_explained_and_known() -> None:
+    for name in METHODS:
+        assert compose(name)
+
+
+def test_react_keeps_its_state_and_runs_nothing_twice() -> None:
+    replies = [
+        "Let me see.\n```python\nprint('first')\nseen = [is_fruit('fig')]\n```",
+        '{"value": true}',
+        "Once more.\n```python\nprint(seen)\nseen.append(1 / 0)\n```",
+        "I see.\n```python\nanswer = len(seen)\n```",
+    ]
+    lm = ScriptedLM(replies)
+    result = solve("How many?", lm, method="react")
+    assert result.answer == 1
+    assert "Observation: first" in lm.requests[2][-1].content
+    assert "[True]" in lm.requests[3][-1].content
+    assert "ZeroDivisionError" in lm.requests[3][-1].content
+    stated = ScriptedLM(["I know it.\nA: 5"])
+    assert solve("How many?", stated, method="react").answer == "5"
+
+
+def test_react_ends() -> None:
+    result = solve("How many?", ScriptedLM(["```python\nx = 1\n```"] * 20), method="react")
+    assert result.reason == "emulation failed"
+    assert result.error is not None
+    assert "no answer after 8 actions" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        ("A: 6", "6"),
+        ("Thinking.\nA: (B)", "(B)"),
+        ("So the answer is Greta.", "Greta"),
+        ("**Answer:** yes", "yes"),
+        ("blah\n#### 72", "72"),
+        ("It is $\\boxed{12}$.", "12"),
+        ("42", "42"),
+        ("A: 3.5.", "3.5"),
+        ("x" * 500, None),
+        ("", None),
+    ],
+)
+def test_answers_in_replies(reply: str, answer: str | None) -> None:
+    assert answer_in(reply) == answer
+
+
+# --- around them --------------------------------------------------------------------------------------------------
+
+
+def thens(result: Any) -> list[tuple[str, str]]:
+    return [(event.reason, event.then) for event in result.trace.events if isinstance(event, Answer)]
+
+
+def test_repair_tells_the_line_and_keeps_values() -> None:
+    replies = [
+        "```python\nw = weight('stone')\nanswer = w / 0\n```",
+        "7",
+        "```python\nanswer = weight('stone') * 2\n```",
+    ]
+    lm = ScriptedLM(replies)
+    result = solve("How heavy?", lm, method=compose("coc", repairs=1))
+    assert result.answer == 14
+    assert thens(result) == [("error", "repair"), ("answered", "")]
+    told = lm.requests[2][-1].content
+    assert "on line 2: answer = w / 0" in told
+    assert "ZeroDivisionError" in told
+    assert len(lm.requests) == 3  # the weight was not asked for again
+
+
+def test_repairs_are_bounded() -> None:
+    lm = ScriptedLM(["```python\nanswer = 1 / 0\n```"] * 9)
+    result = solve("What?", lm, method=compose("coc", repairs=2))
+    assert result.reason == "error"
+    assert len(lm.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("program", "is_stated"),
+    [
+        ("answer = 42", True),
+        ("x = 42\nanswer = x", True),
+        ("answer = 'yes'", True),
+        ("n = 3\nanswer = f'{n} apples'", True),
+        ("print(42)", True),
+        ("answer = [1, 2]", True),
+        ("answer = -5", True),
+        ("answer = 6 * 7", False),
+        ("x = 3\nx += 1\nanswer = x", False),
+        ("answer = is_true('x')", False),
+        ("answer = 'no'\nif is_true('x'):\n    answer = 'yes'", False),
+        ("for x in [1, 2]:\n    answer = x", False),
+        ("answer = len('abc')", False),
+        ("answer = sorted([3, 1])[0]", False),
+    ],
+)
+def test_stated_answers_are_noticed(program: str, is_stated: bool) -> None:
+    lm = ScriptedLM([f"```python\n{program}\n```", *["true"] * 9])
+    result = solve("What?", lm)
+    assert result.trace.program is not None
+    assert result.trace.program.is_hard_coded is is_stated
+
+
+def test_a_stated_answer_is_asked_for_again() -> None:
+    lm = ScriptedLM(["```python\nanswer = 42\n```", PLAIN])
+    result = solve("What?", lm, method=compose("coc", repairs=1))
+    assert result.answer == 42
+    assert thens(result) == [("answered", "repair"), ("answered", "")]
+    assert "must work it out" in lm.requests[1][-1].content
+
+
+def test_critique() -> None:
+    lm = ScriptedLM(["```python\nanswer = 6 + 7\n```", "It must multiply.", PLAIN])
+    result = solve("What is 6 times 7?", lm, method=compose("coc", repairs=1, critique=True))
+    assert result.answer == 42
+    assert "answer = 6 + 7" in lm.requests[1][-1].content
+    assert "It must multiply." in lm.requests[2][-1].content
+    content = ScriptedLM([PLAIN, "OK"])
+    assert solve("What is 6 times 7?", content, method=compose("coc", repairs=1, critique=True)).answer == 42
+
+
+def test_votes_on_programs_and_on_values() -> None:
+    replies = iter(
+        ["```python\nanswer = 1 + 1\n```", "```python\nanswer = 1 + 2\n```", "```python\nanswer = 3.0 * 1\n```"]
+    )
+    result = solve("What?", ScriptedLM(lambda messages: next(replies)), method=compose("coc", votes=3))
+    assert result.answer == 3
+    assert result.trace.answer is not None
+    assert result.trace.answer.votes == {"2": 1, "3": 2}
+    said = iter(["```python\nanswer = weight('x')\n```", "1", "5", "5"])
+    result = solve("What?", ScriptedLM(lambda messages: next(said)), value_votes=3)
+    assert result.answer == 5
+
+
+# --- failures at every rung ---------------------------------------------------------------------------------------
+
+
+def ladder(lm: Any, **options: Any) -> Any:
+    return solve("How heavy?", lm, method=compose("coc", repairs=1, fallback=True), **options)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "I am sorry, I cannot help with that.",
+        "```python\nanswer = 1 / 0\n```",
+        "```python\nimport os\nos._exit(3)\n```",
+        "```python\nx = (((((\n```",
+        "```python\nx = 1\n```",
+        "```python\nanswer = 6 * weight('stone')\n```",
+        "",
+    ],
+    ids=["refuses", "bug", "guest dies", "no program", "no answer", "hole fails", "empty"],
+)
+def test_the_ladder_always_ends_in_an_answer(program: str) -> None:
+    def reply(messages: Sequence[Message]) -> str:
+        system, last = messages[0].content, messages[-1].content
+        if "delta state:" in last:
+            return "nobody knows"
+        if "step by step" in system:
+            return "I think.\nA: 5"
+        if system.startswith("You are given a question"):
+            return "x" * 300
+        return program
+
+    result = ladder(ScriptedLM(reply))
+    assert (result.reason, result.answer) == ("answered", "5")
+    steps = [then for _, then in thens(result)]
+    assert steps[-3:] == ["coc-lm-state", "cot", ""]
+    assert all(event.error is not None for event in result.trace.events if isinstance(event, Answer) and event.then)
+
+
+def test_a_hole_that_times_out_is_a_step_down() -> None:
+    def reply(messages: Sequence[Message]) -> str:
+        if "call: weight" in messages[-1].content:
+            raise LMError("the model took over 60 s to answer", is_transient=True)
+        return "A: 5" if messages[0].content.startswith("You are given") else HOLE
+
+    result = ladder(ScriptedLM(reply))
+    assert result.answer == "5"
+    assert thens(result) == [("error", "coc-lm-state"), ("answered", "")]
+
+
+def test_a_tool_that_raises_is_a_step_down() -> None:
+    def weight(thing: str) -> float:
+        raise OSError("the scales are broken")
+
+    result = ladder(model(HOLE, run="A: 5"), tools=[weight])
+    assert result.answer == "5"
+    first = next(event for event in result.trace.events if isinstance(event, Answer))
+    assert first.error is not None
+    assert "the scales are broken" in first.error.message
+
+
+def test_when_every_rung_fails_there_is_a_reason() -> None:
+    result = ladder(model("```python\nanswer = 1 / 0\n```"))
+    assert result.reason == "error"
+    assert [then for _, then in thens(result)] == ["repair", "coc-lm-state", "cot", "direct", ""]
+
+
+def test_a_model_that_never_answered_is_an_error() -> None:
+    def reply(messages: Sequence[Message]) -> str:
+        raise LMError("nothing is there")
+
+    with pytest.raises(LMError, match="nothing is there"):
+        ladder(ScriptedLM(reply))
+
+
+def test_a_spent_budget_is_not_a_step_down() -> None:
+    from chainofcode.lm.wrappers import Budgeted
+
+    result = ladder(Budgeted(model("```python\nanswer = 1 / 0\n```"), calls=2))
+    assert result.reason == "limit:calls"
+
+
+# --- the paper's semantics ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "replies", "answer"),
+    [
+        ("x = 2\ny = undefined_thing + x\nanswer = y", ['{"y": 7}'], 7),
+        ("d = {}\nv = d['missing']\nanswer = v", ['{"v": 3}'], 3),
+        ("answer = 1 / 0", ['{"answer": 0}'], 0),
+        ("n = int('seven')\nanswer = n + 1", ['{"n": 7}'], 8),
+    ],
+)
+def test_policy_paper_emulates_every_failing_line(program: str, replies: list[str], answer: object) -> None:
+    lm = ScriptedLM([f"```python\n{program}\n```", *replies])
+    assert solve("What?", lm, policy="paper").answer == answer
