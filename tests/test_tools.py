@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from chainofcode import ScriptedLM, arun, run, solve
-from chainofcode.emulator import Tool, Toolbox, tool
+from chainofcode import Program, ScriptedLM, arun, run, solve
+from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
 from chainofcode.errors import InputError
 from chainofcode.methods import compose
 
@@ -57,6 +58,7 @@ def test_an_error_is_the_programs_to_handle() -> None:
         ("price_of()", "missing a required argument: 'item'"),
         ("price_of('fig', 1, 2)", "too many positional arguments"),
         ("price_of(object())", "plain values"),
+        ("price_of('fig', count=[{'a': object()}])", "plain values"),
     ],
 )
 def test_arguments_are_checked(call: str, told: str) -> None:
@@ -117,6 +119,35 @@ def test_approval() -> None:
     assert run("answer = price_of('fig')", tools=Toolbox.of([price_of], approve=allow)).answer == 0.5
 
 
+def test_what_is_approved_is_what_is_called_whatever_the_guest_says() -> None:
+    asked: list[str] = []
+
+    def refuse(used: Tool, call: str) -> bool:
+        asked.append(call)
+        return False
+
+    lie = Pause("call", "price_of('fig')", "price_of", ("saw",), {"count": 9}, (), 1, None, Program(""), None)
+    answered = asyncio.run(Toolbox.of([price_of], approve=refuse).around(Table([])).answer(lie))
+    assert answered.error == "price_of was not approved"
+    assert asked == ["price_of('saw', count=9)"]
+
+
+def test_read_only() -> None:
+    @read_only
+    def look(at: str) -> str:
+        return at
+
+    class Table:
+        @read_only
+        def look(self, at: str) -> str:
+            return at
+
+    assert not tool(look).has_effect
+    assert not tool(Table().look).has_effect
+    assert tool(price_of).has_effect
+    assert not Toolbox.of([look]).has_effects
+
+
 def test_the_model_is_told_of_tools() -> None:
     lm = ScriptedLM(["```python\nanswer = price_of('fig')\n```"])
     assert solve("What does a fig cost?", lm, tools=[price_of]).answer == 0.5
@@ -157,15 +188,26 @@ def test_what_is_no_tool() -> None:
         run("answer = 1", tools=[price_of, price_of])
     with pytest.raises(InputError, match="needs a name"):
         run("answer = 1", tools=[lambda: 1])
+    with pytest.raises(InputError, match="needs a name"):
+        tool(price_of, name="import")
+    with pytest.raises(InputError, match="Python's own"):
+        tool(price_of, name="list")
 
 
-def test_cancelling_while_a_tool_runs() -> None:
-    async def slow() -> int:
-        await asyncio.sleep(60)
-        return 1
+async def slow() -> int:
+    await asyncio.sleep(60)
+    return 1
 
+
+def slow_and_plain() -> int:
+    time.sleep(60)
+    return 1
+
+
+@pytest.mark.parametrize("function", [slow, slow_and_plain])
+def test_cancelling_while_a_tool_runs(function: Callable[[], Any]) -> None:
     async def cancel() -> float:
-        task = asyncio.create_task(arun("answer = slow()", tools=[slow]))
+        task = asyncio.create_task(arun("answer = slow()", tools=[tool(function, name="slow")]))
         await asyncio.sleep(0.5)
         started = time.monotonic()
         task.cancel()
@@ -173,4 +215,16 @@ def test_cancelling_while_a_tool_runs() -> None:
             await task
         return time.monotonic() - started
 
+    started = time.monotonic()
     assert asyncio.run(cancel()) < 5
+    assert time.monotonic() - started < 10  # nor does anything wait for it afterwards
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no")])
+def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    result = run("answer = fail()", tools=[fail])
+    assert result.error is not None
+    assert type(error).__name__ in result.error.message
