@@ -66,6 +66,10 @@ CASES = [
     ("def g(x):\n    return f(x)\nxs = list(filter(g, [1]))", "bool"),
     ("x = f(1).lower()", "str"),
     ("x = f(1).year", "date"),
+    ("import datetime\nx = f(1) < datetime.date(2026, 6, 1)", "date"),
+    ("import datetime\nd = datetime.date.today()\nx = (d - f(1)).days", "date"),
+    ("limit = 3\nx = f(1) > limit", "number"),
+    ("x = f(1) < 'm'", "str"),
     ("import datetime\nx = f(1) - datetime.timedelta(days=1)", "date"),
 ]
 

@@ -27,6 +27,7 @@ _TAKES = {  # what well-known functions take as their argument
     "sqrt": "number", "timedelta": "number", "Decimal": "number", "Fraction": "number", "join": "list[str]",
     "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str", "dict": "dict", "items": "dict",
 }  # fmt: skip
+_DATE_MAKERS = {"date", "today", "fromisoformat", "strptime", "fromtimestamp", "fromordinal"}
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 
 
@@ -210,9 +211,19 @@ class _Reader:
             else:
                 constants: list[object] = [other.value] if isinstance(other, ast.Constant) else []
                 loose = isinstance(operator, (ast.Eq, ast.NotEq)) and self._has_else(compare)
-                ordered = "number" if isinstance(operator, _ORDERED) and not _is_text(other) else ""
+                beside = self._apparent(other)
+                ordered = beside or "number" if isinstance(operator, _ORDERED) else beside if beside == "date" else ""
                 kinds.append(ordered or literals(constants, loose))
         return merge(kinds)
+
+    def _apparent(self, node: ast.expr) -> str:
+        """`date` or `str` where a value, or the one a variable is bound to, looks like that."""
+        if isinstance(node, ast.Name):
+            sources = self._found.names.module.bindings.get(node.id, [])
+            node = sources[0] if len(sources) == 1 and isinstance(sources[0], ast.expr) else node
+        if isinstance(node, ast.Call) and called_name(node) in _DATE_MAKERS:
+            return "date"
+        return "str" if _is_text(node) else ""
 
     def _has_else(self, compare: ast.Compare) -> bool:
         """Whether what equals none of the literals has a branch of its own."""
@@ -236,7 +247,7 @@ class _Reader:
 
     def _calculated(self, operation: ast.BinOp, node: ast.expr) -> str:
         other = operation.right if operation.left is node else operation.left
-        if last_name(other) == "timedelta" or last_name(other) in ("today", "date", "datetime"):
+        if last_name(other) == "timedelta" or self._apparent(other) == "date":
             return "date"
         if _is_text(other):
             return "str" if isinstance(operation.op, ast.Add) else ""
