@@ -63,6 +63,8 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     sandbox: str = ""  # the tier that held around the program, or what else did; `none`
     then: str = ""  # what was tried next: this was not the last word
     votes: dict[str, int] = {}  # where several were asked: each answer and how many gave it
+    type: str = ""  # what the answer had to be, where that was told
+    said: str = ""  # as text, before it was made that, where it differs
 
 
 Event = Program | Call | Step | Answer

@@ -1,4 +1,7 @@
-"""Around any method: a ladder of them, and votes. What they do is in the events; none of them ends in silence."""
+"""Around any method: what its answer must be, a ladder of them, votes.
+
+What they do is in the events; none of them ends in silence.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,33 @@ from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Completion, Message
 from ..program import Program
 from ..trace import Answer, Call, Event
-from .parts import Asked, Method, failed, stepping
+from .answers import fitted, is_misfit
+from .parts import Asked, Method, failed, prompt, stepping
 
 _SPENT = ("limit:calls", "limit:tokens", "limit:money", "limit:wall")
 _VOTING_TEMPERATURE = 0.7
+
+
+def typed(method: Method) -> Method:
+    """The method, whose answer is what it must be; one that is not is asked for once more, in words."""
+
+    async def typing(asked: Asked) -> AsyncIterator[Event]:
+        said = ""
+        async for event in method(asked):
+            said = event.reply if isinstance(event, Call) else said
+            if not isinstance(event, Answer) or event.then:
+                yield event
+                continue
+            answer = await fitted(event, asked.answer_type)
+            if answer.error is not None and is_misfit(answer) and not event.type:
+                yield stepping(answer, "repair")
+                call = await asked.complete(prompt("restate"), asked.text, said or event.text, answer.error.message)
+                yield call
+                again = await fitted(asked.stated(call.reply), asked.answer_type)
+                answer = again if again.type else answer
+            yield answer
+
+    return typing
 
 
 def ladder(rungs: Mapping[str, Method]) -> Method:

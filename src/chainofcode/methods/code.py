@@ -15,7 +15,8 @@ from ..guest.values import decode
 from ..program import Program
 from ..render import Page
 from ..trace import Answer, Call, Event, Step, Trace
-from .parts import Asked, Method, failed, prompt, stated, stepping
+from .answers import fitted, is_misfit
+from .parts import Asked, Method, failed, prompt, stepping
 
 Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
 _REPAIRABLE = ("error", "limit:run", "limit:cpu", "limit:memory", "limit:output", "guest died")
@@ -56,7 +57,7 @@ async def _in_place_of_python(asked: Asked, reply: str, how: str) -> AsyncIterat
     yield program
     call = await asked.complete(prompt(how), f"{asked.text}\n\n```python\n{program.source.rstrip()}\n```")
     yield call
-    yield stated(call.reply)
+    yield asked.stated(call.reply)
 
 
 def first_of(one: Carrying, other: Carrying, other_name: str) -> Carrying:
@@ -85,7 +86,8 @@ async def write_program(asked: Asked) -> Call:
 def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> Method:
     """Write a program and carry it out. What fails goes back to the model, with the error, so many times at most.
 
-    A program that states its answer as a literal is asked for again, too. What was emulated is not asked twice.
+    A program that states its answer as a literal is asked for again, too; one whose answer does not fit, once, however
+    many repairs there are. What was emulated is not asked twice.
     """
 
     async def method(asked: Asked) -> AsyncIterator[Event]:
@@ -95,23 +97,24 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
             yield written
         known: dict[str, Any] = {}
         done: dict[str, list[Any]] = {}
-        left, is_read = repairs, not critique
+        left, is_read, has_misfitted = repairs, not critique, False
         while True:
             attempt = _Attempt()
             async for event in carry(asked.resumed(done), written.reply, Table(known.items())):
-                attempt.events.append(event)
+                attempt.events.append(await fitted(event, asked.answer_type) if isinstance(event, Answer) else event)
                 if not isinstance(event, Answer):
                     yield event
-            answer, objection = attempt.answer, attempt.objection()
+            answer, objection = attempt.answer, attempt.objection(asked)
             if objection is None and not is_read and answer.reason == "answered":
                 is_read = True
                 read = await asked.complete(prompt("critique"), attempt.told(asked))
                 yield read
                 objection = _objection_in(read.reply)
-            if objection is None or left == 0:
+            may_repair = not has_misfitted if is_misfit(answer) else left > 0
+            if objection is None or not may_repair:
                 yield answer
                 return
-            left -= 1
+            left, has_misfitted = left - 1, has_misfitted or is_misfit(answer)
             yield stepping(answer, "repair")
             known |= attempt.values()
             done = attempt.results()
@@ -133,11 +136,12 @@ class _Attempt:
         last = self.events[-1] if self.events else None
         return last if isinstance(last, Answer) else failed("guest died", "the run ended without a word")
 
-    def objection(self) -> str | None:
+    def objection(self, asked: Asked) -> str | None:
         """Why this is not good enough, in words for the model; None where it is, or where a repair would not help."""
         answer, program = self.answer, Trace(events=self.events).program
         if answer.reason == "answered":
-            if program is not None and program.is_hard_coded:
+            may_state = asked.answer_type is not None and asked.answer_type.is_text
+            if program is not None and program.is_hard_coded and not may_state:
                 return "The program states its answer as a literal: it must work it out."
             return None
         if answer.reason not in _REPAIRABLE or answer.error is None:

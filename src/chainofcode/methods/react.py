@@ -13,7 +13,7 @@ from typing import Any
 from ..emulator import Answered, Asking, Pause
 from ..errors import EmulationError
 from ..trace import Call, Event
-from .parts import Asked, answer_in, prompt
+from .parts import Asked, prompt
 
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)
@@ -64,13 +64,12 @@ class _Acting:
             raise EmulationError(f"no answer after {MAX_TURNS} actions")
         call = await self._asked.complete(prompt("react"), *self._turns)
         self._turns.append(call.reply)
-        return Answered(_action(call), (call,))
+        return Answered(self._action(call), (call,))
 
-
-def _action(call: Call) -> dict[str, Any]:
-    """The code of a turn; without any, the answer it states."""
-    blocks = _CODE.findall(call.reply)
-    if blocks:
-        return {"code": blocks[0]}
-    said = answer_in(call.reply)
-    return {"answer": said} if said is not None else {"code": "print('write code in a ```python block, or A: …')"}
+    def _action(self, call: Call) -> dict[str, Any]:
+        """The code of a turn; without any, the answer it states."""
+        blocks = _CODE.findall(call.reply)
+        if blocks:
+            return {"code": blocks[0]}
+        said = self._asked.answer_in(call.reply)
+        return {"answer": said} if said is not None else {"code": "print('write code in a ```python block, or A: …')"}

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ..trace import Event
-from .parts import Asked, stated
+from .parts import MAX_TOKENS, Asked
 
 
 async def direct(asked: Asked) -> AsyncIterator[Event]:
     """The model states the answer at once."""
-    call = await asked.complete(asked.instructions("direct"), asked.text, max_tokens=256)
+    room = MAX_TOKENS if asked.answer_type is not None else 256
+    call = await asked.complete(asked.instructions("direct"), asked.text, max_tokens=room)
     yield call
-    yield stated(call.reply)
+    yield asked.stated(call.reply)
 
 
 async def cot(asked: Asked) -> AsyncIterator[Event]:
     """Chain of Thought: the model reasons in words, then states the answer."""
     call = await asked.complete(asked.instructions("cot"), asked.text)
     yield call
-    yield stated(call.reply)
+    yield asked.stated(call.reply)

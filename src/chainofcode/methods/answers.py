@@ -1,0 +1,307 @@
+"""What an answer must be: told to the model with the question, checked when it comes, converted for the caller."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..emulator.replies import data_in
+from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of
+from ..errors import InputError
+from ..guest.values import Opaque, ValueFormatError, brief, decode, encode
+from ..sandbox.frames import Failure
+from ..trace import Answer
+from .sql import Query
+
+MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
+NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
+_MAX_SCHEMA_CHARS = 8000
+_MAX_YAML_CHARS = 200_000  # read by Python, not by C
+_FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
+_PLAIN = ("builtins", "datetime", "decimal", "fractions")
+
+
+@dataclass(frozen=True)
+class AnswerType:
+    """What the model is told, how what it says becomes data that fits (or a Misfit), and data the caller's value."""
+
+    name: str
+    words: str  # completes `The answer must be …`
+    read: Callable[[Any], Any]
+    made: Callable[[Any], Any] = lambda data: data
+    is_text: bool = False  # perhaps of many lines: a block in a reply, and no wonder as a literal in a program
+
+
+def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType | None:
+    """An answer type from its text, a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema.
+
+    Raises InputError for what is none, and for a package that it would need and that is not installed.
+    """
+    if database is not None and given != "sql":
+        raise InputError("a database goes with the answer type sql")
+    if given is None or isinstance(given, AnswerType):
+        return given
+    if isinstance(given, str):
+        return _by_text(given, database)
+    if isinstance(given, Mapping):
+        return _by_schema("schema", given)
+    if hasattr(given, "model_validate") and hasattr(given, "model_json_schema"):
+        return _by_model(given)
+    return _by_type(given)
+
+
+def _by_text(text: str, database: str | Path | None) -> AnswerType:
+    if text.startswith("choice:"):
+        labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
+        kind = kind_of(f"Literal[{', '.join(map(repr, labels))}]") if labels else ANY
+        if kind is ANY:
+            raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
+        return _by_kind(text, kind)
+    if text == "json":
+        return AnswerType("json", "JSON", _json_in, is_text=True)
+    if text == "yaml":
+        _import("yaml", "the answer type yaml", "PyYAML", "yaml")
+        return AnswerType("yaml", "YAML", _yaml_in, is_text=True)
+    if text == "sql":
+        query = Query(database)
+        return AnswerType("sql", query.words, query.read, is_text=True)
+    if text.endswith(".json"):
+        return _by_schema(text, _schema_in(Path(text)))
+    kind = kind_of(text)
+    if kind is ANY:
+        raise InputError(
+            f"there is no answer type {text[:200]!r}; there are {', '.join(NAMES)}, choice:A,B,C and SCHEMA.json"
+        )
+    return _by_kind(text, kind)
+
+
+# --- types of Python ----------------------------------------------------------------------------------------------
+
+
+def _by_kind(name: str, kind: Kind) -> AnswerType:
+    def read(value: Any) -> Any:
+        try:
+            return kind.fit(value)
+        except Misfit:
+            if not isinstance(value, str):
+                raise
+            return kind.fit(data_in(value))
+
+    return AnswerType(name, kind.words, read)
+
+
+def _by_type(given: Any) -> AnswerType:
+    name = given.__name__ if isinstance(given, type) and not typing.get_args(given) else repr(given)
+    kind = kind_of(name) if _is_plain(given) else ANY
+    if kind is not ANY:
+        return _by_kind(name, kind)
+    try:
+        schema = msgspec.json.schema(given)
+    except (TypeError, RuntimeError) as error:
+        raise InputError(f"no answer can be made a {name}: {str(error).partition(chr(10))[0]}") from None
+
+    def made(data: Any) -> Any:
+        return msgspec.convert(data, given, strict=False)
+
+    return _checked(name, schema, made, msgspec.ValidationError)
+
+
+def _is_plain(given: Any) -> bool:
+    """Whether our own types say all of it; they bear with more of what models write."""
+    if typing.get_origin(given) is typing.Literal:
+        return True
+    parts = typing.get_args(given)
+    if parts:
+        return all(part is ... or _is_plain(part) for part in parts)
+    return given is type(None) or (getattr(given, "__module__", "") in _PLAIN and given.__name__ in NAMED)
+
+
+def _by_model(given: Any) -> AnswerType:
+    name = getattr(given, "__name__", "model")
+    return _checked(name, given.model_json_schema(), given.model_validate, ValueError)
+
+
+def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], error: type[Exception]) -> AnswerType:
+    """Data that becomes a value without that error."""
+
+    def read(value: Any) -> Any:
+        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
+        try:
+            made(data)
+        except error as misfit:
+            raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
+        return data
+
+    return AnswerType(name, _fitting(schema), read, made)
+
+
+def _fitting(schema: Mapping[str, Any]) -> str:
+    text = json.dumps(schema, ensure_ascii=False, default=str)
+    cut = text if len(text) <= _MAX_SCHEMA_CHARS else text[:_MAX_SCHEMA_CHARS] + "…"
+    return f"data that fits this JSON schema: {cut}"
+
+
+# --- text that parses ---------------------------------------------------------------------------------------------
+
+
+def _json_in(value: Any) -> Any:
+    if isinstance(value, str):
+        try:
+            return json.loads(_unfenced(value), parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise Misfit(f"{_short(value)} is not JSON: {error}") from None
+    return _json_data(value)
+
+
+def _json_data(value: Any) -> Any:
+    """A program's own data, as JSON has it: lists for tuples and sets, text for dates."""
+
+    def refuse(part: Any) -> Any:
+        raise Misfit(f"{_short(value)} is not JSON: it holds a {_type(part)}")
+
+    try:
+        plain = msgspec.to_builtins(value, str_keys=True, enc_hook=refuse)
+        return json.loads(json.dumps(plain, allow_nan=False))
+    except (ValueError, TypeError, RecursionError) as error:
+        if isinstance(error, Misfit):
+            raise
+        raise Misfit(f"{_short(value)} is not JSON: {error}") from None
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number")
+
+
+def _yaml_in(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    yaml = _import("yaml", "the answer type yaml", "PyYAML", "yaml")
+    if len(value) > _MAX_YAML_CHARS:
+        raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
+    try:
+        return yaml.safe_load(_unfenced(value))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise Misfit(f"{_short(value)} is not YAML: {' '.join(str(error).split())[:300]}") from None
+
+
+def _unfenced(text: str) -> str:
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced is not None else text
+
+
+# --- a JSON schema ------------------------------------------------------------------------------------------------
+
+
+def _schema_in(path: Path) -> Mapping[str, Any]:
+    try:
+        schema = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {error}") from None
+    if not isinstance(schema, dict):
+        raise InputError(f"{path} is no JSON schema: it holds {_short(schema)}, not an object")
+    return schema
+
+
+def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
+    jsonschema = _import("jsonschema", "a JSON schema", "jsonschema", "schema")
+    referencing = _import("referencing", "a JSON schema", "jsonschema", "schema")
+    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        validator.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise InputError(f"{name} is no JSON schema: {error.message[:300]}") from None
+    foreign = next(_references(schema), None)
+    if foreign is not None:
+        raise InputError(f"{name} refers to {foreign[:200]!r}: nothing is fetched; put all of the schema into it")
+    checking = validator(schema, registry=referencing.Registry())  # an empty one: the default fetches what is named
+
+    def read(value: Any) -> Any:
+        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
+        data = _json_data(data)
+        found = jsonschema.exceptions.best_match(checking.iter_errors(data))
+        if found is not None:
+            raise Misfit(f"{_short(data)} does not fit: {found.message[:300]} (at {found.json_path[:100]})")
+        return data
+
+    return AnswerType(name, _fitting(schema), read, is_text=True)
+
+
+def _references(part: Any) -> typing.Iterator[str]:
+    """References that lead out of the schema."""
+    if isinstance(part, Mapping):
+        reference = part.get("$ref")
+        if isinstance(reference, str) and not reference.startswith("#"):
+            yield reference
+    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
+        yield from _references(inner)
+
+
+def _import(module: str, what: str, package: str, extra: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(
+            f"{what} needs the package {package}: pip install 'chainofcode[{extra}]' (or pip install {package})"
+        ) from None
+
+
+# --- an answer that comes -----------------------------------------------------------------------------------------
+
+
+async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
+    """The answer as data of that type; an error of the type AnswerType where it does not fit."""
+    if wanted is None or answer.reason != "answered" or answer.type:
+        return answer
+    try:
+        said = decode(answer.value)
+        if isinstance(said, Opaque):
+            raise Misfit(f"the answer is a {said.type_name} of the program's, which stays there; give plain data")
+        data = await asyncio.to_thread(wanted.read, said)  # a query may take its time
+        value = encode(data, brief=_refuse)
+    except (Misfit, ValueFormatError) as misfit:
+        failure = Failure(MISFIT, f"wanted {wanted.name}, but {misfit}")
+        return msgspec.structs.replace(
+            answer, reason="error", value=None, text="", error=failure, type=wanted.name, said=answer.text
+        )
+    text = _text(data)
+    return msgspec.structs.replace(
+        answer, value=value, text=text, type=wanted.name, said="" if text == answer.text else answer.text
+    )
+
+
+def is_misfit(answer: Answer) -> bool:
+    return answer.error is not None and answer.error.type == MISFIT
+
+
+def _refuse(part: object) -> str:
+    raise Misfit(f"the answer holds a {_type(part)}, or too much to be told")
+
+
+def _type(part: object) -> str:
+    return part.type_name if isinstance(part, Opaque) else type(part).__name__
+
+
+def _text(data: object) -> str:
+    try:
+        return repr(data)
+    except ValueError:  # a number of more digits than Python writes
+        return brief(data)
+
+
+def _short(value: object) -> str:
+    return brief(value, 100)
+
+
+__all__ = ["MISFIT", "NAMES", "AnswerType", "Misfit", "answer_type_of", "fitted", "is_misfit"]
