@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
     add_model(parser)
-    _add_ways(parser)
+    add_ways(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the answer")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     parser.add_argument("--quiet", action="store_true", help="the answer alone: nothing of how it came about")
@@ -41,7 +41,7 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
 
 
-def _add_ways(parser: argparse.ArgumentParser) -> None:
+def add_ways(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc methods explains)")
     parser.add_argument(
         "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"

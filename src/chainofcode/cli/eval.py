@@ -12,6 +12,7 @@ import msgspec
 
 from ..errors import InputError
 from ..evals import SUITES, Score, evaluate, load
+from .ask import add_ways, chosen_ways
 from .asking import add_model, chosen_model
 from .options import add_sandbox, chosen_sandbox
 from .terminal import ANSWERED
@@ -30,6 +31,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--limit", metavar="N", type=int, help="only the first N samples")
     parser.add_argument("--json", action="store_true", help="one JSON object a sample, and one with the totals")
     add_model(parser)
+    add_ways(parser)
     add_sandbox(parser)
     parser.set_defaults(command=lambda given: asyncio.run(_eval(given)))
 
@@ -40,7 +42,7 @@ async def _eval(given: argparse.Namespace) -> int:
         raise InputError(f"{given.suite} has no such samples")
     scores: list[Score] = []
     with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
-        async for score in evaluate(samples, lm, sandbox):
+        async for score in evaluate(samples, lm, sandbox, chosen_ways(given)):
             scores.append(score)
             if given.json:
                 print(msgspec.json.encode(score).decode(), flush=True)

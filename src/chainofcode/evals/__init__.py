@@ -13,7 +13,7 @@ from ..engine import Result, arun
 from ..errors import InputError
 from ..guest.values import decode
 from ..lm import LM
-from ..methods import asolve
+from ..methods import Ways, asolve
 from ..sandbox import Sandbox
 
 SUITES = ("emulation", "questions", "varied")
@@ -68,14 +68,16 @@ def load(suite: str) -> list[Sample]:
     return samples
 
 
-async def evaluate(samples: Sequence[Sample], lm: LM, sandbox: Sandbox | str = "auto") -> AsyncIterator[Score]:
-    """Run samples one after the other and score each."""
+async def evaluate(
+    samples: Sequence[Sample], lm: LM, sandbox: Sandbox | str = "auto", ways: Ways | None = None
+) -> AsyncIterator[Score]:
+    """Run samples one after the other and score each; `ways` are how questions are answered."""
     for sample in samples:
         started = time.monotonic()
         if sample.program is not None:
             result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox)
         else:
-            result = await asolve(sample.question or "", lm, sandbox=sandbox)
+            result = await asolve(sample.question or "", lm, sandbox=sandbox, **(ways or {}))
         yield score(sample, result, time.monotonic() - started)
 
 
