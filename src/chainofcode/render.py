@@ -10,7 +10,7 @@ from .guest.values import ValueFormatError, brief, decode
 from .program import Program
 from .trace import Answer, Event, Step, Trace
 
-_GUTTER = {"python": "py", "lm": "lm", "tool": "tool"}
+_GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
 _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
 _RESET = "\x1b[0m"
 _MAX_ANSWER = 2000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import json
 import sys
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import Any
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose
-from ..trace import Answer
+from .answers import add_answer, chosen_answer, in_words
 from .asking import add_model, chosen_model
 from .hints import hints
 from .live import Live
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, NO_ANSWER, read_text, record
+from .tools import add_tools, chosen_tools
 
 _MAX_QUESTION_CHARS = 100_000
 
@@ -33,10 +33,12 @@ def add_to(commands: Any) -> None:
     parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
     add_model(parser)
     add_ways(parser)
+    add_answer(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the answer")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     parser.add_argument("--quiet", action="store_true", help="the answer alone: nothing of how it came about")
     parser.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    add_tools(parser)
     add_options(parser, has_question=False)
     parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
 
@@ -97,14 +99,16 @@ async def _ask(given: argparse.Namespace) -> int:
 
 
 async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
-    ways = chosen_ways(given)
+    ways, wanted = chosen_ways(given), chosen_answer(given)
     trace = new_trace(Options(question=question, **options))
+    live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
+    options["tools"] = chosen_tools(given, live.paused)
     with (
-        Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all) as live,
+        live,
         chosen_model(given, live.progress) as lm,
         chosen_sandbox(given, spares=0) as sandbox,
     ):
-        async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
+        async for event in ask(question, live.watch(lm), answer_type=wanted, sandbox=sandbox, **ways, **options):
             trace.events.append(event)
             live.show(event)
     return Result.of(trace)
@@ -118,16 +122,3 @@ def _question(given: argparse.Namespace) -> str:
     if len(text) > _MAX_QUESTION_CHARS:
         raise InputError(f"the question has {len(text):,} characters; {_MAX_QUESTION_CHARS:,} are allowed")
     return text
-
-
-def in_words(result: Result) -> str:
-    """An answer as a person writes it: text without quotes, dates as dates, lists on one line."""
-    value = result.answer
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
-        return ", ".join(value)
-    answer = result.trace.answer or Answer("guest died")
-    return answer.text

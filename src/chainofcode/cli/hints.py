@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from ..engine import Result
 from .asking import BUDGETS
 from .options import LIMITS, read_options
+from .tools import NOBODY_TO_ASK
 
 _NO_VALUE = re.compile(
     r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean) .*)?", re.DOTALL
@@ -19,6 +20,8 @@ _MORE = 10  # times what was not enough
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
+    if any(NOBODY_TO_ASK in (step.error or "") for step in result.trace.steps):
+        yield "a tool was refused, as nobody could be asked: --approve never lets programs use tools without asking"
     error = result.error
     if error is None:
         return

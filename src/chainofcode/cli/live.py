@@ -9,7 +9,8 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ..lm import LM, Completion, Message, Usage
@@ -19,8 +20,8 @@ from ..trace import Answer, Call, Event, Step
 from .models import Bar
 
 _TICK_SECONDS = 0.1
-_GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtool\x1b[0m"}
-_BARE = {"python": "py  ", "lm": "lm  ", "tool": "tool"}
+_GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtl\x1b[0m  "}
+_BARE = {"python": "py  ", "lm": "lm  ", "tool": "tl  "}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -40,6 +41,7 @@ class Live:
         self._program: Program | None = None
         self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and what came of it
         self._drawn = 0
+        self._held: list[str] | None = None  # what is to be said once the screen is ours again
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
@@ -61,6 +63,22 @@ class Live:
         if self._is_terminal:
             self._ticker.start()
         return _Seen(lm, self)
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """The screen is someone else's: what was drawn is gone, and nothing is said until the end."""
+        with self._lock:
+            self._erase()
+            self._stream.flush()
+            self._held = []
+        try:
+            yield
+        finally:
+            with self._lock:
+                held, self._held = self._held, None
+                for line in held or ():
+                    self._say(line)
+                self._draw()
 
     def progress(self, done: int, total: int, source: str) -> None:
         """What a model does before it can answer: download, load, read its instructions."""
@@ -163,7 +181,7 @@ class Live:
         return "      " + " · ".join([*parts, f"{seconds:.1f} s"])
 
     def _draw(self) -> None:
-        if not self._is_terminal or self._ended.is_set():
+        if not self._is_terminal or self._ended.is_set() or self._held is not None:
             return
         self._erase()
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
@@ -180,6 +198,9 @@ class Live:
             self._drawn = 0
 
     def _say(self, line: str) -> None:
+        if self._held is not None:
+            self._held.append(line)
+            return
         if self._is_terminal:
             self._erase()
         self._stream.write(line + "\n")

@@ -22,6 +22,7 @@ from .asking import add_model, chosen_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record
+from .tools import add_tools, chosen_tools
 
 
 def add_to(commands: Any) -> None:
@@ -44,6 +45,7 @@ def add_to(commands: Any) -> None:
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
     add_model(run)
+    add_tools(run)
     add_options(run)
     run.set_defaults(command=_run)
 
@@ -54,9 +56,10 @@ def add_to(commands: Any) -> None:
 def _run(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
         return asyncio.run(_run_records(given))
-    source = read_text(given.program)
+    source, options = read_text(given.program), read_options(given)
+    options["tools"] = chosen_tools(given)
     with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
-        result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **read_options(given))
+        result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **options)
     if given.trace:
         result.trace.write(given.trace)
     if given.json:
@@ -102,6 +105,7 @@ async def _run_records(given: argparse.Namespace) -> int:
 
 async def _run_lines(given: argparse.Namespace, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore) -> int:
     base = read_options(given)
+    base["tools"] = chosen_tools(given)
     shared = _values(given)
     lines = read_text(given.program).split("\n")
     tasks = [

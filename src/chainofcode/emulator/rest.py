@@ -1,0 +1,295 @@
+"""REST tools: the operations of OpenAPI documents, called over HTTP by the host.
+
+Only the hosts that the documents (or the user) name are asked, wherever a reply points. Time and size are bounded.
+Credentials come from the environment, go to one host, and are taken out of what comes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import http.client
+import inspect
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urljoin, urlsplit
+
+import msgspec
+
+from ..errors import InputError
+from .openapi import Argument, Operation, Scheme, read_operations
+from .tools import Tool
+
+TOKEN, KEY = "COC_OPENAPI_TOKEN", "COC_OPENAPI_KEY"
+MAX_REPLY_BYTES = 1_000_000
+REST_SECONDS = 30.0
+_MAX_ERROR_CHARS = 300
+_MAX_REDIRECTS = 3
+_VARIABLES = {"bearer": TOKEN, "header": KEY, "query": KEY}
+_READ_ONLY = ("get", "head")
+
+
+class HTTPError(Exception):
+    """A request that could not be made, or brought nothing that can be used; the program reads it."""
+
+
+def rest_tools(
+    documents: Iterable[tuple[Path, str | None]],
+    environment: Mapping[str, str],
+    note: Callable[[str], None] = lambda text: None,
+    seconds: float = REST_SECONDS,
+) -> list[Tool]:
+    """A tool for each operation of the documents, each given with where it is served, if it does not say so itself."""
+    secrets = {name: environment.get(name, "").strip() for name in (TOKEN, KEY)}
+    for name, secret in secrets.items():
+        if not (secret.isascii() and secret.isprintable()):
+            raise InputError(f"{name} has characters in it that no header can carry")
+    operations = [found for path, base in documents for found in read_operations(path, base, note)]
+    _check_hosts(operations, secrets)
+    return [Tool(one.name, _function(one, secrets, seconds), one.method not in _READ_ONLY) for one in operations]
+
+
+def _check_hosts(operations: Iterable[Operation], secrets: Mapping[str, str]) -> None:
+    """A secret is for one host: another one has no business to see it."""
+    hosts: dict[str, set[str]] = {}
+    for operation in operations:
+        for scheme in _schemes(operation, secrets) or ():
+            hosts.setdefault(_VARIABLES[scheme.where], set()).add(urlsplit(operation.base).netloc)
+    for name, seen in hosts.items():
+        if len(seen) > 1:
+            raise InputError(f"{name} would be sent to several hosts ({', '.join(sorted(seen))}): use one at a time")
+
+
+def _schemes(operation: Operation, secrets: Mapping[str, str]) -> tuple[Scheme, ...] | None:
+    """The first way to show who we are that we have everything for; None where there is none."""
+    for schemes in sorted(operation.security or ((),), key=lambda schemes: not schemes):
+        if all(secrets.get(_VARIABLES.get(scheme.where, "")) for scheme in schemes):
+            return schemes
+    return None
+
+
+def _function(operation: Operation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
+    """A plain function with the signature and the docstring that the document gives."""
+    types = {
+        one.name: one.type if one.is_required or one.type is Any else one.type | None for one in operation.arguments
+    }
+    parameters = [
+        inspect.Parameter(
+            one.name,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if one.is_required else None,
+            annotation=types[one.name],
+        )
+        for one in operation.arguments
+    ]
+    signature = inspect.Signature(parameters)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
+        try:
+            return _without(secrets, _exchange(request, seconds))
+        except (HTTPError, ValueError) as error:  # a redirect may lead to what is no address
+            raise HTTPError(_without(secrets, str(error))) from None
+
+    call.__name__ = call.__qualname__ = operation.name
+    call.__doc__, call.__annotations__ = operation.doc, types
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+# --- what is sent -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Request:
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None
+
+
+def _request(operation: Operation, given: Mapping[str, Any], secrets: Mapping[str, str]) -> _Request:
+    headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity", "User-Agent": "chainofcode"}
+    query: list[tuple[str, str]] = []
+    body: dict[str, Any] | None = {} if operation.has_body else None
+    path = operation.path
+    for one in operation.arguments:
+        if one.name not in given:
+            continue
+        value = given[one.name]
+        if one.where == "path":
+            path = path.replace(f"{{{one.sent_as}}}", _segment(one, value))
+        elif one.where == "query":
+            query += [(one.sent_as, text) for text in _texts(one, value)]
+        elif one.where == "header":
+            headers[one.sent_as] = _header(one, value)
+        else:
+            body = {**(body or {}), one.sent_as: value}
+    schemes = _schemes(operation, secrets)
+    if schemes is None:
+        raise HTTPError(_lacking(operation, secrets))
+    for scheme in schemes:
+        secret = secrets[_VARIABLES[scheme.where]]
+        if scheme.where == "query":
+            query.append((scheme.name, secret))
+        else:
+            headers[scheme.name or "Authorization"] = f"Bearer {secret}" if scheme.where == "bearer" else secret
+    if any(segment in (".", "..") for segment in path.split("/")):
+        raise HTTPError("the arguments would lead to another path")
+    url = operation.base + quote(path, safe="/:@!$&'()*+,;=~%") + (f"?{urlencode(query)}" if query else "")
+    data = None if body is None else _as_json(body.get("", body))
+    if data is not None:
+        headers["Content-Type"] = "application/json"
+    return _Request(operation.method.upper(), url, headers, data)
+
+
+def _lacking(operation: Operation, secrets: Mapping[str, str]) -> str:
+    wanted = [_VARIABLES.get(scheme.where) for scheme in operation.security[0]]
+    if None in wanted:
+        return "it needs credentials of a kind that is not supported"
+    return (
+        f"it needs {min(str(name) for name in wanted if not secrets[str(name)])}, which is not set in the environment"
+    )
+
+
+def _segment(argument: Argument, value: Any) -> str:
+    """A value as part of a path: it names something there, and never leads elsewhere."""
+    text = ",".join(_texts(argument, value))
+    if not text or any(part in (".", "..") for part in text.replace("\\", "/").split("/")):
+        raise HTTPError(f"{argument.name}: {text!r} cannot be part of a path")
+    return quote(text, safe="")
+
+
+def _header(argument: Argument, value: Any) -> str:
+    text = ",".join(_texts(argument, value))
+    if not (text.isascii() and text.isprintable()):
+        raise HTTPError(f"{argument.name}: {text!r} cannot be sent in a header")
+    return text
+
+
+def _texts(argument: Argument, value: Any) -> list[str]:
+    """A value as texts, one for each time that it is sent."""
+    if argument.is_json:
+        return [_as_json(value).decode()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        texts = [_text(part) for part in value]
+        return texts if argument.is_repeated else [",".join(texts)]
+    return [_text(value)]
+
+
+def _text(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case str() | int() | float():
+            return str(value)
+    return _as_json(value).decode()
+
+
+def _as_json(value: Any) -> bytes:
+    try:
+        return json.dumps(msgspec.to_builtins(value), allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HTTPError(f"the arguments cannot be sent as JSON: {error}") from None
+
+
+# --- what comes back ----------------------------------------------------------------------------------------------
+
+
+def _exchange(request: _Request, seconds: float) -> Any:
+    """Ask, follow redirects within the same host, and read the reply as data."""
+    url, deadline = request.url, time.monotonic() + seconds
+    for _ in range(_MAX_REDIRECTS + 1):
+        status, headers, data = _send(request, url, deadline, seconds)
+        if not 300 <= status < 400 or "Location" not in headers:
+            break
+        target = urljoin(url, headers["Location"])
+        if urlsplit(target)[:2] != urlsplit(url)[:2]:
+            raise HTTPError(
+                f"{status}: it sends us to another host ({urlsplit(target).netloc[:100]}), where we do not go"
+            )
+        if request.method.lower() not in _READ_ONLY:
+            raise HTTPError(f"{status}: it is elsewhere on its host ({urlsplit(target).path[:100]})")
+        url = target
+    said = data[: 10 * _MAX_ERROR_CHARS].decode(errors="replace")
+    if not 200 <= status < 300:
+        raise HTTPError(f"{status}: {said[:_MAX_ERROR_CHARS]}".rstrip(": "))
+    if len(data) > MAX_REPLY_BYTES:
+        raise HTTPError(f"the reply has over {MAX_REPLY_BYTES:,} bytes: ask for less")
+    if request.method == "HEAD":
+        return {name.lower(): value for name, value in headers.items()}
+    return _read(data, headers)
+
+
+def _read(data: bytes, headers: http.client.HTTPMessage) -> Any:
+    """JSON as data, everything else as text."""
+    if not data:
+        return None
+    try:
+        text = data.decode(headers.get_content_charset("utf-8"), "replace")
+    except LookupError:
+        text = data.decode("utf-8", "replace")
+    if "json" not in headers.get("Content-Type", "json"):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple[int, http.client.HTTPMessage, bytes]:
+    parts, left = urlsplit(url), deadline - time.monotonic()
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+    connection = kind(str(parts.hostname), parts.port, timeout=max(left, 0.001))
+    is_over = threading.Event()
+
+    def hang_up() -> None:  # what drips never runs into the timeout of one read
+        is_over.set()
+        with contextlib.suppress(OSError, AttributeError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    try:
+        connection.connect()
+        sock = connection.sock
+        watch = threading.Timer(deadline - time.monotonic(), hang_up)
+        watch.daemon = True
+        watch.start()
+        try:
+            target = parts.path + (f"?{parts.query}" if parts.query else "")
+            connection.request(request.method, target or "/", request.body, dict(request.headers))
+            response = connection.getresponse()
+            data = response.read(MAX_REPLY_BYTES + 1)
+        finally:
+            watch.cancel()
+        if is_over.is_set():
+            raise TimeoutError
+        if response.length and len(data) <= MAX_REPLY_BYTES:
+            raise HTTPError("the reply was cut short")
+        return response.status, response.headers, data
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        if is_over.is_set() or isinstance(error, TimeoutError):
+            raise HTTPError(f"there was no whole reply within {seconds:g} s") from None
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise HTTPError(f"{parts.netloc} cannot be reached or breaks off: {why}") from None
+    finally:
+        connection.close()
+
+
+def _without(secrets: Mapping[str, str], value: Any) -> Any:
+    """What was said, without our secrets: some hosts repeat what they are told."""
+    if isinstance(value, str):
+        for secret in secrets.values():
+            value = value.replace(secret, "[secret]") if secret else value
+        return value
+    if isinstance(value, dict):
+        return {_without(secrets, name): _without(secrets, part) for name, part in value.items()}
+    return [_without(secrets, part) for part in value] if isinstance(value, list) else value
