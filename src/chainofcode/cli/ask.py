@@ -99,7 +99,7 @@ async def _ask(given: argparse.Namespace) -> int:
 
 
 async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
-    ways, wanted = chosen_ways(given), chosen_answer(given)
+    ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
     trace = new_trace(Options(question=question, **options))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
     options["tools"] = chosen_tools(given, live.paused)
@@ -108,7 +108,7 @@ async def _answered(question: str, given: argparse.Namespace, options: Given) ->
         chosen_model(given, live.progress) as lm,
         chosen_sandbox(given, spares=0) as sandbox,
     ):
-        async for event in ask(question, live.watch(lm), answer_type=wanted, sandbox=sandbox, **ways, **options):
+        async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
             trace.events.append(event)
             live.show(event)
     return Result.of(trace)

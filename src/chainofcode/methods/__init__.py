@@ -13,7 +13,7 @@ from ..errors import BudgetError, InputError
 from ..lm import LM
 from ..sandbox import Sandbox
 from ..trace import Event
-from .answers import answer_type_of
+from .answers import AnswerType, answer_type_of
 from .around import ladder, typed, voted
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
 from .parts import Asked, Method, failed
@@ -135,4 +135,16 @@ def solve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
     return asyncio.run(asolve(question, lm, **options))
 
 
-__all__ = ["LADDER", "METHODS", "Asked", "Method", "Ways", "ask", "asolve", "compose", "solve"]
+__all__ = [
+    "LADDER",
+    "METHODS",
+    "AnswerType",
+    "Asked",
+    "Method",
+    "Ways",
+    "answer_type_of",
+    "ask",
+    "asolve",
+    "compose",
+    "solve",
+]

@@ -1,0 +1,434 @@
+"""Answers that must be of a type: told, checked, asked for once more, converted; queries that only read."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import json
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+import msgspec
+import pytest
+from test_cli import coc
+
+from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask, solve
+from chainofcode.methods import Asked, compose, sql
+
+
+@dataclasses.dataclass
+class Item:
+    name: str
+    price: float
+
+
+@dataclasses.dataclass
+class Bill:
+    items: list[Item]
+    paid: bool = False
+
+
+class Person(msgspec.Struct):
+    name: str
+    born: datetime.date
+
+
+class Mood(TypedDict):
+    mood: Literal["happy", "sad"]
+
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}, "required": ["n"]}
+
+
+def solved(replies: list[str], answer_type: Any, **options: Any) -> tuple[Result, ScriptedLM]:
+    lm = ScriptedLM(replies)
+    return solve("What?", lm, answer_type=answer_type, **options), lm
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "program", "value"),
+    [
+        ("int", "answer = '1,200 apples'", 1200),
+        (int, "answer = 3.0", 3),
+        ("float", "answer = 3", 3.0),
+        ("bool", "answer = 'Yes.'", True),
+        (bool, "answer = 1 > 2", False),
+        ("str", "answer = 12", "12"),
+        ("date", "answer = 'March 4, 2024'", datetime.date(2024, 3, 4)),
+        (datetime.date, "import datetime\nanswer = datetime.date(2024, 3, 4)", datetime.date(2024, 3, 4)),
+        ("choice:red,Dark Blue", "answer = 'dark blue'", "Dark Blue"),
+        (Literal["a", "b"], "answer = 'A'", "a"),
+        ("list[int]", "answer = ['1', 2.0]", [1, 2]),
+        (list[int], "answer = '[1, 2]'", [1, 2]),
+        (dict[str, float], "answer = {'a': 1}", {"a": 1.0}),
+        (int | None, "answer = None if 1 > 2 else 'null'", None),
+        (Person, "answer = {'name': 'Ada', 'born': '1815-12-10'}", Person("Ada", datetime.date(1815, 12, 10))),
+        (Bill, "answer = {'items': [{'name': 'fig', 'price': '2'}]}", Bill([Item("fig", 2.0)])),
+        (list[Item], 'answer = \'[{"name": "fig", "price": 2}]\'', [Item("fig", 2.0)]),
+        (Mood, "answer = {'mood': 'sad'}", {"mood": "sad"}),
+        ("json", "answer = {'a': (1, 2)}", {"a": [1, 2]}),
+        ("json", "import json\nanswer = json.dumps([None, 1.5])", [None, 1.5]),
+        ("yaml", "answer = 'a: [1, 2]\\nb: 2024-01-01'", {"a": [1, 2], "b": datetime.date(2024, 1, 1)}),
+        (SCHEMA, "answer = {'n': 2}", {"n": 2}),
+        ("sql", "answer = 'SELECT a FROM t -- all;'", "SELECT a FROM t -- all"),
+    ],
+)
+def test_what_fits_is_converted(answer_type: Any, program: str, value: Any) -> None:
+    result, _ = solved([program], answer_type)
+    assert (result.reason, result.answer) == ("answered", value), result
+    assert type(result.answer) is type(value)
+    assert result.trace.answer is not None and result.trace.answer.type
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "reply", "value"),
+    [
+        ("int", "A: It is 12.", None),
+        ("int", "A: 12 days", 12),
+        (bool, "A: no", False),
+        (Bill, '```json\n{"items": [],\n "paid": true}\n```', None),
+        ("json", 'Here it is:\n```json\n{"items": [],\n "paid": true}\n```', {"items": [], "paid": True}),
+        ("json", 'A: {"a": 1}', {"a": 1}),
+        ("yaml", "a: 1\nb:\n- 2", {"a": 1, "b": [2]}),
+        ("sql", "```sql\nSELECT 1;\n```", "SELECT 1"),
+        (SCHEMA, '```\n{"n": 3}\n```', {"n": 3}),
+    ],
+)
+@pytest.mark.parametrize("method", ["direct", "cot"])
+def test_what_a_reply_states(answer_type: Any, reply: str, value: Any, method: str) -> None:
+    result, _ = solved([reply, "A: no idea"], answer_type, method=method)
+    assert result.answer == value, result
+
+
+def test_the_form_is_told_to_the_model() -> None:
+    for answer_type, words in [("int", "a whole number"), (Bill, '"paid"'), (SCHEMA, '"maximum": 3'), ("yaml", "YAML")]:
+        lm = ScriptedLM(["answer = 1"] * 2)
+        solve("What?", lm, answer_type=answer_type)
+        told = lm.requests[0][-1].content
+        assert "The answer must be" in told and words in told
+
+
+def ends(result: Result) -> list[tuple[str, str]]:
+    return [(event.reason, event.then) for event in result.trace.events if isinstance(event, Answer)]
+
+
+def test_a_program_whose_answer_does_not_fit_is_repaired_once() -> None:
+    result, lm = solved(["answer = 'dunno'", "answer = len('abc')"], int)
+    assert result.answer == 3
+    assert ends(result) == [("error", "repair"), ("answered", "")]
+    assert "wanted int, but 'dunno' is no number" in lm.requests[1][-1].content
+    for repairs in (0, 5):
+        method = compose(repairs=repairs)
+        result, lm = solved(["answer = len('a') * 'x'"] * 9, int, method=method)
+        assert result.reason == "error" and len(lm.requests) == 2
+        assert result.error is not None
+        assert (result.error.type, result.error.message) == ("AnswerType", "wanted int, but 'x' is no number")
+        assert result.answer is None
+
+
+def test_the_sum_of_repairs_stays_bounded() -> None:
+    programs = ["answer = 1 / 0", "answer = len('') * 'x' + 'y'", "answer = 1 / 0", "answer = 1 / 0"]
+    result, _ = solved(programs, int, method=compose(repairs=2))
+    assert ends(result) == [("error", "repair"), ("error", "repair"), ("error", "")]
+    assert result.error is not None and result.error.type == "ZeroDivisionError"
+
+
+@pytest.mark.parametrize("method", ["direct", "cot", "react"])
+def test_words_that_do_not_fit_are_asked_for_once_more(method: str) -> None:
+    result, lm = solved(["A: perhaps", "A: yes"], bool, method=method)
+    assert result.answer is True
+    assert "perhaps" in lm.requests[1][-2].content
+    assert "wanted bool, but 'perhaps' is neither true nor false" in lm.requests[1][-1].content
+    result, lm = solved(["A: perhaps"] * 5, bool, method=method)
+    assert result.error is not None and result.error.type == "AnswerType"
+    assert len(lm.requests) == 2
+
+
+def test_a_method_of_ones_own_is_typed_too() -> None:
+    async def guessing(asked: Asked) -> AsyncIterator[Event]:
+        yield Call("", "7 or so")
+        yield Answer("answered", "7 or so", "'7 or so'", "reply")
+
+    assert solved([], int, method=guessing)[0].answer == 7
+
+
+def test_the_next_rung_is_taken_where_an_answer_does_not_fit() -> None:
+    replies = ["answer = len('') * 'x' + 'y'"] * 2 + ["A: hm", "A: hm", "A: hm", "A: 4"]
+    result, _ = solved(replies, int, method=compose(fallback=True))
+    assert result.answer == 4
+
+
+def test_votes_are_counted_by_value() -> None:
+    replies = ["answer = len('ab')", "answer = f\"{len('ab')}.0\"", "answer = str(len('ab')) + ' of them'"]
+    result, _ = solved(replies, int, method=compose(votes=3))
+    assert result.answer == 2
+    assert result.trace.answer is not None and result.trace.answer.votes == {"2": 3}
+
+
+def test_objects_of_a_program_are_no_data() -> None:
+    program = "class Bill: pass\nanswer = Bill()"
+    result, _ = solved([program, program], Bill)
+    assert result.error is not None
+    assert "the answer is a Bill of the program's, which stays there" in result.error.message
+    result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "json")
+    assert result.error is not None and "it holds a A" in result.error.message
+    result, _ = solved(["class A: pass\nanswer = [A()]"] * 2, "list")
+    assert result.error is not None and "the answer holds a A" in result.error.message
+
+
+def test_the_trace_keeps_data_and_what_was_said(tmp_path: Path) -> None:
+    result, _ = solved(["answer = {'items': [], 'paid': 'true'}"], Bill)
+    assert result.answer == Bill([], True)
+    result.trace.write(tmp_path / "t.jsonl")
+    answer = Trace.read(tmp_path / "t.jsonl").answer
+    assert answer is not None
+    assert (answer.value, answer.type) == ({"items": [], "paid": "true"}, "Bill")
+    result, _ = solved(["answer = '3 of 4'"], int)
+    assert result.trace.answer is not None
+    assert (result.trace.answer.text, result.trace.answer.said) == ("3", "'3 of 4'")
+
+
+def test_pydantic_models() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    class Invoice(pydantic.BaseModel):  # type: ignore[misc, name-defined]
+        total: float
+        lines: list[str]
+
+    result, lm = solved(["answer = {'total': 'much'}", "answer = {'total': 2 + 1, 'lines': ['x'] * 2}"], Invoice)
+    assert result.answer == Invoice(total=3, lines=["x", "x"])
+    assert "valid number" in lm.requests[1][-1].content
+
+
+def test_ask_gives_data_in_its_last_event() -> None:
+    async def last() -> Event:
+        return [event async for event in ask("What?", ScriptedLM(["answer = 'yes'"]), answer_type=bool)][-1]
+
+    event = asyncio.run(last())
+    assert isinstance(event, Answer) and event.value is True
+
+
+# --- text that parses ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "program", "told"),
+    [
+        ("json", "answer = '{1: 2}'", "is not JSON: Expecting property name"),
+        ("json", "answer = float('nan') * len('a')", "is not JSON"),
+        ("json", "answer = '[NaN]'", "NaN is no number"),
+        ("json", "answer = '[' * 100_000", "is not JSON"),
+        ("yaml", "answer = 'a: [1'", "is not YAML"),
+        ("yaml", "answer = '[' * 50_000", "is not YAML"),
+        ("yaml", "answer = 'x' * 300_000", "200,000 are allowed"),
+        ("yaml", "answer = '!!python/object/apply:os.system [\"true\"]'", "is not YAML"),
+        (SCHEMA, "answer = {'n': 5 + 2}", "7 is greater than the maximum of 3 (at $.n)"),
+        (SCHEMA, "answer = 'nothing'", "is not of type 'object'"),
+        ("choice:a,b", "answer = 'c'", "'c' is none of 'a', 'b'"),
+        (Bill, "answer = {'paid': 1 > 2}", "missing required field `items`"),
+    ],
+)
+def test_what_does_not_fit(answer_type: Any, program: str, told: str) -> None:
+    result, _ = solved([program] * 2, answer_type)
+    assert result.error is not None and result.error.type == "AnswerType"
+    assert told in result.error.message, result.error.message
+    assert len(result.error.message) < 1000
+
+
+def test_yaml_that_multiplies_is_refused() -> None:
+    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    result, _ = solved([f"answer = {chr(10).join(lines)!r}"] * 2, "yaml")
+    assert result.error is not None and "or too much" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "told"),
+    [
+        ("nonsense", "there is no answer type 'nonsense'"),
+        ("choice:", "choice: takes labels"),
+        ("nowhere.json", "cannot read nowhere.json"),
+        ({"type": "nonsense"}, "no JSON schema"),
+        ({"$ref": "http://example.org/s.json"}, "nothing is fetched"),
+        ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
+        (object(), "no answer can be made"),
+    ],
+)
+def test_no_answer_type(answer_type: Any, told: str) -> None:
+    lm = ScriptedLM(["answer = 1"])
+    with pytest.raises(InputError, match=told.replace("(", r"\(")):
+        solve("What?", lm, answer_type=answer_type)
+    assert not lm.requests
+
+
+@pytest.mark.parametrize(("module", "answer_type", "extra"), [("yaml", "yaml", "yaml"), ("jsonschema", {}, "schema")])
+def test_a_package_that_is_missing_is_named(
+    module: str, answer_type: Any, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(InputError, match=rf"pip install 'chainofcode\[{extra}\]'"):
+        solve("What?", ScriptedLM([]), answer_type=answer_type)
+
+
+# --- queries ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    path = tmp_path / "shop?#%20.db"  # a name that a URI would read otherwise
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE sales (item TEXT, price REAL, photo BLOB)")
+    rows = [(f"item {n}", n / 2, b"\0x") for n in range(1500)]
+    connection.executemany("INSERT INTO sales VALUES (?, ?, ?)", rows)
+    connection.commit()
+    connection.close()
+    return path
+
+
+def queried(query: str, database: Path | None = None) -> Result:
+    program = f"answer = {query!r}"
+    return solved([program, program], "sql", database=str(database) if database else None)[0]
+
+
+def test_the_rows_are_the_answer(shop: Path) -> None:
+    lm = ScriptedLM(["answer = 'SELECT item, price, price, photo FROM sales ORDER BY price DESC LIMIT 1;'"])
+    result = solve("What?", lm, answer_type="sql", database=str(shop), method=compose(repairs=2))
+    assert result.answer == [{"item": "item 1499", "price": 749.5, "price_2": 749.5, "photo": b"\0x"}]
+    assert "CREATE TABLE sales (item TEXT" in lm.requests[0][-1].content
+    assert len(lm.requests) == 1  # a query may stand in a program as it is
+    answer = result.trace.answer
+    assert answer is not None and "ORDER BY price DESC" in answer.said
+
+
+def test_a_query_that_fails_is_repaired(shop: Path) -> None:
+    replies = ["answer = 'SELECT colour FROM sales'", "answer = 'SELECT count(*) AS n FROM sales'"]
+    result, lm = solved(replies, "sql", database=str(shop))
+    assert result.answer == [{"n": 1500}]
+    assert "no such column: colour" in lm.requests[1][-1].content
+
+
+HOSTILE = [
+    "DELETE FROM sales",
+    "SELECT 1; DELETE FROM sales",
+    "SELECT 1) ; DELETE FROM sales; --",
+    "WITH x AS (SELECT 1) DELETE FROM sales",
+    "WITH x AS (SELECT 1) INSERT INTO sales SELECT 1, 2, 3",
+    "PRAGMA writable_schema = 1",
+    "ATTACH DATABASE '/etc/passwd' AS x",
+    "VACUUM INTO 'copy.db'",
+    "SELECT load_extension('x')",
+    "SELECT * FROM pragma_database_list",
+    "EXPLAIN SELECT 1",
+    "CREATE TEMP TABLE x (a)",
+    "/* SELECT */ DROP TABLE sales",
+    "-- SELECT\nDROP TABLE sales",
+    "REPLACE INTO sales VALUES (1, 2, 3)",
+    "sales",
+    "",
+    "SELECT '\0'",
+]
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_nothing_but_reading(query: str, shop: Path) -> None:
+    before = shop.read_bytes()
+    result = queried(query, shop)
+    assert result.error is not None and result.error.type == "AnswerType", result
+    assert shop.read_bytes() == before
+    assert [path.name for path in shop.parent.iterdir()] == [shop.name]
+
+
+@pytest.mark.parametrize("query", [query for query in HOSTILE if "SELECT load" not in query and "pragma_" not in query])
+def test_syntax_alone(query: str) -> None:
+    assert queried(query).reason == "error"
+
+
+def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "MAX_SECONDS", 0.5)
+    for query, told in [
+        ("SELECT * FROM sales", "over 1,000 rows"),
+        ("SELECT count(*) FROM sales a, sales b, sales c, sales d", "it took over 0.5 seconds"),
+        ("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c", "over 1,000 rows"),
+        ("SELECT randomblob(2000000)", "too big"),
+        ("SELECT randomblob(900000) FROM sales LIMIT 900", "or too much"),
+        ("SELECT " + "a" * 20_001, "20,000 characters"),
+    ]:
+        result = queried(query, shop)
+        assert result.error is not None and told in result.error.message, result
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "No such file"), (b"", "no database"), (b"SQLite format 3\0" + b"junk" * 999, "cannot read the database")],
+)
+def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.db"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError, match=told):
+        solve("What?", ScriptedLM([]), answer_type="sql", database=str(path))
+    with pytest.raises(InputError, match="Is a directory"):
+        solve("What?", ScriptedLM([]), answer_type="sql", database=str(tmp_path))
+    with pytest.raises(InputError, match="goes with the answer type sql"):
+        solve("What?", ScriptedLM([]), answer_type="int", database=str(path))
+
+
+def test_duckdb(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "shop.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE sales AS SELECT 'fig' AS item, DATE '2024-01-02' AS day")
+    result = queried("SELECT item, day FROM sales", path)
+    assert result.answer == [{"item": "fig", "day": datetime.date(2024, 1, 2)}]
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    for query in (
+        "DELETE FROM sales",
+        f"SELECT * FROM read_csv('{secret}')",
+        f"SELECT * FROM '{secret}'",
+        f"COPY sales TO '{secret}'",
+        "SELECT 1; DROP TABLE sales",
+        "WITH x AS (SELECT 1) DELETE FROM sales",
+        "SELECT range FROM range(2000)",
+    ):
+        result = queried(query, path)
+        assert result.error is not None and result.error.type == "AnswerType", query
+    assert secret.read_text() == "a\n1\n"
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def asked(tmp_path: Path, reply: str, *arguments: str | Path) -> Any:
+    script = tmp_path / "s.jsonl"
+    script.write_text("\n".join([json.dumps(reply)] * 2))
+    return coc(
+        "ask", "What?", "--model", f"scripted:{script}", "--quiet", "--no-fallback", "--repairs", "0", *arguments
+    )
+
+
+def test_the_command(tmp_path: Path, shop: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text(json.dumps(SCHEMA))
+    for reply, answer_type, printed in [
+        ("answer = '12 apples'", "int", "12"),
+        ("answer = {'ä': [1, None]}", "json", '{"ä": [1, null]}'),
+        ("answer = {'n': 1 + 1}", str(schema), '{"n": 2}'),
+        ("answer = 'b'.upper()", "choice:A,B", "B"),
+        ("answer = '2024-02-03'.strip()", "date", "2024-02-03"),
+    ]:
+        done = asked(tmp_path, reply, "--type", answer_type)
+        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+    query = "answer = 'SELECT item, photo FROM sales LIMIT 1'"
+    done = asked(tmp_path, query, "--type", "sql", "--database", shop)
+    assert json.loads(done.stdout) == [{"item": "item 0", "photo": {"$bytes": "AHg="}}]
+    done = asked(tmp_path, "answer = 'dunno'", "--type", "int", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["error"]["type"]) == (1, "AnswerType")
+    done = asked(tmp_path, "answer = 1", "--type", "nonsense")
+    assert done.returncode == 2 and "there is no answer type 'nonsense'" in done.stderr
+    done = asked(tmp_path, "answer = 1", "--database", shop)
+    assert done.returncode == 2 and "a database goes with the answer type sql" in done.stderr
