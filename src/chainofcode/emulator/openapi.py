@@ -364,14 +364,14 @@ def _words(text: object, most: int) -> str:
 
 
 def _identifier(text: str) -> str:
-    name = re.sub(r"[^0-9A-Za-z_]+", "_", text[:200]).strip("_")[:60]
+    name = re.sub(r"[^0-9A-Za-z]+", "_", text[:200]).strip("_")[:60]
     name = f"_{name}" if not name or name[0].isdigit() else name
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _free(taken: Mapping[str, object], *wishes: str) -> str:
     """The first of the wishes that a program can call and nobody else has."""
-    names = [_identifier(wish) for wish in wishes if wish]
+    names = [_identifier(wish) for wish in wishes if re.search("[0-9A-Za-z]", wish)]
     return next((name for name in names if name not in taken and not hasattr(builtins, name)), "") or _unused(
         taken, names[-1]
     )

@@ -1,0 +1,585 @@
+"""REST tools: OpenAPI documents, called against a real server on loopback that does what it should not."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import http.server
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import Server
+from test_cli import coc
+
+from chainofcode import ScriptedLM, run, solve
+from chainofcode.emulator import Tool
+from chainofcode.emulator.openapi import MAX_OPERATIONS
+from chainofcode.emulator.rest import rest_tools
+from chainofcode.errors import InputError
+
+TOKEN, KEY = "tok-SECRET-123", "key-SECRET-456"
+PETS: dict[str, Any] = {
+    "openapi": "3.1.0",
+    "info": {"title": "Pets", "version": "1"},
+    "paths": {
+        "/pets": {
+            "get": {
+                "operationId": "listPets",
+                "summary": "All pets.",
+                "parameters": [
+                    {"name": "limit", "in": "query", "schema": {"type": "integer"}, "description": "how many at most"},
+                    {"name": "tag", "in": "query", "schema": {"type": "array", "items": {"type": "string"}}},
+                    {"name": "id", "in": "query", "explode": False, "schema": {"type": "array", "items": {"type": "integer"}}},
+                    {"name": "X-Request-ID", "in": "header", "schema": {"type": "string"}},
+                    {"name": "Host", "in": "header", "schema": {"type": "string"}},
+                    {"name": "born", "in": "query", "schema": {"type": "string", "format": "date"}},
+                    {"name": "kind", "in": "query", "schema": {"enum": ["cat", "dog"]}},
+                    {"name": "filter", "in": "query", "content": {"application/json": {"schema": {"type": "object"}}}},
+                ],
+                "responses": {"200": {"content": {"application/json": {"schema": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}}}}}},
+            },
+            "post": {
+                "operationId": "addPet",
+                "requestBody": {"required": True, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}},
+            },
+        },
+        "/pets/{pet id}": {
+            "parameters": [{"name": "pet id", "in": "path", "required": True, "schema": {"type": ["string", "integer"]}}],
+            "get": {"operationId": "get-pet"},
+            "head": {"operationId": "has-pet"},
+            "delete": {},
+        },
+    },
+    "components": {
+        "schemas": {
+            "Pet": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {
+                    "id": {"type": "integer", "readOnly": True},
+                    "name": {"type": "string"},
+                    "friends": {"type": "array", "items": {"$ref": "#/components/schemas/Pet"}},
+                    "weight": {"type": "number", "nullable": True},
+                },
+            }
+        },
+        "securitySchemes": {
+            "bearer": {"type": "http", "scheme": "bearer"},
+            "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
+            "query": {"type": "apiKey", "in": "query", "name": "key"},
+            "basic": {"type": "http", "scheme": "basic"},
+        },
+    },
+}  # fmt: skip
+
+
+class Seen(http.server.BaseHTTPRequestHandler):
+    """Notes each request, and answers with what the test wants."""
+
+    protocol_version = "HTTP/1.1"
+    url: str
+    act: Callable[[Any], None]
+    seen: list[tuple[str, str, dict[str, str], Any]]
+
+    def handle_one_request(self) -> None:
+        with contextlib.suppress(OSError):
+            super().handle_one_request()
+
+    def do(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.seen.append((self.command, self.path, headers, json.loads(body) if body else None))
+        type(self).act(self)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = do
+
+    def reply(self, status: int, body: bytes, kind: str = "application/json", **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *arguments: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def serving(act: Callable[[Any], None] | Any) -> Iterator[type[Seen]]:
+    answer = act if callable(act) else lambda seen: seen.reply(200, json.dumps(act).encode())
+    kind = type("Serving", (Seen,), {"act": staticmethod(answer), "seen": []})
+    server = Server(("127.0.0.1", 0), kind)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    kind.url = f"http://127.0.0.1:{server.server_port}"
+    yield kind
+    server.shutdown()
+    server.server_close()
+
+
+def document(tmp_path: Path, url: str | None, **more: Any) -> Path:
+    path = tmp_path / "pets.json"
+    path.write_text(json.dumps({**PETS, **({"servers": [{"url": url}]} if url else {}), **more}))
+    return path
+
+
+def tools(path: Path, base: str | None = None, seconds: float = 5, **environment: str) -> list[Tool]:
+    return rest_tools([(path, base)], environment, seconds=seconds)
+
+
+def error_of(path: Path, call: str, **options: Any) -> str:
+    result = run(f"answer = {call}", tools=tools(path, **options))
+    assert result.error is not None, result.answer
+    assert result.error.type == "ToolError"
+    return result.error.message
+
+
+# --- what the model sees, and what is sent ------------------------------------------------------------------------
+
+
+def test_what_the_model_is_told(tmp_path: Path) -> None:
+    made = {one.name: one for one in tools(document(tmp_path, "http://127.0.0.1:1/v1"))}
+    assert list(made) == ["listPets", "addPet", "get_pet", "has_pet", "delete_pets_pet_id"]
+    assert [one.has_effect for one in made.values()] == [False, True, False, False, True]
+    told = made["listPets"].told
+    assert told.startswith("def listPets(limit: int | None = None, tag: list[str] | None = None, id: list[int] | None")
+    assert "kind: Optional[Literal['cat', 'dog']] = None" in told.replace("typing.", "")
+    assert "All pets.\nGives [{'id': int, 'name': str, 'friends': " in told
+    assert "limit: how many at most" in told
+    assert "Host" not in told
+    added = made["addPet"].told.replace("typing.", "")
+    assert added.startswith("def addPet(name: str, friends: list[dict[str, Any]] | None = None, weight:")
+    assert made["get_pet"].told.startswith("def get_pet(pet_id: str | int):")
+    with serving([]) as server:
+        lm = ScriptedLM(["```python\nanswer = len(listPets())\n```"])
+        assert solve("How many?", lm, tools=tools(document(tmp_path, server.url))).answer == 0
+    assert "def listPets(" in lm.requests[0][-1].content
+
+
+def test_what_is_sent(tmp_path: Path) -> None:
+    with serving([{"id": 1, "name": "Tom"}]) as server:
+        program = """
+import datetime
+pets = listPets(limit=2, tag=['a b', 'ü'], id=[1, 2], X_Request_ID='r1', born=datetime.date(2024, 2, 29), kind='cat',
+                filter={'x': 1})
+addPet('Rex', weight=3)
+get_pet('a/b?c#d%20')
+delete_pets_pet_id(7)
+answer = pets[0].name
+"""
+        result = run(program, tools=tools(document(tmp_path, server.url + "/v1/")))
+        assert result.answer == "Tom", result
+        (listed, added, got, deleted) = server.seen
+    query = "limit=2&tag=a+b&tag=%C3%BC&id=1%2C2&born=2024-02-29&kind=cat&filter=%7B%22x%22%3A+1%7D"
+    assert listed[:2] == ("GET", f"/v1/pets?{query}")
+    assert listed[2]["x-request-id"] == "r1"
+    assert added[:2] == ("POST", "/v1/pets")
+    assert added[3] == {"name": "Rex", "weight": 3}
+    assert added[2]["content-type"] == "application/json"
+    assert got[1] == "/v1/pets/a%2Fb%3Fc%23d%2520"
+    assert deleted[:2] == ("DELETE", "/v1/pets/7")
+    assert "authorization" not in listed[2]
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("listPets(limit='many')", "the argument 'limit' does not fit: Expected `int"),
+        ("listPets(kind='cow')", "the argument 'kind' does not fit"),
+        ("listPets(tag=[1])", "Expected `str`, got `int`"),
+        ("listPets(colour='red')", "unexpected keyword argument 'colour'"),
+        ("addPet()", "missing a required argument: 'name'"),
+        ("addPet('Rex', friends=[{'a': object()}])", "plain values"),
+        ("addPet('Rex', weight=float('nan'))", "cannot be sent as JSON"),
+        ("listPets(X_Request_ID='a\\r\\nHost: evil')", "cannot be sent in a header"),
+        ("listPets(X_Request_ID='ü')", "cannot be sent in a header"),
+        ("get_pet('..')", "cannot be part of a path"),
+        ("get_pet('../admin')", "cannot be part of a path"),
+        ("get_pet('a/../../admin')", "cannot be part of a path"),
+        ("get_pet('..\\\\admin')", "cannot be part of a path"),
+        ("get_pet('.')", "cannot be part of a path"),
+        ("get_pet('')", "cannot be part of a path"),
+    ],
+)
+def test_what_is_never_sent(tmp_path: Path, call: str, told: str) -> None:
+    with serving([]) as server:
+        assert told in error_of(document(tmp_path, server.url), call)
+        assert server.seen == []
+
+
+def test_two_parameters_that_would_be_dots_together(tmp_path: Path) -> None:
+    parameters = [{"name": name, "in": "path", "schema": {"type": "string"}} for name in ("a", "b")]
+    paths = {"/x/{a}{b}/y": {"get": {"operationId": "both", "parameters": parameters}}}
+    with serving([]) as server:
+        path = document(tmp_path, server.url, paths=paths)
+        for call in ("both('.', '.')", "both('..', 'a')"):
+            assert "path" in error_of(path, call)
+        assert run("answer = both('.a', 'b.')", tools=tools(path)).answer == []
+        assert [seen[1] for seen in server.seen] == ["/x/.ab./y"]
+
+
+# --- what comes back ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "wanted"),
+    [
+        (b'{"a": [1, null]}', "application/json", {"a": [1, None]}),
+        (b"{'a': 1", "application/json", "{'a': 1"),
+        (b"[" * 100_000, "application/json", "[" * 100_000),
+        (b"1" * 5000, "application/json", "1" * 5000),
+        (b"hello", "text/plain", "hello"),
+        (b'"hello"', "text/plain", '"hello"'),
+        (b"caf\xe9", "text/plain; charset=latin-1", "café"),
+        (b"caf\xe9", "text/plain; charset=nonsense", "caf\ufffd"),
+        (b"", "application/json", None),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_replies(tmp_path: Path, body: bytes, kind: str, wanted: object) -> None:
+    with serving(lambda seen: seen.reply(200, body, kind)) as server:
+        result = run("answer = get_pet('x')", tools=tools(document(tmp_path, server.url)))
+    assert result.answer == wanted, result
+
+
+def test_head_gives_headers(tmp_path: Path) -> None:
+    with serving(lambda seen: seen.reply(200, b"xyz", Etag="7")) as server:
+        result = run("answer = has_pet('x')['etag']", tools=tools(document(tmp_path, server.url)))
+    assert result.answer == "7", result
+
+
+@pytest.mark.parametrize("status", [404, 500, 304, 600])
+def test_errors_are_the_programs(tmp_path: Path, status: int) -> None:
+    with serving(lambda seen: seen.reply(status, b"no such pet " + b"x" * 1000)) as server:
+        path = document(tmp_path, server.url)
+        message = error_of(path, "get_pet('x')")
+        assert message.startswith(f"get_pet: HTTPError: {status}" + (": no such pet xxx" if status != 304 else ""))
+        assert len(message) < 400
+        handled = "try: answer = get_pet('x')\nexcept Exception: answer = 'none'"
+        assert run(handled, tools=tools(path)).answer == "none"
+
+
+def forever(seen: Any) -> None:
+    seen.send_response(200)
+    seen.end_headers()
+    with contextlib.suppress(OSError):
+        while True:
+            seen.wfile.write(b"x" * 100_000)
+
+
+def dripping(seen: Any) -> None:
+    seen.send_response(200)
+    seen.send_header("Content-Length", "100000")
+    seen.end_headers()
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            seen.wfile.write(b" ")
+            time.sleep(0.1)
+
+
+def dripping_without_a_length(seen: Any) -> None:
+    seen.wfile.write(b"HTTP/1.0 200 OK\r\n\r\n")
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            seen.wfile.write(b"1")
+            time.sleep(0.1)
+
+
+def dripping_headers(seen: Any) -> None:
+    with contextlib.suppress(OSError):
+        for _ in range(100):
+            seen.wfile.write(b"H")
+            time.sleep(0.1)
+
+
+def cut(seen: Any) -> None:
+    seen.send_response(200)
+    seen.send_header("Content-Length", "1000")
+    seen.end_headers()
+    seen.wfile.write(b"[1, 2")
+    seen.close_connection = True
+
+
+@pytest.mark.parametrize(
+    ("act", "told"),
+    [
+        (lambda seen: seen.reply(200, b"x" * 1_000_001), "over 1,000,000 bytes"),
+        (forever, "over 1,000,000 bytes"),
+        (lambda seen: time.sleep(3), "no whole reply within 1 s"),
+        (dripping, "no whole reply within 1 s"),
+        (dripping_without_a_length, "no whole reply within 1 s"),
+        (dripping_headers, "no whole reply within 1 s"),
+        (cut, "cut short"),
+        (lambda seen: seen.wfile.write(b"what?\r\n\r\n"), "cannot be reached or breaks off"),
+        (lambda seen: seen.connection.shutdown(2), "cannot be reached or breaks off"),
+    ],
+)
+def test_bad_servers(tmp_path: Path, act: Callable[[Any], None], told: str) -> None:
+    with serving(act) as server:
+        started = time.monotonic()
+        assert told in error_of(document(tmp_path, server.url), "get_pet('x')", seconds=1)
+        assert time.monotonic() - started < 5
+
+
+def test_nobody_is_there(tmp_path: Path) -> None:
+    with serving([]) as server:
+        url = server.url
+    assert "cannot be reached" in error_of(document(tmp_path, url), "get_pet('x')")
+
+
+def test_redirects(tmp_path: Path) -> None:
+    def turning(seen: Any) -> None:
+        if seen.path.endswith("/there"):
+            seen.reply(200, b'"here"')
+        elif seen.path.endswith("/round"):
+            seen.reply(302, b"", Location="/pets/round")
+        else:
+            seen.reply(307, b"", Location="/pets/there")
+
+    with serving(turning) as server:
+        path = document(tmp_path, server.url)
+        assert run("answer = get_pet('x')", tools=tools(path)).answer == "here"
+        assert "HTTPError: 302" in error_of(path, "get_pet('round')")
+        assert "elsewhere on its host" in error_of(path, "addPet('x')")
+        assert [seen[0] for seen in server.seen].count("POST") == 1
+
+
+@pytest.mark.parametrize("location", ["{url}/pets/x", "//{host}/pets/x", "https://example.org/", "file:///etc/passwd", "http://[", "http://u@{own}/"])  # fmt: skip
+def test_no_redirect_leads_to_another_host(tmp_path: Path, location: str) -> None:
+    with serving([]) as other:
+        host = other.url.removeprefix("http://")
+
+        def away(seen: Any) -> None:
+            where = location.format(url=other.url, host=host, own=seen.headers["Host"])
+            seen.reply(302, b"", Location=where)
+
+        with serving(away) as server:
+            path = document(tmp_path, server.url, security=[{"bearer": []}])
+            error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)
+            assert len(server.seen) == 1
+        assert other.seen == []
+
+
+# --- credentials --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["bearer", "header", "query"])
+def test_credentials_go_to_the_host_and_nowhere_else(tmp_path: Path, scheme: str) -> None:
+    def echo(seen: Any) -> None:
+        told = {"path": seen.path, "headers": dict(seen.headers.items()), TOKEN: KEY}
+        seen.reply(200 if "good" in seen.path else 403, json.dumps(told).encode())
+
+    with serving(echo) as server:
+        path = document(tmp_path, server.url, security=[{scheme: []}])
+        program = "a = get_pet('good')\ntry: get_pet('bad')\nexcept Exception as e: b = str(e)\nanswer = [a, b]"
+        lm = ScriptedLM([f"```python\n{program}\n```"])
+        result = solve("What?", lm, tools=tools(path, COC_OPENAPI_TOKEN=TOKEN, COC_OPENAPI_KEY=KEY))
+        assert result.reason == "answered", result
+        _, sent_to, headers, _ = server.seen[0]
+    if scheme == "bearer":
+        assert headers["authorization"] == f"Bearer {TOKEN}"
+    elif scheme == "header":
+        assert headers["x-key"] == KEY
+    else:
+        assert sent_to == f"/pets/good?key={KEY}"
+    kept = "\n".join(result.trace.lines()) + repr(lm.requests) + repr(result)
+    assert "SECRET" not in kept
+    assert "[secret]" in kept
+
+
+def test_missing_and_unknown_credentials(tmp_path: Path) -> None:
+    with serving([]) as server:
+        path = document(tmp_path, server.url, security=[{"bearer": []}])
+        assert "COC_OPENAPI_TOKEN, which is not set" in error_of(path, "get_pet('x')")
+        path = document(tmp_path, server.url, security=[{"basic": []}])
+        assert "not supported" in error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)
+        assert server.seen == []
+        path = document(tmp_path, server.url, security=[{}, {"basic": []}, {"header": []}])
+        run("get_pet('x')", tools=tools(path))
+        run("get_pet('x')", tools=tools(path, COC_OPENAPI_KEY=KEY))
+        assert [seen[2].get("x-key") for seen in server.seen] == [None, KEY]
+    with pytest.raises(InputError) as caught:
+        tools(path, COC_OPENAPI_TOKEN="a\nb")
+    assert "a\nb" not in str(caught.value)
+
+
+def test_a_token_is_for_one_host(tmp_path: Path) -> None:
+    paths = {**PETS["paths"], "/elsewhere": {"get": {"servers": [{"url": "http://127.0.0.1:2"}]}}}
+    path = document(tmp_path, "http://127.0.0.1:1", security=[{"bearer": []}], paths=paths)
+    with pytest.raises(InputError, match="would be sent to several hosts"):
+        tools(path, COC_OPENAPI_TOKEN=TOKEN)
+    tools(path)
+
+
+# --- documents ----------------------------------------------------------------------------------------------------
+
+
+def test_where_it_is_served(tmp_path: Path) -> None:
+    with serving([]) as server:
+
+        def went_to(url: str | None, base: str | None, **more: Any) -> str:
+            run("get_pet('x')", tools=tools(document(tmp_path, url, **more), base))
+            return server.seen[-1][1]
+
+        assert went_to(server.url, None) == "/pets/x"
+        assert went_to(None, server.url + "/v2") == "/v2/pets/x"
+        assert went_to("/v1", server.url) == "/v1/pets/x"
+        assert went_to("https://example.org/prod", server.url) == "/pets/x"  # what the user says counts
+        port = server.url.rpartition(":")[2]
+        variables = {"port": {"default": port}, "v": {"default": "v3"}}
+        servers = [{"url": "http://127.0.0.1:{port}/{v}", "variables": variables}]
+        assert went_to(None, None, servers=servers) == "/v3/pets/x"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (None, "does not say where it is served: --openapi"),
+        ("/v1", "does not say where it is served"),
+        ("ftp://example.org", "is not an address"),
+        ("file:///etc/passwd", "is not an address"),
+        ("http://user:pass@example.org", "is not an address"),
+        ("http://", "is not an address"),
+        ("http://a:99999", "is not an address"),
+        ("http://a b", "is not an address"),
+        ("http://a\r\nX: y", "is not an address"),
+        ("//example.org", "is not an address"),
+    ],
+)
+def test_servers_that_are_none(tmp_path: Path, url: str | None, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        tools(document(tmp_path, url))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "is not JSON"),
+        ("openapi: 3.1.0", "is not JSON: .*line 1, column 1 .*ends in .yaml"),
+        ("[]", "is not an OpenAPI 3 document"),
+        ('{"swagger": "2.0"}', "is not an OpenAPI 3 document"),
+        ('{"openapi": "3.0.0"}', "has no operations"),
+        ('{"openapi": "3.0.0", "paths": [1]}', "has no operations"),
+        ('{"openapi": "3.0.0", "paths": {"/": null, "/a": {"get": 3, "$ref": "#/paths/~1a"}}}', "has no operations"),
+        ("[" * 100_000, "nested too deep|recursion"),
+        ("1" * 5000, "cannot be read"),
+        ("\udcff", "cannot read"),
+    ],
+    ids=lambda text: text[:30],
+)
+def test_no_documents(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "d.json"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError, match=told):
+        tools(path, "http://127.0.0.1:1")
+
+
+def test_too_many_operations(tmp_path: Path) -> None:
+    path = document(tmp_path, "http://127.0.0.1:1", paths={f"/{n}": {"get": {}} for n in range(100_000)})
+    started = time.monotonic()
+    with pytest.raises(InputError, match=f"100,000 operations; {MAX_OPERATIONS} are allowed"):
+        tools(path)
+    assert time.monotonic() - started < 5
+    path.write_bytes(b" " * 20_000_001)
+    with pytest.raises(InputError, match="20,000,001 bytes"):
+        tools(path)
+
+
+def test_schemas_that_never_end(tmp_path: Path) -> None:
+    schemas: dict[str, Any] = {
+        "Loop": {"$ref": "#/components/schemas/Loop"},
+        "Tree": {"type": "array", "items": {"$ref": "#/components/schemas/Tree"}},
+        "Wide": {"anyOf": [{"$ref": "#/components/schemas/Wide"}] * 50, "allOf": [{"$ref": "#/components/schemas/Wide"}] * 50},
+        "Deep": {"allOf": [{"$ref": "#/components/schemas/Deep"}] * 50, "properties": {"x": {"$ref": "#/components/schemas/Deep"}}},
+        "Away": {"$ref": "https://example.org/evil.json"},
+        "Odd": {"type": 3, "enum": [[1]], "properties": [], "items": 7},
+        "Big": {"enum": list(range(100_000))},
+    }  # fmt: skip
+    paths = {
+        f"/{name}/{n}": {"get": {
+            "operationId": f"{name}{n}",
+            "parameters": [{"name": "x", "in": "query", "schema": {"$ref": f"#/components/schemas/{name}"}}, {"$ref": "#/nowhere"}, 3],
+            "requestBody": {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}},
+            "responses": {"200": {"content": {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}}},
+        }}
+        for name in schemas for n in range(60)
+    }  # fmt: skip
+    path = document(tmp_path, "http://127.0.0.1:1", paths=paths, components={"schemas": schemas})
+    started = time.monotonic()
+    made = tools(path)
+    assert len(made) == 420
+    assert sum(len(one.told) for one in made) < 1_000_000
+    assert time.monotonic() - started < 20
+
+
+def test_names(tmp_path: Path) -> None:
+    paths: dict[str, Any] = {
+        "/a": {"get": {"operationId": "list"}, "post": {"operationId": "a b!"}, "put": {"operationId": "a-b"}},
+        "/b": {"get": {"operationId": "import"}, "post": {"operationId": "2fa"}, "put": {"operationId": "日本"}},
+        "/c/{class}": {"get": {"parameters": [
+            {"name": "class", "in": "path"}, {"name": "x-y", "in": "query"}, {"name": "x.y", "in": "query"}]}},
+        "/d/{lost}": {"get": {}},
+        "/e": {"post": {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}},
+        "/f": {"get": {"parameters": [{"name": f"p{n}", "in": "query"} for n in range(150)]}},
+    }  # fmt: skip
+    notes: list[str] = []
+    path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
+    made = rest_tools([(path, None)], {}, notes.append)
+    assert [one.name for one in made] == ["get_a", "a_b", "put_a", "import_", "_2fa", "put_b", "get_c_class"]
+    assert "def get_c_class(class_, x_y=None, x_y_2=None)" in made[-1].told.replace(": typing.Any", "").replace(
+        " = ", "="
+    )
+    assert [note.partition("left out: ")[2] for note in notes] == [
+        "nothing is said of 'lost' in its path", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
+    ]  # fmt: skip
+
+
+def test_yaml(tmp_path: Path) -> None:
+    yaml = pytest.importorskip("yaml")
+    path = tmp_path / "pets.yaml"
+    path.write_text(yaml.safe_dump(json.loads(json.dumps(PETS))).replace("'200':", "200:"))
+    assert len(tools(path, "http://127.0.0.1:1")) == 5
+    assert "Gives [{" in tools(path, "http://127.0.0.1:1")[0].told
+    path.write_text("openapi: 3.1.0\npaths: &a\n  /x: *a\n")
+    with pytest.raises(InputError, match=r"not YAML|no operations"):
+        tools(path, "http://127.0.0.1:1")
+    path.write_text("a: [")
+    with pytest.raises(InputError, match="is not YAML"):
+        tools(path)
+    path.write_text("a: &a [1,2]\nb: !!python/object/apply:os.system ['true']")
+    with pytest.raises(InputError, match="is not YAML"):
+        tools(path)
+
+
+def test_dates_are_dates(tmp_path: Path) -> None:
+    with serving([]) as server:
+        program = "listPets(born='2024-02-30')"
+        assert "does not fit" in error_of(document(tmp_path, server.url), program)
+        run("listPets(born='2024-02-29')", tools=tools(document(tmp_path, server.url)))
+        assert server.seen[-1][1] == f"/pets?born={datetime.date(2024, 2, 29)}"
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    with serving([{"name": "Tom"}]) as server:
+        document(tmp_path, None)
+        (tmp_path / "p.py").write_text("answer = listPets()[0].name")
+        done = coc("run", "p.py", "--openapi", f"pets.json={server.url}", cwd=tmp_path)
+        assert done.stdout.startswith("answer: 'Tom'\n"), done
+        (tmp_path / "p.py").write_text("answer = addPet('Rex')")
+        done = coc("run", "p.py", "--openapi", f"pets.json={server.url}", cwd=tmp_path)
+        assert "addPet was not approved" in done.stdout
+        done = coc("run", "p.py", "--openapi", f"pets.json={server.url}", "--approve", "never", cwd=tmp_path)
+        assert done.stdout.startswith("answer: [{'name': 'Tom'}]\n")
+        assert [seen[0] for seen in server.seen] == ["GET", "POST"]
+    done = coc("run", "p.py", "--openapi", "pets.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--openapi pets.json=https://…" in done.stderr
+    assert "cannot read nowhere.json" in coc("run", "p.py", "--openapi", "nowhere.json", cwd=tmp_path).stderr
