@@ -531,9 +531,8 @@ def test_names(tmp_path: Path) -> None:
     path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
     made = rest_tools([(path, None)], {}, notes.append)
     assert [one.name for one in made] == ["get_a", "a_b", "put_a", "import_", "_2fa", "put_b", "get_c_class"]
-    assert "def get_c_class(class_, x_y=None, x_y_2=None)" in made[-1].told.replace(": typing.Any", "").replace(
-        " = ", "="
-    )
+    told = made[-1].told.replace("typing.", "")
+    assert told.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
         "nothing is said of 'lost' in its path", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
     ]  # fmt: skip
