@@ -15,7 +15,7 @@ from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
 from .program import Program, Use
 from .program.kinds import by_name
-from .sandbox import Job, Limits, Sandbox, Session, opened
+from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
 from .trace import Answer, Call, Event, Step, Trace
 
@@ -27,6 +27,7 @@ class Given(TypedDict, total=False):
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
     reads: Sequence[str]
+    prelude: Sequence[File]
     scratch: bool
     clock: float
     seed: int
@@ -263,6 +264,8 @@ def new_trace(options: Options) -> Trace:
         settings["policy"] = options["policy"]
     settings |= {name: list(options[name]) for name in ("packages", "reads") if options.get(name)}
     settings |= {name: options[name] for name in ("clock", "seed") if name in options}
+    if options.get("prelude"):
+        settings["files"] = {file.name: file.path for file in options["prelude"]}
     if options.get("scratch"):
         settings["scratch"] = True
     return Trace(options.get("question"), options.get("inputs", {}), settings)

@@ -25,7 +25,9 @@ from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
+from .arrays import plain
 from .bindings import Bindings, failure
+from .files import read_file
 from .holes import GrantedPackages, shown
 from .link import Link, clean
 from .places import FILENAME, Places
@@ -92,7 +94,7 @@ def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
         inputs = {"question": decode(start["question"]), **inputs}
     GrantedPackages(start["package_names"], start["package_paths"]).install()
     try:
-        program = _Prepared(start, inputs)
+        program = _Prepared(start, {**inputs, **{name: None for name, *_ in start["prelude"]}})
     except NotAProgram as error:
         return {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
     except (RecursionError, MemoryError):
@@ -203,6 +205,7 @@ class _Run:
 
     def __init__(self, link: Link, start: dict[str, Any], program: _Prepared, inputs: dict[str, Any]) -> None:
         self._link, self._program, self._inputs = link, program, inputs
+        self._files = start.get("prelude", ())
         self._stderr = ""
         self._module = ModuleType("__main__")
         self._module.__dict__.update(inputs)
@@ -218,6 +221,8 @@ class _Run:
         error: BaseException | None = None
         code = self._enter_world()
         try:
+            self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
+            self._settle()
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
             error = raised
@@ -302,6 +307,7 @@ class _Run:
         return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
 
     def _answered(self, value: Any, source: str) -> dict[str, Any]:
-        text = clean(shown(value), MAX_ANSWER_CHARS)
+        told = plain(value)
+        text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
         return {"reason": "answered", "answer": data, "text": text, "source": source}

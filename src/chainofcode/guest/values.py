@@ -23,6 +23,8 @@ import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
 
+from .arrays import plain, sketch
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
@@ -130,7 +132,8 @@ class _Encoder:
             if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
                 return dict(pairs)
             return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
-        return self.opaque(value)
+        data = plain(value)
+        return self.opaque(value) if data is value else self.encode(data, depth + 1)
 
     def opaque(self, value: object) -> Any:
         return {"$object": {"type": type_name(value), "text": self._brief(value)}}
@@ -354,7 +357,7 @@ def _other(value: Any) -> str:
     if issubclass(kind, BaseException) and kind.__module__ == "builtins":
         arguments = BaseException.args.__get__(value)  # type: ignore[attr-defined]
         return f"{type_name(value)}({', '.join(brief(argument, 60) for argument in arguments[:3])})"
-    return f"<{type_name(value)}>"
+    return sketch(value) or f"<{type_name(value)}>"
 
 
 _SHORT = (float, complex, decimal.Decimal, range, datetime.date, datetime.timedelta)

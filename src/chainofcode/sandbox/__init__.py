@@ -8,12 +8,24 @@ from typing import Protocol
 
 from ..errors import InputError
 from .container import ENGINES, Container
-from .job import Job, Limits
+from .job import File, Job, Limits
 from .pool import TIERS, Jail
 from .process import NoWall
 from .session import Session
 
-__all__ = ["CHOICES", "Container", "Jail", "Job", "Limits", "NoWall", "Sandbox", "Session", "open_sandbox", "opened"]
+__all__ = [
+    "CHOICES",
+    "Container",
+    "File",
+    "Jail",
+    "Job",
+    "Limits",
+    "NoWall",
+    "Sandbox",
+    "Session",
+    "open_sandbox",
+    "opened",
+]
 
 CHOICES = ("auto", *TIERS, *ENGINES, "none")
 

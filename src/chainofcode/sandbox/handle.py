@@ -331,6 +331,7 @@ def _plan(tiers: tuple[str, ...], grant: Grant, spares: int) -> dict[str, Any]:
         "links": dict(grant.links),
         "cwd": cwd,
         "modules": modules,
+        "importable": grant.modules,
         "is_kept": spares > 0,
         "search": grant.search,
         "secrets": secrets,

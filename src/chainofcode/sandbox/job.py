@@ -32,6 +32,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class File:
+    """A file that the program finds as a variable of that name; see guest/files.py for the kinds."""
+
+    name: str
+    path: str
+    kind: Literal["rows", "table", "parquet", "excel", "json", "lines", "text", "path"]
+    separator: str = ""
+
+
+@dataclass(frozen=True)
 class Job:
     """One program to run and the world it runs in. `clock` and `seed` make runs repeatable."""
 
@@ -42,6 +52,7 @@ class Job:
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()  # granted for importing
     reads: Sequence[str] = ()  # files and directories granted for reading
+    prelude: Sequence[File] = ()  # what is read before the program runs; granted for reading apart
     scratch: bool = False  # a writable directory that starts empty and is gone afterwards
     clock: float = 1_735_689_600.0  # 2025-01-01T00:00:00Z
     seed: int = 0
@@ -72,6 +83,7 @@ class Job:
             "is_reply": self.is_reply,
             "question": encode(self.question),
             "inputs": {name: encode(value, brief=_refuse(name)) for name, value in self.inputs.items()},
+            "prelude": [[file.name, file.path, file.kind, file.separator] for file in self.prelude],
             "policy": self.policy,
             "packages": list(self.packages),
             "clock": self.clock,

@@ -23,6 +23,7 @@ import select
 import signal
 import sys
 
+from ..guest.holes import GrantedPackages
 from ..guest.main import rehearse, serve
 from . import kernel
 from .jail import KEPT, Wall
@@ -136,11 +137,12 @@ def _preload(plan: dict[str, Any], tier: str) -> None:
     packages, common = plan["modules"], _COMMON.split() if plan["is_kept"] or tier == "C" else []
     keep = KEPT if tier == "A" else _temporary() if packages else ""
     os.environ |= {"TMPDIR": keep, "MPLCONFIGDIR": keep} if packages else {}
-    sys.path += plan["search"]
+    granted = GrantedPackages(plan["importable"], plan["search"])  # a package must not find what it cannot read later
+    granted.install()
     for name in (*common, *packages):
         with contextlib.suppress(BaseException):  # someone else's package: the program that imports it will be told why
             importlib.import_module(name)
-    del sys.path[len(sys.path) - len(plan["search"]) :]
+    sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not granted]
     os.environ.pop("TMPDIR", None)
     if packages and tier != "A":
         import shutil

@@ -1,0 +1,66 @@
+"""Files that a program finds as variables: read inside the guest, before its first statement. Standard library only."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+
+class FileError(ValueError):
+    """A file that cannot be read as what it is said to be."""
+
+
+def read_file(path: str, kind: str, separator: str) -> Any:
+    try:
+        return _READERS[kind](path, separator)
+    except MemoryError:
+        raise
+    except Exception as error:  # pandas and what it reads with raise all there is
+        said = " ".join(str(error).split())[:300]
+        raise FileError(f"cannot read {os.path.basename(path)}: {type(error).__name__}: {said}") from None
+
+
+def _rows(path: str, separator: str) -> list[dict[str, str]]:
+    import csv
+
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        return list(csv.DictReader(file, delimiter=separator))
+
+
+def _text(path: str, separator: str) -> str:
+    with open(path, encoding="utf-8-sig") as file:
+        return file.read()
+
+
+def _json(path: str, separator: str) -> Any:
+    import json
+
+    return json.loads(_text(path, ""))
+
+
+def _lines(path: str, separator: str) -> list[Any]:
+    import json
+
+    with open(path, encoding="utf-8-sig") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
+def _pandas() -> Any:
+    return importlib.import_module("pandas")
+
+
+_READERS: dict[str, Callable[[str, str], Any]] = {
+    "rows": _rows,
+    "table": lambda path, separator: _pandas().read_csv(path, sep=separator, encoding="utf-8-sig"),
+    "parquet": lambda path, separator: _pandas().read_parquet(path),
+    "excel": lambda path, separator: _pandas().read_excel(path),
+    "json": _json,
+    "lines": _lines,
+    "text": _text,
+    "path": lambda path, separator: path,
+}
