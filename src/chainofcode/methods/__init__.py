@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypedDict, Unpack
 
-from ..engine import Given, Result, new_trace
+from ..engine import Given, Options, Result, new_trace
 from ..errors import BudgetError, InputError
 from ..lm import LM
 from ..sandbox import Sandbox
@@ -16,6 +17,7 @@ from ..trace import Event
 from .answers import AnswerType, answer_type_of
 from .around import ladder, typed, voted
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
+from .files import Files, files_of
 from .parts import Asked, Method, failed
 from .react import react
 from .words import cot, direct
@@ -74,6 +76,7 @@ async def ask(
     value_votes: int = 1,
     answer_type: Any = None,
     database: str | None = None,
+    files: Files | Iterable[str | os.PathLike[str]] = (),
     sandbox: Sandbox | str = "auto",
     **given: Unpack[Given],
 ) -> AsyncIterator[Event]:
@@ -83,11 +86,14 @@ async def ask(
     writes (None: all there are, 0: none), `examples` a text of your own in their place: `Question: …` and a program
     or answer, with empty lines between. With `value_votes` each value is asked for several times. `answer_type` is what
     the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the file of a `database`) or the like, a Python type,
-    a dataclass, a Struct, a Pydantic model, a JSON schema.
+    a dataclass, a Struct, a Pydantic model, a JSON schema. `files` are granted for reading, and the program finds each
+    as a variable.
     """
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
-    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given, answer_type=wanted)
+    found = await files_of(files, given, sandbox)
+    given = found.granted(given)
+    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given, answer_type=wanted, files=found)
     try:
         async for event in whole(asked):
             yield event
@@ -104,6 +110,7 @@ class Ways(TypedDict, total=False):
     value_votes: int
     answer_type: Any
     database: str | None
+    files: Files | Iterable[str | os.PathLike[str]]
 
 
 class _Ways(Ways, Given, total=False):
@@ -115,8 +122,8 @@ class _Ways(Ways, Given, total=False):
 async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
     """Answer a question and keep the trace; the options are those of `ask`."""
     kept: Any = {name: value for name, value in options.items() if name in Given.__optional_keys__}
-    kept["question"] = question
-    trace = new_trace(kept)
+    options["files"] = found = await files_of(options.get("files", ()), kept, options.get("sandbox", "auto"))
+    trace = new_trace(Options(question=question, **found.granted(kept)))
     wanted = answer_type_of(options.get("answer_type"), options.pop("database", None))
     options["answer_type"] = wanted
     async for event in ask(question, lm, **options):
@@ -140,11 +147,13 @@ __all__ = [
     "METHODS",
     "AnswerType",
     "Asked",
+    "Files",
     "Method",
     "Ways",
     "answer_type_of",
     "ask",
     "asolve",
     "compose",
+    "files_of",
     "solve",
 ]

@@ -20,6 +20,7 @@ from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event
 from .answers import AnswerType
+from .files import Files
 
 MAX_TOKENS = 2048
 _SMALL = ("local:", "ollama:")  # models that run on a person's machine: fewer words, more examples
@@ -43,6 +44,7 @@ class Asked:
     given: Given = field(default_factory=lambda: Given())
     written: Call | None = None  # a program that is there already
     answer_type: AnswerType | None = None  # what the answer must be
+    files: Files = field(default_factory=Files)  # that the program finds as variables
 
     async def complete(self, system: str, *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
         """One request. `turns` are the user's and the model's by turns, the user's first and last."""
@@ -66,11 +68,16 @@ class Asked:
         """The question as the model reads it, with the variables that the program will find."""
         inputs = self.given.get("inputs", {})
         given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
+        given += f"\n{self.files.told}" if self.files.told else ""
+        packages = ", ".join(self.given.get("packages", ()))
+        kept = "Files that the program writes into its working directory are kept for whoever asks."
         tools = Toolbox.of(self.given.get("tools", ())).told
         return "\n".join(
             [
                 f"Question: {self.question}",
                 *([f"These variables are set already:{given}"] if given else []),
+                *([f"These packages may be imported: {packages}"] if packages else []),
+                *([kept] if self.given.get("scratch") else []),
                 *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
                 *([f"The answer must be {self.answer_type.words}"] if self.answer_type is not None else []),
             ]
