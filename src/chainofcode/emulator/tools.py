@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from ..guest.holes import call_text
 from ..guest.values import Opaque, encode
 from .pause import Answered, Emulator, Pause
 
@@ -160,6 +159,8 @@ class _Using:
     async def _run(self, used: Tool, pause: Pause) -> Any:
         bound = used.bound(pause.args, pause.kwargs)
         if self._box.approve is not None:
+            from ..guest.holes import call_text  # late: few ask, and every import of ours would wait for it
+
             # Not `pause.text`: the guest wrote that, and may show one call and make another.
             approved = self._box.approve(used, call_text(used.name, pause.args, dict(pause.kwargs)))
             if not (await approved if inspect.isawaitable(approved) else approved):
