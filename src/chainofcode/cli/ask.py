@@ -11,7 +11,7 @@ from typing import Any
 
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
-from ..methods import METHODS, Ways, ask, compose
+from ..methods import METHODS, Ways, ask, compose, files_of
 from .answers import add_answer, chosen_answer, in_words
 from .asking import add_model, chosen_model
 from .hints import hints
@@ -100,17 +100,15 @@ async def _ask(given: argparse.Namespace) -> int:
 
 async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
     ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
-    trace = new_trace(Options(question=question, **options))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
     options["tools"] = chosen_tools(given, live.paused)
-    with (
-        live,
-        chosen_model(given, live.progress) as lm,
-        chosen_sandbox(given, spares=0) as sandbox,
-    ):
-        async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
-            trace.events.append(event)
-            live.show(event)
+    with live, chosen_sandbox(given, spares=0) as sandbox:
+        ways["files"] = files = await files_of(given.file, options, sandbox)
+        trace = new_trace(Options(question=question, **files.granted(options)))
+        with chosen_model(given, live.progress) as lm:
+            async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
+                trace.events.append(event)
+                live.show(event)
     return Result.of(trace)
 
 

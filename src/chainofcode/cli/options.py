@@ -36,6 +36,13 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         default=[],
         help="a variable for the program: a Python literal, else text",
     )
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file that the program finds as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+    )
     if has_question:
         parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
     parser.add_argument(

@@ -10,13 +10,14 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from ..emulator import Asking, Emulator, First, Table, not_json
 from ..engine import Options, arun, run
 from ..errors import InputError
 from ..guest.values import decode
 from ..lm import LM
+from ..methods import files_of
 from ..sandbox import Sandbox
 from .asking import add_model, chosen_model
 from .hints import hints
@@ -59,6 +60,8 @@ def _run(given: argparse.Namespace) -> int:
     source, options = read_text(given.program), read_options(given)
     options["tools"] = chosen_tools(given)
     with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
+        if given.file:
+            options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
         result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **options)
     if given.trace:
         result.trace.write(given.trace)
@@ -96,8 +99,9 @@ def _emulator(table: Table, lm: LM | None) -> Emulator:
 
 async def _run_records(given: argparse.Namespace) -> int:
     """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
-    if given.trace:
-        raise InputError("--trace takes one program; run the records one by one")
+    for option in ("trace", "file"):
+        if getattr(given, option):
+            raise InputError(f"--{option} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
     with _named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
         return await _run_lines(given, lm, sandbox, asyncio.Semaphore(cores))

@@ -18,7 +18,7 @@ def plain(value: Any) -> Any:
     """A scalar, list or dict for an array, a table, or one of their parts; anything else is itself."""
     try:
         return _plain(value, sys.modules.get("numpy"), sys.modules.get("pandas"))
-    except Exception:  # someone else's package, or what the program put in its place
+    except BaseException:  # someone else's package, or what the program put in its place
         return value
 
 
@@ -38,7 +38,7 @@ def sketch(value: Any) -> str:
             return f"<Series of {len(value)} {value.dtype}>"
         if pandas is not None and kind is pandas.Timestamp:
             return repr(value)
-    except Exception:
+    except BaseException:
         return ""
     return ""
 

@@ -1,0 +1,284 @@
+"""Input files: looked at before a model is asked, read in the guest, found by the program as variables."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import has_tier
+from test_cli import coc
+
+from chainofcode import InputError, Jail, Result, SandboxError, ScriptedLM, Trace, run, solve
+from chainofcode.methods import files, files_of
+
+SALES = 'date;amount;note\n2024-01-01;3.5;"a;\nb"\n2024-01-02;4;ü\n'
+
+
+def solved(program: str, *paths: Path | str, **options: Any) -> tuple[Result, str]:
+    """The result of a program that a model writes, and what the model was told."""
+    lm = ScriptedLM([program])
+    return solve("What?", lm, files=paths, **options), lm.requests[0][-1].content
+
+
+def told(path: Path, content: str | bytes, name: str) -> tuple[Any, str]:
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    result, prompt = solved(f"answer = {name}", path)
+    assert result.reason == "answered", result
+    return result.answer, prompt
+
+
+def test_rows(tmp_path: Path) -> None:
+    rows, prompt = told(tmp_path / "sales.csv", SALES, "sales")
+    assert rows == [
+        {"date": "2024-01-01", "amount": "3.5", "note": "a;\nb"},
+        {"date": "2024-01-02", "amount": "4", "note": "ü"},
+    ]
+    assert "sales = a list of 2 dicts" in prompt
+    assert "every value is text (str)" in prompt
+    assert "{'date': '2024-01-02', 'amount': '4', 'note': 'ü'}" in prompt
+    assert told(tmp_path / "x.tsv", "a\tb\r\n1\t\r\n\r\n2\n", "x")[0] == [{"a": "1", "b": ""}, {"a": "2", "b": None}]
+    assert told(tmp_path / "bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", "bom")[0] == [{"a": "1", "b": "2"}]
+
+
+def test_json_text_and_images(tmp_path: Path) -> None:
+    assert told(tmp_path / "conf.json", '{"a": [1, {"b": null}]}', "conf")[0] == {"a": [1, {"b": None}]}
+    assert told(tmp_path / "n.json", "12", "n")[0] == 12
+    rows, prompt = told(tmp_path / "log.jsonl", '{"x": 1}\n\n[2]\n', "log")
+    assert rows == [{"x": 1}, [2]]
+    assert "log = a list of 2, one for each line of log.jsonl" in prompt
+    text, prompt = told(tmp_path / "notes.md", "# Hello\n\n" + "x" * 5000, "notes")
+    assert len(text) == 5009
+    assert "5,009 characters. It begins:\n# Hello" in prompt
+    assert len(prompt) < 2000
+    path, prompt = told(tmp_path / "photo.png", b"\x89PNG\r\n", "photo")
+    assert path == str(tmp_path / "photo.png")
+    assert "the path (str) of an image" in prompt
+    assert solved("answer = open(photo, 'rb').read()", tmp_path / "photo.png")[0].answer == b"\x89PNG\r\n"
+    assert told(tmp_path / "script.py", "print(1)", "script")[0] == "print(1)"  # whatever is text
+
+
+def test_frames(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text(SALES)
+    program = "answer = [sales.amount.sum(), sales.amount.mean() > 3, list(sales.columns)]"
+    result, prompt = solved(program, tmp_path / "sales.csv", packages=["pandas"])
+    assert result.answer == [7.5, True, ["date", "amount", "note"]], result
+    assert "sales = a pandas DataFrame of 2 rows" in prompt
+    assert "'amount' (float64)" in prompt
+    assert "These packages may be imported: pandas" in prompt
+    assert result.trace.settings["files"] == {"sales": str(tmp_path / "sales.csv")}
+
+
+def test_what_pandas_reads(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("openpyxl")
+    table = pandas.DataFrame({"day": pandas.to_datetime(["2024-01-01", "2024-02-01"]), "v": [1.5, 2]})
+    table.to_parquet(tmp_path / "a.parquet")
+    table.to_excel(tmp_path / "b.xlsx", index=False)
+    (tmp_path / "c.csv").write_text("v\n1\n")  # pandas is there for the others: it is for all
+    with Jail() as jail:
+        result, prompt = solved(
+            "answer = [a.v.sum(), b.day.max(), c.v.max()]",
+            tmp_path / "a.parquet", tmp_path / "b.xlsx", tmp_path / "c.csv", sandbox=jail,
+        )  # fmt: skip
+    assert result.answer[0] == 3.5 and result.answer[1].month == 2 and result.answer[2] == 1
+    assert "'day' (datetime64" in prompt and "c = a pandas DataFrame of 1 rows" in prompt
+
+
+def test_lines_stay_the_programs_own(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text(SALES)
+    for packages in ([], ["pandas"]):
+        result, _ = solved("n = len(sales)\nanswer = n / 0", tmp_path / "sales.csv", packages=packages)
+        assert result.error is not None
+        assert (result.error.type, result.error.line) == ("ZeroDivisionError", 2)
+        assert [step.line for step in result.trace.steps] == [1]
+    program = "import traceback\ntry:\n    sales[99]\nexcept IndexError:\n    answer = traceback.format_exc()"
+    assert "line 3, in <module>\n    sales[99]" in solved(program, tmp_path / "sales.csv")[0].answer
+
+
+def test_a_file_is_no_hole_and_can_be_opened_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("sales.csv").write_text(SALES)
+    result, _ = solved("answer = [len(sales), open('sales.csv').readline(), open(path).readline()]", "sales.csv",
+                       inputs={"path": str(tmp_path / "sales.csv")})  # fmt: skip
+    assert result.answer == [2, "date;amount;note\n", "date;amount;note\n"]
+    assert result.trace.program is not None and "sales" not in result.trace.program.holes
+
+
+@pytest.mark.parametrize(
+    ("stems", "names"),
+    [
+        (["sales", "Sales", "my sales (2)"], ["sales", "Sales", "my_sales_2"]),
+        (["2024", "class", "list", "math", "answer", "question"], ["file_2024", "class_file", "list_file", "math_file", "answer_file", "question_2"]),
+        (["a b", "a-b", "a_b"], ["a_b", "a_b_2", "a_b_3"]),
+        (["...", "größe", "prices"], ["file", "größe", "prices_2"]),
+    ],
+)  # fmt: skip
+def test_names(stems: list[str], names: list[str], tmp_path: Path) -> None:
+    for stem in stems:
+        (tmp_path / f"{stem}.txt").write_text("x")
+    paths = [tmp_path / f"{stem}.txt" for stem in stems]
+    found = asyncio.run(files_of(paths, {"inputs": {"prices": 1}}))
+    assert [file.name for file in found.prelude] == names
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"a,b\n1,2,3\n", "line 2: 3 cells, but 2 columns"),
+        ("a.csv", b"a,a\n1,2\n", "two columns of the name 'a'"),
+        ("a.csv", b"a\n\xff\n", "neither text in UTF-8"),
+        ("a.csv", b'a\n"' + b"x" * 200_000 + b'"\n', "field larger than field limit"),
+        ("a.json", b"{", "is not JSON"),
+        ("a.json", b'{"a": [1, }]}', "is not JSON"),
+        ("a.json", b"", "is not JSON"),
+        ("a.json", b"[" * 100_000, "is not JSON"),
+        ("a.jsonl", b"1\n\n{]\n", "line 3: not JSON"),
+        ("a.pdf", b"%PDF-1.7\xff\xfe", "neither text in UTF-8"),
+        ("a.parquet", b"PAR1 not really", "cannot read a.parquet"),
+        ("a.xlsx", b"PK not really", "cannot read a.xlsx"),
+    ],
+)
+def test_what_cannot_be_read_is_said_before_a_model_is_asked(
+    name: str, content: bytes, why: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    lm = ScriptedLM(["answer = 1"])
+    with pytest.raises(InputError) as error:
+        solve("What?", lm, files=[tmp_path / name])
+    assert why in str(error.value), error.value
+    assert not lm.requests
+
+
+def test_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.csv")
+    (tmp_path / "loop.csv").symlink_to(tmp_path / "loop.csv")
+    with (tmp_path / "large.csv").open("wb") as file:
+        file.truncate(files.MAX_BYTES + 1)
+    for path, why in [
+        (tmp_path / "none.csv", "No such file"),
+        (tmp_path, "it is a directory"),
+        (tmp_path / "fifo.csv", "no regular file"),
+        (tmp_path / "loop.csv", "Too many levels"),
+        (tmp_path / "large.csv", "104,857,601 bytes; 104,857,600 are allowed"),
+        ("/dev/zero", "no regular file"),
+        ("a\0b", "null"),
+    ]:
+        with pytest.raises(InputError, match=why):
+            solve("What?", ScriptedLM([]), files=[path])
+
+
+def test_pandas_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "old.xls").write_bytes(b"x")
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.delitem(sys.modules, "xlrd", raising=False)
+    with pytest.raises(InputError, match=r"takes pandas and xlrd: pip install 'chainofcode\[tables\]'"):
+        solve("What?", ScriptedLM([]), files=[tmp_path / "old.xls"])
+
+
+def test_a_file_that_changes_afterwards_is_an_error_in_the_trace(tmp_path: Path) -> None:
+    path = tmp_path / "conf.json"
+    path.write_text("[1]")
+    found = asyncio.run(files_of([path], {}))
+    path.write_text("[1")
+    result = run("answer = conf", prelude=found.prelude, reads=found.reads)
+    assert result.error is not None and result.error.type == "FileError"
+    assert "cannot read conf.json: JSONDecodeError" in result.error.message
+    assert result.error.line is None
+
+
+def test_the_preview_is_bounded(tmp_path: Path) -> None:
+    header = ",".join(f"column_{n}" for n in range(3000))
+    row = ",".join(["x" * 30] * 3000)
+    (tmp_path / "wide.csv").write_text(f"{header}\n" + f"{row}\n" * 20)
+    for packages in ([], ["pandas"]):
+        found = asyncio.run(files_of([tmp_path / "wide.csv"], {"packages": packages}))
+        assert "and 2950 more" in found.told
+        assert len(found.told) < 8000
+
+
+def test_walls(tmp_path: Path) -> None:
+    """A file is readable where files are: no more is granted than it, and in tier C nothing is."""
+    (tmp_path / "a.txt").write_text("yes")
+    (tmp_path / "b.txt").write_text("no")
+    program = "import os\nanswer = [a, os.path.exists(a_path.replace('a.txt', 'b.txt'))]"
+    if has_tier("A"):
+        result, _ = solved(program, tmp_path / "a.txt", inputs={"a_path": str(tmp_path / "a.txt")}, sandbox="A")
+        assert result.answer == ["yes", False]
+    if has_tier("C"):
+        with pytest.raises(SandboxError, match="files can be granted in tiers A and B"):
+            solved("answer = a", tmp_path / "a.txt", sandbox="C")
+    result, _ = solved("answer = a", tmp_path / "a.txt", sandbox="none")
+    assert result.answer == "yes"
+
+
+# --- numbers and tables as data -----------------------------------------------------------------------------------
+
+
+def test_values_of_numpy_and_pandas_are_data() -> None:
+    program = """
+import numpy as np, pandas as pd
+df = pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})
+answer = {
+    'int': np.int64(3), 'bool': df.a.max() > 1, 'text': np.str_('t'), 'long': np.longdouble(1.5),
+    'time': pd.Timestamp('2024-01-02 03:04'), 'day': np.datetime64('2024-01-02', 'ns'), 'nothing': [pd.NA, pd.NaT],
+    'array': np.zeros((1, 2)), 'table': df, 'by': df.groupby('b').a.sum(), 'column': df.a, 'grouped': df.groupby('b').sum(),
+    'huge': np.zeros(10**6),
+}
+"""
+    answer = run(program, packages=["pandas", "numpy"]).answer
+    assert type(answer["int"]) is int and answer["int"] == 3
+    assert answer["bool"] is True
+    assert (answer["text"], answer["long"]) == ("t", 1.5)
+    assert answer["time"].isoformat() == "2024-01-02T03:04:00"
+    assert answer["day"].isoformat() == "2024-01-02T00:00:00"
+    assert answer["nothing"] == [None, None]
+    assert answer["array"] == [[0.0, 0.0]]
+    assert answer["table"] == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    assert (answer["by"], answer["column"]) == ({"x": 1, "y": 2}, [1, 2])
+    assert answer["grouped"] == [{"b": "x", "a": 1}, {"b": "y", "a": 2}]
+    assert repr(answer["huge"]) == "<array of 1000000 float64>"
+    result = run("import numpy as np\nn = np.float64(2.5)\nanswer = n * 2", packages=["numpy"])
+    assert result.trace.answer is not None and result.trace.answer.text == "5.0"
+    assert result.trace.steps[1].delta == {"n": "2.5"}
+
+
+def test_a_program_that_poses_as_numpy() -> None:
+    program = """
+import sys, types
+class Generic:
+    def item(self): raise SystemExit
+fake = types.ModuleType('numpy'); fake.generic = Generic; fake.ndarray = Generic; fake.datetime64 = fake.timedelta64 = Generic
+sys.modules['numpy'] = fake
+answer = [Generic(), 1]
+"""
+    assert repr(run(program).answer) == "[<Generic>, 1]"
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text(SALES)
+    script, trace = tmp_path / "s.jsonl", tmp_path / "t.jsonl"
+    script.write_text(json.dumps("answer = sum(float(row['amount']) for row in sales)"))
+    done = coc(
+        "ask", "What?", "--model", f"scripted:{script}", "--quiet", "--file", tmp_path / "sales.csv", "--trace", trace
+    )
+    assert (done.returncode, done.stdout) == (0, "7.5\n"), done.stderr
+    assert Trace.read(trace).settings["files"] == {"sales": str(tmp_path / "sales.csv")}
+    done = coc("ask", "What?", "--model", f"scripted:{script}", "--file", tmp_path / "none.csv")
+    assert done.returncode == 2 and "cannot read" in done.stderr and "asking" not in done.stderr
+    program = tmp_path / "p.py"
+    program.write_text("answer = len(sales) + len(notes)")
+    (tmp_path / "notes.txt").write_text("abc")
+    done = coc("run", program, "--file", tmp_path / "sales.csv", "--file", tmp_path / "notes.txt", "--json")
+    assert json.loads(done.stdout)["value"] == 5
+    done = coc("run", tmp_path / "x.jsonl", "--file", tmp_path / "notes.txt")
+    assert done.returncode == 2 and "--file takes one program" in done.stderr
