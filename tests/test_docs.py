@@ -33,7 +33,7 @@ def test_python_block(block: str) -> None:
 
 def test_blocks_were_found() -> None:
     assert len(CONSOLE) == 1
-    assert len(PYTHON) == 4
+    assert len(PYTHON) == 5
 
 
 @pytest.mark.parametrize("command", ["run", "show", "doctor", "ask", "eval", "models"])
