@@ -6,6 +6,9 @@ import contextlib
 import datetime
 import http.server
 import json
+import shutil
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -111,12 +114,14 @@ class Seen(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(act: Callable[[Any], None] | Any) -> Iterator[type[Seen]]:
+def serving(act: Callable[[Any], None] | Any, tls: ssl.SSLContext | None = None) -> Iterator[type[Seen]]:
     answer = act if callable(act) else lambda seen: seen.reply(200, json.dumps(act).encode())
     kind = type("Serving", (Seen,), {"act": staticmethod(answer), "seen": []})
     server = Server(("127.0.0.1", 0), kind)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    kind.url = f"http://127.0.0.1:{server.server_port}"
+    kind.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     yield kind
     server.shutdown()
     server.server_close()
@@ -363,6 +368,24 @@ def test_no_redirect_leads_to_another_host(tmp_path: Path, location: str) -> Non
             error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)
             assert len(server.seen) == 1
         assert other.seen == []
+
+
+def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl here to make a certificate with")
+    made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    made += ["-keyout", "key", "-out", "cert", "-days", "2", "-subj", "/CN=x", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "cert", tmp_path / "key")
+    with serving(lambda seen: dripping(seen) if "slow" in seen.path else seen.reply(200, b"[1]"), tls) as server:
+        path = document(tmp_path, server.url, security=[{"bearer": []}])
+        assert "cannot be reached" in error_of(path, "get_pet('x')", COC_OPENAPI_TOKEN=TOKEN)  # nobody vouches for it
+        assert server.seen == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+        assert run("answer = get_pet('x')", tools=tools(path, COC_OPENAPI_TOKEN=TOKEN)).answer == [1]
+        message = error_of(path, "get_pet('slow')", seconds=1, COC_OPENAPI_TOKEN=TOKEN)
+        assert "no whole reply within 1 s" in message
 
 
 # --- credentials --------------------------------------------------------------------------------------------------
