@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import http.server
 import json
+import re
 import shutil
 import ssl
 import subprocess
@@ -25,7 +26,7 @@ from chainofcode.emulator.openapi import MAX_OPERATIONS
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
 
-TOKEN, KEY = "tok-SECRET-123", "key-SECRET-456"
+TOKEN, KEY = 'tok/SECRET+"123="', "key/SECRET 456"
 PETS: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {"title": "Pets", "version": "1"},
@@ -395,11 +396,20 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_credentials_go_to_the_host_and_nowhere_else(tmp_path: Path, scheme: str) -> None:
     def echo(seen: Any) -> None:
         told = {"path": seen.path, "headers": dict(seen.headers.items()), TOKEN: KEY}
-        seen.reply(200 if "good" in seen.path else 403, json.dumps(told).encode())
+        text = json.dumps(told).replace("/", "\\/" if "slash" in seen.path else "/")
+        if "cut" in seen.path:  # where the first 300 characters are told, half of a secret is among them
+            text = "-" * 295 + TOKEN
+        seen.reply(200 if "good" in seen.path else 403, text.encode())
 
     with serving(echo) as server:
         path = document(tmp_path, server.url, security=[{scheme: []}])
-        program = "a = get_pet('good')\ntry: get_pet('bad')\nexcept Exception as e: b = str(e)\nanswer = [a, b]"
+        program = """
+a, told = [get_pet('good'), get_pet('good slash')], []
+for which in ('bad', 'bad slash', 'bad cut'):
+    try: get_pet(which)
+    except Exception as e: told.append(str(e))
+answer = [a, told]
+"""
         lm = ScriptedLM([f"```python\n{program}\n```"])
         result = solve("What?", lm, tools=tools(path, COC_OPENAPI_TOKEN=TOKEN, COC_OPENAPI_KEY=KEY))
         assert result.reason == "answered", result
@@ -409,9 +419,9 @@ def test_credentials_go_to_the_host_and_nowhere_else(tmp_path: Path, scheme: str
     elif scheme == "header":
         assert headers["x-key"] == KEY
     else:
-        assert sent_to == f"/pets/good?key={KEY}"
+        assert sent_to == "/pets/good?key=key%2FSECRET+456"
     kept = "\n".join(result.trace.lines()) + repr(lm.requests) + repr(result)
-    assert "SECRET" not in kept
+    assert not re.search(r"SECRET|tok(/|\\+/|%2F)", kept)
     assert "[secret]" in kept
 
 

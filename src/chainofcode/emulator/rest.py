@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode, urljoin, urlsplit
+from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
 
 import msgspec
 
@@ -96,7 +96,8 @@ def _function(operation: Operation, secrets: Mapping[str, str], seconds: float) 
         try:
             return _without(secrets, _exchange(request, seconds))
         except (HTTPError, ValueError) as error:  # a redirect may lead to what is no address
-            raise HTTPError(_without(secrets, str(error))) from None
+            told: str = _without(secrets, str(error))  # before it is cut, which might leave half of a secret
+            raise HTTPError(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
     call.__name__ = call.__qualname__ = operation.name
     call.__doc__, call.__annotations__ = operation.doc, types
@@ -222,7 +223,7 @@ def _exchange(request: _Request, seconds: float) -> Any:
         url = target
     said = data[: 10 * _MAX_ERROR_CHARS].decode(errors="replace")
     if not 200 <= status < 300:
-        raise HTTPError(f"{status}: {said[:_MAX_ERROR_CHARS]}".rstrip(": "))
+        raise HTTPError(f"{status}: {said}".rstrip(": "))
     if len(data) > MAX_REPLY_BYTES:
         raise HTTPError(f"the reply has over {MAX_REPLY_BYTES:,} bytes: ask for less")
     if request.method == "HEAD":
@@ -287,9 +288,21 @@ def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple
 def _without(secrets: Mapping[str, str], value: Any) -> Any:
     """What was said, without our secrets: some hosts repeat what they are told."""
     if isinstance(value, str):
-        for secret in secrets.values():
-            value = value.replace(secret, "[secret]") if secret else value
+        for spelling in _spellings(secrets):
+            value = value.replace(spelling, "[secret]")
         return value
     if isinstance(value, dict):
         return {_without(secrets, name): _without(secrets, part) for name, part in value.items()}
     return [_without(secrets, part) for part in value] if isinstance(value, list) else value
+
+
+def _spellings(secrets: Mapping[str, str]) -> list[str]:
+    """Each secret as it may be written in a text, in a URL, in JSON; the longest first."""
+    ways: list[Callable[[str], str]] = [
+        str, quote, lambda text: quote(text, safe=""), quote_plus, _in_json, lambda text: _in_json(text, "\\/"),
+    ]  # fmt: skip
+    return sorted({way(secret) for secret in secrets.values() if secret for way in ways}, key=len, reverse=True)
+
+
+def _in_json(text: str, slash: str = "/") -> str:
+    return json.dumps(text)[1:-1].replace("/", slash)
