@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, Unpack
+
+from msgspec import structs
 
 from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_emulator
 from .errors import BudgetError, EmulationError
@@ -17,7 +20,7 @@ from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
-from .trace import Answer, Call, Event, Step, Trace
+from .trace import Answer, Artifact, Call, Event, Step, Trace
 
 
 class Given(TypedDict, total=False):
@@ -33,6 +36,7 @@ class Given(TypedDict, total=False):
     seed: int
     limits: Limits
     tools: Toolbox | Sequence[Callable[..., Any] | Tool]
+    store: dict[str, bytes]  # where artifacts are put, by their SHA-256
 
 
 class Options(Given, total=False):
@@ -47,7 +51,7 @@ async def execute(
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
-    log, tools = _Log(), Toolbox.of(options.pop("tools", ()))
+    log, tools = _Log(options.pop("store", {})), Toolbox.of(options.pop("tools", ()))
     answering = tools.around(as_emulator(emulator))
     job = _job(program, options, tools=tuple(tools.tools), with_state=getattr(answering, "reads_state", False))
     async with (
@@ -68,7 +72,7 @@ async def execute(
                     for event in log.emulated(*answers.take(pause)):  # in program order
                         yield event
                 case Ended():
-                    for event in log.ended(signal, session.wall):
+                    for event in log.ended(signal, session.wall, session.artifacts):
                         yield event
 
 
@@ -154,8 +158,8 @@ def _carriable(paused: Paused, value: Any) -> Any:
 class _Log:
     """Numbers the steps and puts what the guest says into words of the trace."""
 
-    def __init__(self) -> None:
-        self._program = Program("")
+    def __init__(self, store: dict[str, bytes]) -> None:
+        self._program, self._store = Program(""), store
         self._uses: dict[tuple[int | None, str], Use] = {}
         self._steps = 0
         self.lost: tuple[Call, ...] = ()  # requests that brought no value
@@ -223,10 +227,12 @@ class _Log:
         )
         return [*answered.calls, step]
 
-    def ended(self, ended: Ended, wall: str) -> list[Event]:
+    def ended(self, ended: Ended, wall: str, left: Mapping[str, bytes]) -> list[Event]:
         seconds = time.monotonic() - self._started
         answer = Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
-        return [*self.lost, answer]
+        artifacts = tuple(Artifact(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in left.items())
+        self._store.update({artifact.sha256: left[artifact.name] for artifact in artifacts})
+        return [*self.lost, structs.replace(answer, artifacts=artifacts, unsent=tuple(ended.unsent))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -237,6 +243,7 @@ class Result:
     reason: str
     usage: Usage
     answer: Any = None
+    artifacts: Mapping[str, bytes] = field(default_factory=dict)  # files that the program left in its scratch directory
 
     @property
     def error(self) -> Failure | None:
@@ -248,13 +255,14 @@ class Result:
         return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
 
     @classmethod
-    def of(cls, trace: Trace) -> Result:
+    def of(cls, trace: Trace, store: Mapping[str, bytes] | None = None) -> Result:
         ended = trace.answer or Answer("guest died")
         try:
             value = decode(ended.value)
         except ValueFormatError:
             value = Opaque("unknown", ended.text)
-        return cls(trace, ended.reason, trace.usage, value)
+        kept = {file.name: store[file.sha256] for file in ended.artifacts if store and file.sha256 in store}
+        return cls(trace, ended.reason, trace.usage, value, kept)
 
 
 def new_trace(options: Options) -> Trace:
@@ -275,10 +283,10 @@ async def arun(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> Result:
     """Run a program to its end and keep the trace."""
-    trace = new_trace(options)
+    trace, store = new_trace(options), options.setdefault("store", {})
     async for event in execute(program, emulator, sandbox=sandbox, **options):
         trace.events.append(event)
-    return Result.of(trace)
+    return Result.of(trace, store)
 
 
 def run(

@@ -50,6 +50,14 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     error: str | None = None  # of a tool: raised in the program, at the call
 
 
+class Artifact(msgspec.Struct, frozen=True):
+    """A file that a program left in its scratch directory; its bytes are kept elsewhere, by this digest."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+
 class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_defaults=True):
     """The end of a run and its reason: `answered`, `error`, `limit:<which>`, `emulation failed` or `guest died`."""
 
@@ -65,6 +73,8 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     votes: dict[str, int] = {}  # where several were asked: each answer and how many gave it
     type: str = ""  # what the answer had to be, where that was told
     said: str = ""  # as text, before it was made that, where it differs
+    artifacts: tuple[Artifact, ...] = ()
+    unsent: tuple[str, ...] = ()  # files that were left, too, but did not come back, and why
 
 
 Event = Program | Call | Step | Answer

@@ -1,6 +1,6 @@
 """The guest's end of the wire: frames are a u32 length and a JSON message. Standard library only.
 
-guest → host  parsed · ran · paused · settled · ended        host → guest  start · resume
+guest → host  parsed · ran · paused · settled · wrote · ended        host → guest  start · resume
 """
 
 from __future__ import annotations

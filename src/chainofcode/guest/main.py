@@ -26,6 +26,7 @@ from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
 from .arrays import plain
+from .artifacts import Artifacts
 from .bindings import Bindings, failure
 from .files import read_file
 from .holes import GrantedPackages, shown
@@ -84,8 +85,20 @@ def serve(read_fd: int, write_fd: int) -> NoReturn:
     link = Link(read_fd, write_fd)
     start = link.receive()
     _limit(start)
-    link.send({"type": "ended", **_serve(link, start)})
+    artifacts = Artifacts(_scratch()) if start["scratch"] else None
+    ended = _serve(link, start)
+    if artifacts is not None:
+        artifacts.send(link)
+        ended["unsent"] = artifacts.unsent
+    link.send({"type": "ended", **ended})
     link.leave()
+
+
+def _scratch() -> str:
+    """The working directory; packages that must write when they are imported find a place there."""
+    home = os.getcwd()
+    os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
+    return home
 
 
 def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:

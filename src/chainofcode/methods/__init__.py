@@ -124,11 +124,12 @@ async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
     kept: Any = {name: value for name, value in options.items() if name in Given.__optional_keys__}
     options["files"] = found = await files_of(options.get("files", ()), kept, options.get("sandbox", "auto"))
     trace = new_trace(Options(question=question, **found.granted(kept)))
+    store = options.setdefault("store", {})
     wanted = answer_type_of(options.get("answer_type"), options.pop("database", None))
     options["answer_type"] = wanted
     async for event in ask(question, lm, **options):
         trace.events.append(event)
-    result = Result.of(trace)
+    result = Result.of(trace, store)
     if wanted is None or result.reason != "answered":
         return result
     return dataclasses.replace(result, answer=wanted.made(result.answer))

@@ -41,7 +41,8 @@ def typed(method: Method) -> Method:
                 call = await asked.complete(prompt("restate"), asked.text, said or event.text, answer.error.message)
                 yield call
                 again = await fitted(asked.stated(call.reply), asked.answer_type)
-                answer = again if again.type else answer
+                left = {"artifacts": event.artifacts, "unsent": event.unsent}
+                answer = msgspec.structs.replace(again, **left) if again.type else answer
             yield answer
 
     return typing

@@ -7,7 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from ..guest.artifacts import MAX_UNSENT
 from ..program import Program
+from .artifacts import Artifacts, Wrote
 
 _LENGTH = struct.Struct("<I")
 _MAX_QUESTIONS = 10_000
@@ -78,9 +80,10 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     source: Literal["variable", "expression", "output", ""] = ""
     error: Failure | None = None
     stderr: str = ""
+    unsent: list[str] = []  # files in its scratch directory that did not come, and why
 
 
-Signal = Parsed | Ran | Paused | Settled | Ended
+Signal = Parsed | Ran | Paused | Settled | Wrote | Ended
 _decoder: msgspec.json.Decoder[Signal] = msgspec.json.Decoder(Signal)
 
 
@@ -92,7 +95,8 @@ def encode(message: dict[str, Any]) -> bytes:
 class Reader:
     """Cuts a guest's bytes into signals and holds them against the protocol."""
 
-    def __init__(self, frame_bytes: int, output_bytes: int) -> None:
+    def __init__(self, frame_bytes: int, output_bytes: int, *, may_write: bool = False) -> None:
+        self.artifacts = Artifacts(is_wanted=may_write)
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
         self._bytes_left = _RUN_FRAMES * frame_bytes
         self._buffer = bytearray()
@@ -158,7 +162,14 @@ class Reader:
                 if id not in self._unsettled:
                     raise FrameError(f"pause {id} settled, but it was not open")
                 self._unsettled.remove(id)
+            case Wrote():
+                try:
+                    self.artifacts.take(signal)
+                except ValueError as error:
+                    raise FrameError(str(error)) from None
             case Ended():
+                if len(signal.unsent) > MAX_UNSENT:
+                    raise FrameError(f"over {MAX_UNSENT} files that did not come")
                 if signal.reason not in ("answered", "error", "limit:memory", "limit:cpu", "halted"):
                     raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
                 if signal.error is not None and signal.error.statement is not None:

@@ -77,7 +77,7 @@ class Zygote:
                 stdout=self._said,
                 stderr=self._said,
                 pass_fds=[theirs.fileno(), plan],
-                env={**ENVIRONMENT, **_ONE_THREAD, "MPLBACKEND": "Agg"},
+                env={**ENVIRONMENT, **_ONE_THREAD},
                 cwd="/",
                 start_new_session=True,
             )

@@ -84,6 +84,7 @@ class Job:
             "question": encode(self.question),
             "inputs": {name: encode(value, brief=_refuse(name)) for name, value in self.inputs.items()},
             "prelude": [[file.name, file.path, file.kind, file.separator] for file in self.prelude],
+            "scratch": self.scratch,
             "policy": self.policy,
             "packages": list(self.packages),
             "clock": self.clock,

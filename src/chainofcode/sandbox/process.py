@@ -30,6 +30,7 @@ ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
     "MALLOC_ARENA_MAX": "2",
+    "MPLBACKEND": "Agg",  # no figure has a window to go to
 }
 
 

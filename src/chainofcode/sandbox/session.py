@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from ..errors import SandboxError
 from ..program.parse import NotAProgram, check_readable
 from . import packages
+from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, encode
 from .job import Job
 
@@ -85,7 +86,7 @@ class Session:
     def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
         self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes)
+        self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes, may_write=job.scratch)
         self._paused: set[int] = set()  # waiting for a value
         self._private: set[int] = set()  # pauses that are nobody's business but ours
         self._verdict: Ended | BaseException | None = None
@@ -127,6 +128,11 @@ class Session:
     def wall(self) -> str:
         """What holds around the guest: a tier, `docker`, `podman` or `none`."""
         return self._guest.wall
+
+    @property
+    def artifacts(self) -> dict[str, bytes]:
+        """The files that the program has left in its scratch directory."""
+        return self._reader.artifacts.files
 
     # --- what the caller does ---------------------------------------------------------------------------------
 
@@ -218,7 +224,7 @@ class Session:
         if isinstance(received, Settled) and received.id in self._private:
             self._private.remove(received.id)
             return True
-        return False
+        return isinstance(received, Wrote)  # kept by the reader until the end
 
     def _receive(self) -> bool:
         """Whether more bytes came from the guest."""
