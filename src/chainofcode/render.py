@@ -38,6 +38,8 @@ class Page:
             yield from self._attempt(attempt)
         if trace.answer is not None:
             yield self._paint("dim", self.summary(trace, trace.answer))
+            for file in trace.answer.artifacts:
+                yield self._paint("dim", f"      left {plain(file.name)}, {file.bytes:,} bytes")
 
     def _attempt(self, events: list[Event]) -> Iterator[str]:
         """One program and its steps; where it was not the last, why, and what came next."""

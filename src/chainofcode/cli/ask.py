@@ -13,6 +13,7 @@ from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose, files_of
 from .answers import add_answer, chosen_answer, in_words
+from .artifacts import keep
 from .asking import add_model, chosen_model
 from .hints import hints
 from .live import Live
@@ -93,6 +94,8 @@ async def _ask(given: argparse.Namespace) -> int:
         print(json.dumps(told, ensure_ascii=False))
     elif result.reason == "answered":
         print(in_words(result))
+    sys.stdout.flush()
+    keep(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):
         print(f"coc: {hint}", file=sys.stderr)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
@@ -102,6 +105,7 @@ async def _answered(question: str, given: argparse.Namespace, options: Given) ->
     ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
     options["tools"] = chosen_tools(given, live.paused)
+    store = options.setdefault("store", {})
     with live, chosen_sandbox(given, spares=0) as sandbox:
         ways["files"] = files = await files_of(given.file, options, sandbox)
         trace = new_trace(Options(question=question, **files.granted(options)))
@@ -109,7 +113,7 @@ async def _answered(question: str, given: argparse.Namespace, options: Given) ->
             async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
                 trace.events.append(event)
                 live.show(event)
-    return Result.of(trace)
+    return Result.of(trace, store)
 
 
 def _question(given: argparse.Namespace) -> str:

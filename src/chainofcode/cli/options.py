@@ -15,6 +15,7 @@ from typing import Any
 from ..engine import Options
 from ..errors import InputError
 from ..sandbox import CHOICES, Limits, Sandbox, open_sandbox
+from .artifacts import Into
 
 LIMITS = {
     "cpu": "cpu_seconds",
@@ -63,6 +64,12 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--scratch",
         action="store_true",
         help="give the program a writable working directory, empty at first, gone afterwards",
+    )
+    parser.add_argument(
+        "--artifacts",
+        metavar="DIR",
+        action=Into,
+        help="keep the files that the program leaves in its scratch directory (with --trace: in TRACE.files)",
     )
     add_sandbox(parser)
     parser.add_argument(

@@ -19,6 +19,7 @@ from ..guest.values import decode
 from ..lm import LM
 from ..methods import files_of
 from ..sandbox import Sandbox
+from .artifacts import keep
 from .asking import add_model, chosen_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
@@ -69,7 +70,9 @@ def _run(given: argparse.Namespace) -> int:
         print(json.dumps(record(result), ensure_ascii=False))
     else:
         print_trace(result.trace, given.all)
-        sys.stdout.flush()
+    sys.stdout.flush()
+    keep(result, given)
+    if not given.json:
         for hint in hints(result, given):
             print(f"coc: {hint}", file=sys.stderr)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
@@ -99,7 +102,7 @@ def _emulator(table: Table, lm: LM | None) -> Emulator:
 
 async def _run_records(given: argparse.Namespace) -> int:
     """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
-    for option in ("trace", "file"):
+    for option in ("trace", "file", "artifacts"):
         if getattr(given, option):
             raise InputError(f"--{option} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)

@@ -50,6 +50,8 @@ def record(result: Result) -> dict[str, Any]:
     if result.trace.calls:
         told["model"] = result.trace.calls[0].model
         told["usage"] = msgspec.to_builtins(result.usage)
+    if answer.artifacts:
+        told["artifacts"] = msgspec.to_builtins(answer.artifacts)
     if answer.error is not None:
         told["error"] = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
     return told
