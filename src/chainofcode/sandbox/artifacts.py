@@ -20,14 +20,15 @@ class Artifacts:
 
     def __init__(self, *, is_wanted: bool) -> None:
         self._is_wanted, self._bytes = is_wanted, 0
-        self._name, self._parts = "", bytearray()
+        self._name: str | None = None  # of the file whose parts are coming
+        self._parts = bytearray()
         self.files: dict[str, bytes] = {}  # whole ones
 
     def take(self, wrote: Wrote) -> None:
         if not self._is_wanted:
             raise ValueError("a file, where there is no scratch directory")
         if wrote.name != self._name:
-            if self._name:
+            if self._name is not None:
                 raise ValueError("a file in the middle of another")
             self._begin(wrote.name)
         self._parts += wrote.data
@@ -37,8 +38,8 @@ class Artifacts:
         if not wrote.is_last and not wrote.data:
             raise ValueError("an empty part of a file")
         if wrote.is_last:
-            self.files[self._name] = bytes(self._parts)
-            self._name, self._parts = "", bytearray()
+            self.files[wrote.name] = bytes(self._parts)
+            self._name, self._parts = None, bytearray()
 
     def _begin(self, name: str) -> None:
         if not is_name(name) or name in self.files:
