@@ -231,13 +231,6 @@ def test_the_type_constrains_the_reply() -> None:
     assert "type: one of 'a', 'b'" in lm.requests[0][0][-1].content
 
 
-def test_an_unknown_type_is_the_type_of_what_was_said_before() -> None:
-    lm = Recording(reply='{"value": "x"}')
-    run("answer = [f(1), f(2)]", lm)
-    assert "anyOf" in lm.requests[0][1]["schema"]["properties"]["value"]
-    assert lm.requests[1][1]["schema"]["properties"]["value"] == {"type": "string"}
-
-
 def test_the_specification_is_told() -> None:
     lm = Recording(reply='{"value": true}')
     run("def ripe(fruit: str) -> bool:\n    '''Whether it can be eaten today.'''\n\nanswer = ripe('plum')", lm)

@@ -199,6 +199,11 @@ def test_repairs_are_bounded() -> None:
         ("for x in [1, 2]:\n    answer = x", False),
         ("answer = len('abc')", False),
         ("answer = sorted([3, 1])[0]", False),
+        ("answer = []\nfor x in ['fig']:\n    if is_fruit(x):\n        answer.append(x)", False),
+        ("r = []\nfor x in ['fig']:\n    if is_fruit(x):\n        r.append(x)\nanswer = r", False),
+        ("xs = [3, 1, 2]\nxs.sort()\nanswer = xs", False),
+        ("d = {}\nd['a'] = is_fruit('x')\nanswer = d", False),
+        ("answer = None\nif (answer := is_fruit('x')): pass", False),
     ],
 )
 def test_stated_answers_are_noticed(program: str, is_stated: bool) -> None:

@@ -11,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -86,15 +85,10 @@ class Asking:
         return {"n": self._votes, "temperature": _VOTING_TEMPERATURE} if self._votes > 1 else {}
 
     def _kind(self, pause: Pause) -> Kind:
-        """The type expected; where nobody says, the type of what the function answered before."""
+        """The type expected: as the program says, else as the call itself does."""
         given = pause.kwargs.get("ret_type")
         said = given if isinstance(given, str) else given.text if isinstance(given, Opaque) else ""
-        kind = kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
-        earlier = {type(value) for _, value in self._earlier.get(pause.name, ())}
-        if kind is ANY and len(earlier) == 1:
-            before = kind_of(earlier.pop().__name__)
-            return replace(before, fit=ANY.fit)  # a hint: whoever is not constrained may know better
-        return kind
+        return kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
 
     def _remember(self, pause: Pause, value: Any) -> None:
         """Only ever appended to, so that the prompt's beginning stays the same."""

@@ -11,16 +11,18 @@ import decimal
 import fractions
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 _MAX_TEXT = 2000
 _MAX_ITEMS = 100
 _DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%B %d %Y")
-# `$1,234.50`, `3 apples`, but not `3rd` or `2024-02-14`
+# `$1,234.50`, `3 apples`, `40 %`; not `3rd`, `2024-02-14`, `5 million`, `3 - 4`
 _NUMBER = re.compile(
-    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?:\.\d{1,300})?(?:[eE][+-]?\d{1,3})?)(?![\w.,:/-]*\d|\w)"
+    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)"
+    r"\.?(?:\s*%|\s+(?!(?:hundred|thousand|million|billion|trillion|dozen|k|m|bn)\b)[^\W\d][^\d]*)?\s*"
 )
+_MAX_NUMBER_CHARS = 400
 _YES = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
 _SCALARS: list[dict[str, Any]] = [{"type": "string"}, {"type": "number"}, {"type": "boolean"}]
 
@@ -44,9 +46,24 @@ def kind_of(annotation: str) -> Kind:
     if not annotation or len(annotation) > _MAX_TEXT:
         return ANY
     try:
-        return _kind(ast.parse(annotation.strip(), mode="eval").body, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        kind = _kind(ast.parse(annotation.strip(), mode="eval").body, 0)
+    except (SyntaxError, ValueError, TypeError, IndexError, RecursionError, MemoryError):
         return ANY
+    return replace(kind, fit=_misfits_only(kind.fit))
+
+
+def _misfits_only(fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a reply causes is a misfit, whatever it breaks: numbers too large for a date, texts no number."""
+
+    def guarded(value: Any) -> Any:
+        try:
+            return fit(value)
+        except Misfit:
+            raise
+        except (ValueError, TypeError, ArithmeticError, RecursionError) as error:
+            raise Misfit(f"{_short(value)} does not fit: {error}") from None
+
+    return guarded
 
 
 def _kind(node: ast.expr, depth: int) -> Kind:
@@ -74,7 +91,8 @@ def _kind(node: ast.expr, depth: int) -> Kind:
 
 def _generic(name: str, parts: list[ast.expr], depth: int) -> Kind:
     if name == "Literal":
-        return _labels([ast.literal_eval(part) for part in parts])
+        labels = [ast.literal_eval(part) for part in parts]
+        return _labels(labels) if all(isinstance(label, (str, int, bool, type(None))) for label in labels) else ANY
     kinds = [_kind(part, depth) for part in parts]
     match name:
         case "Optional":
@@ -122,8 +140,8 @@ def _fit_bool(value: Any) -> bool:
 
 def _fit_number(value: Any) -> int | float:
     if isinstance(value, str):
-        written = _NUMBER.match(value)
-        if written is None:
+        written = _NUMBER.fullmatch(value[:_MAX_NUMBER_CHARS])
+        if written is None or len(value) > _MAX_NUMBER_CHARS:
             raise Misfit(f"{_short(value)} is no number")
         digits = written[1].replace(",", "")
         value = int(digits) if digits.lstrip("-").isdecimal() else float(digits)
@@ -183,6 +201,8 @@ def _fit_time(value: Any) -> datetime.time:
 
 
 def _fit_span(value: Any) -> datetime.timedelta:
+    if isinstance(value, str) and not re.fullmatch(r"\s*-?[\d.]+\s*(days?)?\s*", value):
+        raise Misfit(f"{_short(value)} is no number of days")
     return value if isinstance(value, datetime.timedelta) else datetime.timedelta(days=_fit_number(value))
 
 
@@ -301,8 +321,9 @@ def _either(one: Kind, other: Kind) -> Kind:
         return Kind(f"{labels.words}, or other text", _TEXT, fit_label)
 
     def fit(value: Any) -> Any:
-        if value is None and NOTHING in (one, other):
-            return None
+        for kind in (one, other):  # what is of a type already is not converted to the other
+            if _is_plainly(value, kind):
+                return kind.fit(value)
         try:
             return one.fit(value)
         except Misfit:
@@ -310,6 +331,18 @@ def _either(one: Kind, other: Kind) -> Kind:
 
     words = f"{one.words}, or {other.words}" + (" if it is not known" if other is NOTHING else "")
     return Kind(words, {"anyOf": [dict(one.schema), dict(other.schema)]}, fit, max(one.max_tokens, other.max_tokens))
+
+
+_PLAIN: dict[str, tuple[type, ...]] = {
+    "string": (str,), "integer": (int,), "number": (int, float), "boolean": (bool,), "array": (list, tuple, set),
+    "object": (dict,), "null": (type(None),),
+}  # fmt: skip
+
+
+def _is_plainly(value: Any, kind: Kind) -> bool:
+    if "enum" in kind.schema:
+        return value in kind.schema["enum"]
+    return type(value) in _PLAIN.get(kind.schema.get("type", ""), ()) and "pattern" not in kind.schema
 
 
 _MAKERS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}

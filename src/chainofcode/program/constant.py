@@ -12,6 +12,8 @@ def states_its_answer(tree: ast.Module) -> bool:
 
     A literal that is chosen by a condition, or changed later, counts as worked out.
     """
+    if "answer" in _changed(tree):
+        return False
     answers = [node for node in ast.walk(tree) if "answer" in _targets(node)]
     if answers:
         last = answers[0]
@@ -38,6 +40,24 @@ def _targets(node: ast.AST) -> list[str]:
     ]
 
 
+def _changed(tree: ast.Module) -> set[str]:
+    """Names of objects that may be changed in place, or bound by the way: `xs.append(…)`, `d[k] = …`, `(n := …)`."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.NamedExpr):
+            names.add(node.target.id)
+        is_store = isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+        is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        root: ast.AST = node.func if is_method else node  # type: ignore[attr-defined]
+        while isinstance(root, (ast.Subscript, ast.Attribute)):
+            root = root.value
+        if (is_store or is_method) and isinstance(root, ast.Name):
+            names.add(root.id)
+        if isinstance(node, ast.Call):  # what is handed to a function may come back changed
+            names |= {arg.id for arg in node.args if isinstance(arg, ast.Name)}
+    return names
+
+
 def _single_values(tree: ast.Module) -> dict[str, ast.expr]:
     """Names that are assigned once, at the top, and what they are assigned."""
     values: dict[str, list[ast.expr | None]] = {}
@@ -46,7 +66,9 @@ def _single_values(tree: ast.Module) -> dict[str, ast.expr]:
         for name in _targets(node):
             is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and node in top
             values.setdefault(name, []).append(node.value if is_plain else None)  # type: ignore[attr-defined]
-    return {name: found[0] for name, found in values.items() if len(found) == 1 and found[0] is not None}
+    changed = _changed(tree)
+    single = {name: found[0] for name, found in values.items() if len(found) == 1 and name not in changed}
+    return {name: value for name, value in single.items() if value is not None}
 
 
 def _is_literal(node: ast.expr, values: dict[str, ast.expr], depth: int) -> bool:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 
 from .analyse import Analysis
 from .data import Data
-from .kinds import Resolved, by_name, copy, formats_number, having, is_total, literals, merge, pattern_values, settled
+from .kinds import Resolved, by_name, copy, formatted, having, is_total, literals, merge, pattern_values, settled
+from .looks import Looks
 from .scopes import Scope
 from .statements import statements
 from .syntax import called_name, last_name
@@ -20,15 +21,16 @@ MAX_TYPE_CHARS = 2000
 _MAX_HOPS = 4  # through variables and functions of the program
 _MAX_LOOKS = 50_000  # a long program's types are not worth seconds
 _MAX_LOADS = 50  # of one variable
-_TAKES = {  # what well-known functions take as their argument
-    "sum": "list[number]", "len": "list", "any": "list[bool]", "all": "list[bool]", "sorted": "list", "list": "list",
-    "set": "list", "tuple": "list", "enumerate": "list", "reversed": "list", "Counter": "list", "iter": "list",
-    "int": "number", "float": "number", "round": "number", "abs": "number", "range": "int", "bool": "bool",
-    "sqrt": "number", "timedelta": "number", "Decimal": "number", "Fraction": "number", "join": "list[str]",
-    "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str", "dict": "dict", "items": "dict",
+_TAKES = {  # what well-known functions take as their argument; what takes a text, a list or a dict says nothing
+    "sum": "list[number]", "any": "list", "all": "list", "sorted": "list", "list": "list", "enumerate": "list",
+    "Counter": "list", "int": "", "float": "number", "round": "number", "abs": "number", "range": "int",
+    "bool": "truth", "sqrt": "number", "timedelta": "number", "Decimal": "number", "Fraction": "number",
+    "join": "list[str]", "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str",
 }  # fmt: skip
-_DATE_MAKERS = {"date", "today", "fromisoformat", "strptime", "fromtimestamp", "fromordinal"}
+_TAKES_EACH = {"any": "truth", "all": "truth", "sum": "number", "join": "str"}
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+_TEXT_WORDS = {"name", "surname", "title", "word", "letter", "label", "city", "country", "language", "color", "colour"}
+_TIME_WORDS = {"date", "day", "birthday", "time", "when", "deadline", "year", "month"}
 
 
 class Use(Data):
@@ -47,19 +49,21 @@ def expected(found: Analysis) -> list[Use]:
         return []
     reader = _Reader(found)
     uses: dict[tuple[int, str], list[str]] = {}
-    for name, node in occurrences:
-        place = (reader.statement_of(node), name)
-        uses.setdefault(place, []).append(reader.type_of(name, node))
-    declared = {stub.name: reader.numbers.get(stub) for stub in found.stubs}
     everywhere: dict[str, list[str]] = {}
-    for (_, name), kinds in uses.items():
-        everywhere.setdefault(name, []).extend(kinds)
+    for name, node in occurrences:
+        kind = reader.type_of(name, node)
+        uses.setdefault((reader.statement_of(node), name), []).append(kind)
+        everywhere.setdefault(name, []).append(kind)
+    declared = {stub.name: reader.numbers.get(stub) for stub in found.stubs}
     merged = {name: merge(kinds) for name, kinds in everywhere.items()}
-    told = [
-        Use(statement, name, settled(merge(kinds) or merged[name]), declared.get(name))
-        for (statement, name), kinds in uses.items()
-    ]
-    return [use for use in told if len(use.type) <= MAX_TYPE_CHARS and (use.type or use.spec is not None)]
+    told = []
+    for (statement, name), kinds in uses.items():
+        kind = merge(kinds)
+        if kind in ("", "truth") or kind.startswith("Literal["):  # what other places say of the same function
+            kind = merged[name] or ("" if kind == "truth" else kind)
+        kind = settled(kind, by_name(name))
+        told.append(Use(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
+    return [use for use in told if use.type or use.spec is not None]
 
 
 def _occurrences(found: Analysis) -> Iterator[tuple[str, ast.expr]]:
@@ -91,7 +95,7 @@ class _Reader:
         self.numbers = {statement: number for number, statement in enumerate(statements(found.syntax.tree.body))}
         self._stubs = {stub.name: stub for stub in found.stubs}
         self._classes = {node.name: node for node in found.syntax.nodes if isinstance(node, ast.ClassDef)}
-        self._looks_left = _MAX_LOOKS
+        self._looks, self._looks_left = Looks(found), _MAX_LOOKS
         self._known: dict[tuple[str, str, Scope | None, int], str] = {}
         self._loads: dict[str, list[ast.Name]] = {}
         for node in found.syntax.nodes:
@@ -105,7 +109,7 @@ class _Reader:
         return self.numbers[current] if isinstance(current, ast.stmt) else 0
 
     def type_of(self, name: str, node: ast.expr) -> str:
-        """`ret_type=`, then an annotation, then how the value is used, then the name."""
+        """`ret_type=`, then an annotation, then how the value is used."""
         parent = self._parents.get(node)
         called = parent if isinstance(parent, ast.Call) and parent.func is node else None
         if called is not None:
@@ -116,9 +120,7 @@ class _Reader:
         stub = self._stubs.get(name.rpartition(".")[2])
         if stub is not None and stub.returns is not None:
             return self._annotation(stub.returns)
-        used = self._used(called, 0) if called is not None else self._handed_on(node)
-        named = by_name(name)
-        return named if named == "bool" and used in ("number", "int") else used or named
+        return self._used(called, 0) if called is not None else self._handed_on(node)
 
     def _annotation(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -130,17 +132,16 @@ class _Reader:
     def _handed_on(self, node: ast.expr) -> str:
         """A hole given as a function: `filter(f, xs)`, `sorted(xs, key=f)`, `map(f, xs)`."""
         parent = self._parents.get(node)
+        call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
+        name = called_name(call) if isinstance(call, ast.Call) else ""
         if isinstance(parent, ast.keyword):
-            call = self._parents.get(parent)
-            return (
-                "number" if isinstance(call, ast.Call) and called_name(call) in ("max", "min", "sorted", "sort") else ""
-            )
-        if isinstance(parent, ast.Call):
-            name = called_name(parent)
-            if name in ("filter", "takewhile", "dropwhile", "filterfalse"):
-                return "bool"
-            if name in ("map", "apply", "starmap", "imap"):
-                return self._element(parent, 0)
+            words = set((last_name(node) or "").lower().split("_"))
+            is_measure = name in ("max", "min", "sorted", "sort") and not words & (_TEXT_WORDS | _TIME_WORDS)
+            return "number" if is_measure else ""
+        if name in ("filter", "takewhile", "dropwhile", "filterfalse"):
+            return "truth"
+        if name in ("map", "apply", "starmap", "imap") and isinstance(parent, ast.Call):
+            return self._element(parent, 0)
         return ""
 
     def _used(self, node: ast.expr, hops: int) -> str:
@@ -151,11 +152,11 @@ class _Reader:
             return ""
         match parent:
             case ast.If() | ast.While() | ast.Assert() | ast.IfExp() if parent.test is node:
-                return "bool"
+                return "truth"
             case ast.UnaryOp():
-                return "bool" if isinstance(parent.op, ast.Not) else "number"
+                return "truth" if isinstance(parent.op, ast.Not) else "number"
             case ast.comprehension():
-                return "list" if parent.iter is node else "bool"
+                return "list" if parent.iter is node else "truth"
             case ast.Await() | ast.BoolOp() | ast.IfExp():
                 return self._used(parent, hops)
             case ast.NamedExpr():
@@ -178,7 +179,8 @@ class _Reader:
             case ast.Subscript():
                 return self._looked_up(parent, node, hops)
             case ast.Attribute():
-                return having(parent.attr) or self._field(parent, parent.attr, hops)
+                kind = having(parent.attr) or self._field(parent, parent.attr, hops)
+                return kind if kind != "Any" else ""
             case ast.Assign():
                 return self._assigned(parent, hops)
             case ast.AnnAssign():
@@ -190,7 +192,7 @@ class _Reader:
             case ast.DictComp() | ast.List() | ast.Tuple() | ast.Set():
                 return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
             case ast.FormattedValue():
-                return "number" if formats_number(parent) else ""
+                return formatted(parent)
             case ast.Match():
                 return literals([p for case in parent.cases for p in pattern_values(case.pattern)], is_total(parent))
         return ""
@@ -200,30 +202,23 @@ class _Reader:
         place = operands.index(node)
         kinds = []
         for index, operator in enumerate(compare.ops):
-            if place not in (index, index + 1):
-                continue
-            other = operands[index + 1 if place == index else index]
-            if isinstance(operator, (ast.In, ast.NotIn)):
-                among = self._constants(other) if place == index else []
-                kinds.append(literals(among, True) if place == index else "list")
-            elif isinstance(operator, (ast.Is, ast.IsNot)):
-                kinds.append("")
-            else:
-                constants: list[object] = [other.value] if isinstance(other, ast.Constant) else []
-                loose = isinstance(operator, (ast.Eq, ast.NotEq)) and self._has_else(compare)
-                beside = self._apparent(other)
-                ordered = beside or "number" if isinstance(operator, _ORDERED) else beside if beside == "date" else ""
-                kinds.append(ordered or literals(constants, loose))
+            if place in (index, index + 1):
+                other = operands[index + 1 if place == index else index]
+                kinds.append(self._compared_with(compare, operator, other, is_left=place == index))
         return merge(kinds)
 
-    def _apparent(self, node: ast.expr) -> str:
-        """`date` or `str` where a value, or the one a variable is bound to, looks like that."""
-        if isinstance(node, ast.Name):
-            sources = self._found.names.module.bindings.get(node.id, [])
-            node = sources[0] if len(sources) == 1 and isinstance(sources[0], ast.expr) else node
-        if isinstance(node, ast.Call) and called_name(node) in _DATE_MAKERS:
-            return "date"
-        return "str" if _is_text(node) else ""
+    def _compared_with(self, compare: ast.Compare, operator: ast.cmpop, other: ast.expr, *, is_left: bool) -> str:
+        if isinstance(other, ast.Constant) and other.value is None:
+            return "None"
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            return literals(self._looks.literals(other), True) if is_left else ""
+        beside = self._looks.like(other)
+        if isinstance(operator, _ORDERED):
+            return beside if beside in ("number", "str", "date") else ""
+        if isinstance(other, ast.Constant) and isinstance(operator, (ast.Eq, ast.NotEq)):
+            is_open = isinstance(operator, ast.NotEq) or self._has_else(compare)
+            return literals([other.value], is_open)
+        return "date" if beside == "date" else ""
 
     def _has_else(self, compare: ast.Compare) -> bool:
         """Whether what equals none of the literals has a branch of its own."""
@@ -236,49 +231,31 @@ class _Reader:
             parent = parent.orelse[0]
         return False
 
-    def _constants(self, node: ast.expr) -> list[object]:
-        """The literals of a display, or of the variable that holds one."""
-        if isinstance(node, ast.Name):
-            sources = self._found.names.module.bindings.get(node.id, [])
-            node = sources[0] if len(sources) == 1 and isinstance(sources[0], ast.expr) else node
-        items = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", [])
-        constants: list[object] = [item.value for item in items if isinstance(item, ast.Constant)]
-        return constants if len(constants) == len(items) else []
-
     def _calculated(self, operation: ast.BinOp, node: ast.expr) -> str:
-        other = operation.right if operation.left is node else operation.left
-        if last_name(other) == "timedelta" or self._apparent(other) == "date":
-            return "date"
-        if _is_text(other):
-            return "str" if isinstance(operation.op, ast.Add) else ""
-        if isinstance(other, (ast.List, ast.ListComp)):
-            return "list" if isinstance(operation.op, ast.Add) else "int"
-        is_number = isinstance(other, ast.Constant) and isinstance(other.value, (int, float))
-        return "number" if is_number or not isinstance(operation.op, (ast.Add, ast.Mod, ast.BitOr, ast.BitAnd)) else ""
+        beside = self._looks.like(operation.right if operation.left is node else operation.left)
+        if beside in ("date", "span"):
+            return "date" if beside == "span" or isinstance(operation.op, ast.Sub) else ""
+        if beside == "number":
+            return "number"
+        if isinstance(operation.op, ast.Add):
+            return beside
+        return "int" if beside == "list" and isinstance(operation.op, ast.Mult) else ""
 
     def _added(self, statement: ast.AugAssign) -> str:
-        """`total += f(x)`: a number, unless the variable began as a text or a list."""
-        scope = self._found.names.scope_of.get(statement.target)
-        name = statement.target.id if isinstance(statement.target, ast.Name) else ""
-        home = self._found.names.resolve(name, scope) if scope is not None and name else None
-        for source in home.bindings[name] if home is not None else []:
-            if isinstance(source, ast.JoinedStr) or (
-                isinstance(source, ast.Constant) and isinstance(source.value, str)
-            ):
-                return "str"
-            if isinstance(source, (ast.List, ast.ListComp)):
-                return "list"
-        return "number"
+        """`total += f(x)`: what the variable began as."""
+        like = self._looks.like(ast.Name(statement.target.id) if isinstance(statement.target, ast.Name) else None)
+        sources = self._looks.sources(statement.target)
+        kinds = {self._looks.like(source) for source in sources if not isinstance(source, ast.AugAssign)} | {like}
+        kinds.discard("")
+        return kinds.pop() if len(kinds) == 1 and kinds <= {"number", "str", "list"} else ""
 
     def _given(self, call: ast.Call, node: ast.expr, hops: int) -> str:
         """A value handed to a function: a well-known one, or one of the program's own with annotations."""
         name = called_name(call) or ""
-        if name in ("max", "min"):
-            return "number" if len(call.args) > 1 else "list"
         if name in ("append", "add", "insert") and isinstance(call.func, ast.Attribute):
             return self._element_of(call.func.value, hops + 1)
         if name in ("get", "count", "index", "setdefault") and isinstance(call.func, ast.Attribute):
-            return literals(self._constants(call.func.value), True)
+            return literals(self._looks.literals(call.func.value), True)
         for function in self._found.syntax.functions.get(name, []):
             arguments = [*function.args.posonlyargs, *function.args.args]
             named = {k.arg for k in call.keywords if k.value is node}
@@ -290,10 +267,13 @@ class _Reader:
 
     def _looked_up(self, subscript: ast.Subscript, node: ast.expr, hops: int) -> str:
         if subscript.slice is node:
-            return literals(self._constants(subscript.value), False)
+            held = self._looks.display(subscript.value)
+            if isinstance(held, (ast.List, ast.Tuple)):
+                return "int"
+            return literals(self._looks.literals(held), False) if isinstance(held, ast.Dict) else ""
         if isinstance(subscript.slice, ast.Constant) and isinstance(subscript.slice.value, str):
             return self._field(subscript, subscript.slice.value, hops)
-        return "list"
+        return ""
 
     def _field(self, node: ast.expr, name: str, hops: int) -> str:
         """`f(x).city`, `f(x)["city"]`: an object with that field. A method that nobody has says nothing."""
@@ -360,8 +340,8 @@ class _Reader:
         match parent:
             case ast.Call() if container in parent.args:
                 name = called_name(parent) or ""
-                if name in ("any", "all", "sum", "join"):
-                    return _TAKES[name].removeprefix("list[").removesuffix("]")
+                if name in _TAKES_EACH:
+                    return _TAKES_EACH[name]
                 if name in ("max", "min"):
                     return "number" if not parent.keywords else ""
                 return self._element(parent, hops + 1) if name in ("list", "tuple", "set", "sorted", "Counter") else ""
@@ -380,10 +360,6 @@ class _Reader:
             case ast.Compare() if isinstance(parent.ops[0], (ast.In, ast.NotIn)):
                 return literals([parent.left.value] if isinstance(parent.left, ast.Constant) else [], True)
         return ""
-
-
-def _is_text(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def _arguments(call: ast.AST | None) -> list[object]:

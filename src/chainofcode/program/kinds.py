@@ -10,30 +10,27 @@ from collections.abc import Iterable
 
 from .analyse import Analysis
 
-_BOOL_NAMES = {
-    "is", "has", "have", "are", "can", "should", "does", "do", "was", "were", "will", "would", "could", "did",
-    "contains", "includes", "needs",
-}  # fmt: skip
-_INT_NAMES = ("count", "num", "number", "n")
+_BOOL_NAMES = {"is", "has", "have", "are", "can", "should", "does", "did", "was", "were", "contains", "includes"}
 _STR_METHODS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(object))
 _LIST_METHODS = frozenset(dir(list)) - frozenset(dir(str)) - frozenset(dir(object))
 _DICT_METHODS = frozenset(dir(dict)) - frozenset(dir(list)) - frozenset(dir(object))
-_DATE_ATTRIBUTES = {"year", "month", "day", "weekday", "isoweekday", "strftime", "isoformat", "toordinal", "timetuple"}
+_DATE_ATTRIBUTES = {"year", "month", "day", "weekday", "isoweekday", "toordinal"}
+_EITHER = {"count", "index", "copy", "replace", "strftime", "isoformat", "hour", "minute", "second", "date", "time"}
 
 
 class Resolved(ast.NodeTransformer):
     """An annotation with the program's own classes and aliases put in: fields by name, literals."""
 
-    def __init__(self, found: Analysis, classes: dict[str, ast.ClassDef], depth: int = 0) -> None:
-        self._found, self._classes, self._depth = found, classes, depth
+    def __init__(self, found: Analysis, classes: dict[str, ast.ClassDef], opened: tuple[str, ...] = ()) -> None:
+        self._found, self._classes, self._opened = found, classes, opened
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        inner = Resolved(self._found, self._classes, self._depth + 1)
-        if self._depth > 3:
-            return node
+        inner = Resolved(self._found, self._classes, (*self._opened, node.id))
+        if node.id in self._opened or len(self._opened) > 3:  # a class that refers to itself is any object
+            return ast.Name("Any")
         if node.id in self._classes:
             fields = [line for line in self._classes[node.id].body if isinstance(line, ast.AnnAssign)]
             named = [line for line in fields if isinstance(line.target, ast.Name)]
@@ -51,27 +48,48 @@ def by_name(name: str) -> str:
     words = name.rpartition(".")[2].lower().lstrip("_").split("_")
     if words[0] in _BOOL_NAMES and len(words) > 1:
         return "bool"
-    if (words[0] in _INT_NAMES and len(words) > 1) or words[:2] == ["how", "many"]:
+    is_count = words[0] in ("count", "num") and len(words) > 1
+    if is_count or words[:2] in (["how", "many"], ["number", "of"]):
         return "int"
     return ""
 
 
 def merge(kinds: Iterable[str]) -> str:
-    """One type for several uses: labels are collected, more exact types win over less exact ones."""
-    known = [kind for kind in dict.fromkeys(kinds) if kind]
+    """One type for several uses, each of which may know nothing (an empty one). Uses that contradict each other know
+    nothing either. `truth`: only ever tested; `None`: compared with it.
+    """
+    uses = list(dict.fromkeys(kinds))
+    known = [kind for kind in uses if kind not in ("", "truth", "None")]
+    base = _agreed(known)
+    if not known and "truth" in uses and "" not in uses:
+        return "truth" if "None" not in uses else "bool | None"
+    if uses == ["None"]:
+        return "None"
+    if "None" in uses:
+        return f"{base or 'Any'} | None" if not base.endswith("| None") else base
+    return base
+
+
+def _agreed(known: list[str]) -> str:
+    if len(known) < 2:
+        return known[0] if known else ""
     labels = [kind for kind in known if kind.startswith("Literal[")]
-    if labels and len(labels) == len([kind for kind in known if kind != "str"]):
-        loose = any(kind.endswith("| str") for kind in labels)
+    others = [kind for kind in known if not kind.startswith("Literal[")]
+    if labels:
+        loose = "str" in others or any(kind.endswith("| str") for kind in labels)
         inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
-        return f"Literal[{inner}]{' | str' if loose else ''}"
-    records = [kind for kind in known if kind.startswith("{")]
-    if records and set(known) <= {*records, "dict"}:
-        return _one_record(records)
-    for preferred in ("number", "int"):
-        if preferred in known and set(known) <= {"number", "int", "bool"}:
-            return "int" if "int" in known else preferred
-    best = [kind for kind in known if kind != "list"] or known
-    return best[0] if len(set(best)) == 1 else next((kind for kind in best if kind not in ("bool", "list")), "")
+        if set(others) <= {"number", "int"} and others:
+            return f"number | Literal[{inner}]"
+        return f"Literal[{inner}]{' | str' if loose else ''}" if set(others) <= {"str"} else ""
+    if all(kind.startswith("{") or kind == "dict" for kind in known):
+        return _one_record([kind for kind in known if kind.startswith("{")])
+    if set(known) <= {"number", "int"}:
+        return "number"
+    if set(known) <= {"list", "dict"}:
+        return "dict"
+    if set(known) <= {"list", "list[str]", "list[number]"} and len(known) == 2 and "list" in known:
+        return next(kind for kind in known if kind != "list")
+    return "str" if set(known) <= {"list", "str"} else ""
 
 
 def _one_record(records: list[str]) -> str:
@@ -93,8 +111,12 @@ def _label_parts(kind: str) -> list[str]:
     return [ast.unparse(part) for part in parts]
 
 
-def settled(kind: str) -> str:
-    """Of one label alone nobody can say what else there is."""
+def settled(kind: str, named: str) -> str:
+    """The type in the end: a name that promises a bool may be counted with; of one label nobody knows what else."""
+    if kind in ("truth", "None"):
+        return "bool" if kind == "truth" else "Any | None"
+    if not kind or (named == "bool" and kind in ("number", "int")):
+        return named
     is_single = kind.startswith("Literal[") and kind.endswith("]") and len(_label_parts(kind)) == 1
     return f"{kind} | str" if is_single else kind
 
@@ -106,14 +128,16 @@ def literals(values: list[object], is_open: bool) -> str:
         return f"Literal[{', '.join(map(repr, known))}]" + (" | str" if is_open else "")
     kinds = {type(value) for value in known}
     if kinds <= {int, float} and kinds:
-        return "int" if kinds == {int} else "number"
-    return "bool" if kinds == {bool} else ""
+        return "number"
+    return "truth" if kinds == {bool} else ""
 
 
 def having(attribute: str) -> str:
     """The type that has such an attribute."""
     if attribute in _DATE_ATTRIBUTES:
         return "date"
+    if attribute in _EITHER:
+        return "Any"
     for names, kind in ((_STR_METHODS, "str"), (_LIST_METHODS, "list"), (_DICT_METHODS, "dict")):
         if attribute in names:
             return kind
@@ -132,9 +156,12 @@ def is_total(statement: ast.Match) -> bool:
     return any(isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None for case in statement.cases)
 
 
-def formats_number(value: ast.FormattedValue) -> bool:
+def formatted(value: ast.FormattedValue) -> str:
+    """`{x:.2f}` is a number, `{x:%Y-%m-%d}` a date."""
     spec = ast.unparse(value.format_spec).rstrip("'\"") if value.format_spec is not None else ""
-    return spec.endswith(("f", "d", "%", "e", "g", ","))
+    if "%" in spec[:-1]:
+        return "date"
+    return "number" if spec.endswith(("f", "d", "%", "e", "g", ",")) else ""
 
 
 def copy(node: ast.expr) -> ast.expr:
