@@ -114,6 +114,34 @@ def test_what_a_model_refuses_is_not_sent_again(endpoint: Any) -> None:
     assert bodies[0]["max_tokens"] == 1024 < bodies[-1]["max_tokens"]  # thinking is counted with the reply
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "tools.0.custom.input_schema: JSON schema is invalid. It must match JSON Schema draft 2020-12",
+        "tools.0.input_schema.type: Field required",
+    ],
+)
+def test_a_schema_that_is_refused_is_left_out(endpoint: Any, said: str) -> None:
+    endpoint.script[:] = [refusal(said), GOOD, GOOD, CALLED]
+    model = lm(endpoint)
+    assert [ask(model, schema=SCHEMA)[0].text for _ in range(2)] == ["Yes.", "Yes."]
+    ask(model, schema={"type": "object"})
+    assert ["tools" in body for _, body in endpoint.seen] == [True, False, False, True]
+    assert not any("output_config" in body for _, body in endpoint.seen)
+
+
+def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any) -> None:
+    words = "messages.0: the text on temperature and thinking is not supported"
+    endpoint.script[:] = [refusal(words), refusal("tool_choice: no"), refusal("prompt is too long"), CALLED]
+    model = lm(endpoint)
+    with pytest.raises(LMError, match="the text on temperature"):
+        ask(model, schema=SCHEMA)
+    with pytest.raises(LMError, match="too long"):
+        ask(model, schema=SCHEMA)
+    ask(model, schema=SCHEMA)
+    assert {"temperature", "thinking", "tools", "tool_choice"} <= endpoint.seen[-1][1].keys()
+
+
 def test_a_reply_is_cut_where_the_endpoint_would_not(endpoint: Any) -> None:
     long = [{"type": "text", "text": "one\ntwo"}]
     endpoint.script[:] = [{**GOOD, "content": long, "stop_reason": "max_tokens"}]

@@ -74,10 +74,16 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {headers["authorization"] for headers, _ in endpoint.seen} == {"Bearer ollama"}
     for host, url in {
         "": "http://127.0.0.1:11434", "0.0.0.0": "http://0.0.0.0:11434", "there:80": "http://there:80",
-        "https://there/": "https://there", "[::1]": "http://[::1]:11434",
+        "https://there/": "https://there", "[::1]": "http://[::1]:11434", "::1": "http://[::1]:11434",
+        "[::1]:80": "http://[::1]:80", ":80": "http://127.0.0.1:80", "http://:80": "http://127.0.0.1:80",
+        "there:": "http://there:11434", "https://a:b@there/x": "https://a:b@there/x",
     }.items():  # fmt: skip
         monkeypatch.setenv("OLLAMA_HOST", host)
         assert ollama_url() == url
+    for host in ("abc:def", "http://abc:def", "there:99999", "[::1"):
+        monkeypatch.setenv("OLLAMA_HOST", host)
+        with pytest.raises(LMError, match="OLLAMA_HOST is no host and port"):
+            connect("ollama:llama3.2:1b")
 
 
 def test_names_and_options_that_are_none(tmp_path: Path) -> None:

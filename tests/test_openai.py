@@ -93,6 +93,74 @@ def test_a_model_without_temperatures_is_asked_without(endpoint: Any) -> None:
     assert all("response_format" in body for _, body in endpoint.seen)
 
 
+@pytest.mark.parametrize(
+    ("error", "temperatures", "schemas"),
+    [
+        ({"message": "no", "param": "temperature"}, [True, False, False], [True, True, True]),
+        ({"message": "`temperature` is deprecated"}, [True, False, False], [True, True, True]),
+        ({"message": "Unknown parameter: 'temperature'"}, [True, False, False], [True, True, True]),
+        ({"message": "'response_format' is not supported", "param": "response_format"}, [True] * 3, [True, False, False]),
+        # One schema that is refused says nothing about another.
+        ({"message": "Invalid schema for response_format 'value'", "param": "response_format"}, [True] * 3, [True, False, True]),
+        ({"message": "failed to parse grammar"}, [True] * 3, [True, False, True]),
+        # A word of prose is not the name of a field.
+        ({"message": "the oven's temperature is high; this is not supported"}, [True] * 3, [True, False, True]),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_left_out(
+    endpoint: Any, error: dict[str, str], temperatures: list[bool], schemas: list[bool]
+) -> None:
+    endpoint.script[:] = [lambda e: e.reply(400, json.dumps({"error": error}).encode()), GOOD]
+    model = lm(endpoint)
+    assert ask(model, schema={"type": "boolean"})[0].text == "true"
+    assert ask(model, schema={"type": "string"})[0].text == "true"
+    assert ["temperature" in body for _, body in endpoint.seen] == temperatures
+    assert ["response_format" in body for _, body in endpoint.seen] == schemas
+
+
+@pytest.mark.parametrize(
+    "error", [{"message": "too long for temperature"}, {"message": "too long", "param": "messages"}]
+)
+def test_what_fails_for_another_reason_switches_nothing_off(endpoint: Any, error: dict[str, str]) -> None:
+    bad = json.dumps({"error": error}).encode()
+    tries = 1 if "param" in error else 2
+    endpoint.script[:] = [*[lambda e: e.reply(400, bad)] * tries, GOOD]
+    model = lm(endpoint)
+    with pytest.raises(LMError, match="too long"):
+        ask(model, schema={"type": "boolean"})
+    assert len(endpoint.seen) == tries
+    assert ask(model, schema={"type": "boolean"})[0].text == "true"
+    assert {"temperature", "response_format"} <= endpoint.seen[-1][1].keys()
+
+
+def test_a_refused_schema_is_remembered(endpoint: Any) -> None:
+    endpoint.script[:] = [lambda e: e.reply(400, b'{"error": {"message": "bad grammar"}}'), GOOD]
+    model = lm(endpoint)
+    for _ in range(2):
+        ask(model, schema={"type": "boolean"})
+    assert ["response_format" in body for _, body in endpoint.seen] == [True, False, False]
+
+
+def test_a_login_in_the_url_is_not_told(endpoint: Any) -> None:
+    url = endpoint.url.replace("http://", "http://someone:hunter2-hunter2@")
+    for status, words in ((401, "refuses the key"), (404, "knows no model"), (503, "fails with 503: down, [key]")):
+        endpoint.script[:] = [lambda e, status=status: e.reply(status, b"down, hunter2-hunter2")]
+        with pytest.raises(LMError) as caught:
+            ask(OpenAILM("m", base_url=url, api_key=KEY))
+        assert words in str(caught.value)
+        assert "hunter2" not in str(caught.value)
+    with pytest.raises(LMError, match=r"^http://127\.0\.0\.1:9/v1 cannot be reached"):
+        ask(OpenAILM("m", base_url="http://someone:hunter2@127.0.0.1:9/v1", api_key=KEY))
+
+
+@pytest.mark.parametrize("key", ["ollama", "k", "sk"])
+def test_a_placeholder_is_no_secret(endpoint: Any, key: str) -> None:
+    said = "run ollama serve: 8192 tokens asked for, task skipped"
+    endpoint.script[:] = [lambda e: e.reply(503, said.encode())]
+    with pytest.raises(LMError, match=said):
+        ask(OpenAILM("m", base_url=endpoint.url, api_key=key))
+
+
 def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
     endpoint.script[:] = [
         lambda e: e.reply(429, b'{"error": {"message": "slow down"}}', Retry_After="0.4"),

@@ -57,7 +57,8 @@ class AnthropicLM:
     """`model` at `base_url`, by default what `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` say.
 
     A schema is the input of a tool that must be called; it is an object's. Where a model refuses that, the format of
-    its reply is set instead. What a model refuses once is not sent again. There are no seeds.
+    its reply is set instead; a schema that is refused itself is left out. What a model refuses once, and answers
+    without, is not sent again. There are no seeds.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class AnthropicLM:
         self.name = f"anthropic:{model}"
         self._endpoint = Endpoint("anthropic", model, self.name, base_url, key, request_seconds)
         self._model = model
-        self._refused: set[str] = set()
+        self._refused: set[str] = set()  # fields, and schemas as JSON
 
     async def complete(
         self,
@@ -98,29 +99,25 @@ class AnthropicLM:
         cuts: Sequence[str],
     ) -> Completion:
         started = time.monotonic()
+        refused = set(self._refused)
         while True:
-            optional = self._optional(schema, temperature)
-            room = max_tokens + (_THINKING_TOKENS if "thinking" in self._refused else 0)
+            optional = _optional(schema, temperature, refused)
+            room = max_tokens + (_THINKING_TOKENS if "thinking" in refused else 0)
             # Not every version of the package knows these fields; the body is the same.
             whole = {**request, "max_tokens": room, "extra_body": optional}
             try:
                 data = await self._endpoint.read("AsyncAnthropic", "messages", whole)
             except Refused as error:
-                field = next((name for name in _OPTIONAL if name in optional and name in str(error)), None)
+                if _is_about_schema(error) and optional.keys() & {"tools", "output_config"}:
+                    refused.add(_written(schema))
+                    continue
+                field = next((name for name in _OPTIONAL if name in optional and error.blames(name)), None)
                 if field is None:
                     raise
-                self._refused.add(field)
+                refused.add(field)
             else:
+                self._refused |= refused  # only now: what fails without a field, too, was not about the field
                 return self._completion(data, time.monotonic() - started, cuts)
-
-    def _optional(self, schema: dict[str, Any] | None, temperature: float) -> dict[str, Any]:
-        fields: dict[str, Any] = {"temperature": temperature, "thinking": {"type": "disabled"}}
-        if schema is not None and "tool_choice" not in self._refused:
-            fields["tools"] = [{"name": "value", "input_schema": schema}]
-            fields["tool_choice"] = {"type": "tool", "name": "value"}
-        elif schema is not None:
-            fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-        return {name: value for name, value in fields.items() if name not in self._refused}
 
     def _completion(self, data: bytes, seconds: float, cuts: Sequence[str]) -> Completion:
         try:
@@ -143,6 +140,25 @@ class AnthropicLM:
         prompt = used.input_tokens + cached + stored
         dollars = self._endpoint.dollars(prompt, used.output_tokens, cached=cached, stored=stored)
         return Usage(1, prompt, used.output_tokens, dollars, cached)
+
+
+def _optional(schema: dict[str, Any] | None, temperature: float, refused: set[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"temperature": temperature, "thinking": {"type": "disabled"}}
+    is_sent = schema is not None and _written(schema) not in refused
+    if is_sent and "tool_choice" not in refused:
+        fields["tools"] = [{"name": "value", "input_schema": schema}]
+        fields["tool_choice"] = {"type": "tool", "name": "value"}
+    elif is_sent:
+        fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+    return {name: value for name, value in fields.items() if name not in refused}
+
+
+def _is_about_schema(error: Refused) -> bool:
+    return error.blames("input_schema") or (error.blames("output_config") and "schema" in error.said)
+
+
+def _written(schema: dict[str, Any] | None) -> str:
+    return msgspec.json.encode(schema, order="sorted").decode()
 
 
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from ..errors import LMError
+from .remote import without_login
+
 _OPENAI = "gpt-4o-mini"
 _ANTHROPIC = "claude-haiku-5-5"
 _OLLAMA_PORT = 11434
@@ -29,7 +32,7 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
     if environment("ANTHROPIC_API_KEY"):
         return f"anthropic:{environment('ANTHROPIC_MODEL') or _ANTHROPIC}", "the key in ANTHROPIC_API_KEY"
     if model := _ollama_model():
-        where = f"at {environment('OLLAMA_HOST')}" if environment("OLLAMA_HOST") else "here"
+        where = f"at {without_login(environment('OLLAMA_HOST', ''))[0]}" if environment("OLLAMA_HOST") else "here"
         return f"ollama:{model}", f"Ollama is running {where}"
     free = free_memory_bytes() if free_bytes is None else free_bytes
     if free is not None and free < _ROOMY_BYTES:
@@ -40,10 +43,20 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
 
 def ollama_url() -> str:
     """Where Ollama is, by `OLLAMA_HOST` as its own programs read it."""
-    host = (os.environ.get("OLLAMA_HOST") or "127.0.0.1").rstrip("/")
-    if "://" in host:
-        return host
-    return f"http://{host}" if urllib.parse.urlsplit(f"//{host}").port else f"http://{host}:{_OLLAMA_PORT}"
+    given = (os.environ.get("OLLAMA_HOST") or "").strip().rstrip("/")
+    scheme, _, rest = given.rpartition("://")
+    place, slash, path = rest.partition("/")
+    login, at, host = place.rpartition("@")
+    if host.count(":") > 1 and "[" not in host:  # an address of version 6, as people write it
+        host = f"[{host}]"
+    try:
+        port = urllib.parse.urlsplit(f"//{host}").port
+    except ValueError:
+        raise LMError("OLLAMA_HOST is no host and port, as 127.0.0.1:11434 is") from None
+    if not host or host.startswith(":"):
+        host = f"127.0.0.1{host}"
+    host = host if port or scheme else f"{host.rstrip(':')}:{_OLLAMA_PORT}"
+    return f"{scheme or 'http'}://{login}{at}{host}{slash}{path}"
 
 
 class _Tag(msgspec.Struct):
@@ -65,7 +78,7 @@ def _ollama_model() -> str | None:
 
 
 def _list_ollama(found: list[str]) -> None:
-    with contextlib.suppress(OSError, ValueError, http.client.HTTPException, msgspec.DecodeError):
+    with contextlib.suppress(OSError, ValueError, http.client.HTTPException, msgspec.DecodeError, LMError):
         url = urllib.parse.urlsplit(ollama_url())
         kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
         connection = kind(url.hostname or "", url.port, timeout=_OLLAMA_SECONDS)

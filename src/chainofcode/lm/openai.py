@@ -50,7 +50,8 @@ _decoder = msgspec.json.Decoder(_Reply)
 class OpenAILM:
     """`model` at `base_url`, by default what `OPENAI_BASE_URL` and `OPENAI_API_KEY` say.
 
-    Where the endpoint refuses a temperature or a JSON schema, the request is made again without, and from then on.
+    Where the endpoint refuses a temperature or a JSON schema, the request is made again without; where that was the
+    reason, from then on. A schema that is refused says nothing about others.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class OpenAILM:
         self.name = name or f"openai:{model}"
         self._endpoint = Endpoint("openai", model, self.name, base_url, key, request_seconds)
         self._model = model
-        self._refused: set[str] = set()
+        self._refused: set[str] = set()  # fields, and schemas as JSON
 
     async def complete(
         self,
@@ -92,17 +93,23 @@ class OpenAILM:
         }
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
+        written = msgspec.json.encode(schema, order="sorted").decode()
+        for known in self._refused:
+            request.pop("response_format" if known == written else known, None)
+        refused = set()
         while True:
-            for field in self._refused:
-                request.pop(field, None)
             try:
-                return await self._ask(request)
+                replies = await self._ask(request)
             except Refused as error:
-                # Not every endpoint names what it refuses: a schema is the likeliest.
-                field = "temperature" if "temperature" in str(error) else "response_format"
-                if field not in request:
+                field = _dispensable(error, request)
+                if field is None:
                     raise
-                self._refused.add(field)
+                del request[field]
+                is_schema = field == "response_format" and not (error.blames(field) and error.is_about_kind)
+                refused.add(written if is_schema else field)
+            else:
+                self._refused |= refused  # only now: what fails without a field, too, was not about the field
+                return replies
 
     async def _ask(self, request: dict[str, Any]) -> list[Completion]:
         started = time.monotonic()
@@ -129,3 +136,12 @@ class OpenAILM:
         cached = (used.prompt_tokens_details or _Details()).cached_tokens or 0
         dollars = self._endpoint.dollars(used.prompt_tokens, used.completion_tokens, cached=cached)
         return Usage(1, used.prompt_tokens, used.completion_tokens, dollars, cached)
+
+
+def _dispensable(error: Refused, request: dict[str, Any]) -> str | None:
+    """The field that the request may be tried without."""
+    if "temperature" in request and error.blames("temperature"):
+        return "temperature"
+    # Not every endpoint names what it refuses: a schema is the likeliest.
+    is_likely = not error.param or error.blames("response_format")
+    return "response_format" if "response_format" in request and is_likely else None

@@ -1,7 +1,7 @@
 """What endpoints have in common: one attempt, bounded in bytes and seconds, and our words for what fails.
 
-The packages of OpenAI and Anthropic come from one generator, and are used alike. The key stays in here; it is taken
-out of what an endpoint says.
+The packages of OpenAI and Anthropic come from one generator, and are used alike. The key stays in here, and so does a
+password in the URL; they are taken out of what an endpoint says.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import operator
+import re
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,10 +20,32 @@ from ..errors import LMError
 
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
+_SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
+_NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 
 
 class Refused(LMError):
-    """The endpoint takes requests, but not this one."""
+    """The endpoint takes requests, but not this one; `param` is the field it blames, where it says so apart."""
+
+    def __init__(self, message: str, said: str, param: str) -> None:
+        super().__init__(message)
+        self.said, self.param = said, param
+
+    @property
+    def is_about_kind(self) -> bool:
+        """Whether it never takes such a thing: not only this one."""
+        is_no = re.search(_NO, self.said, re.IGNORECASE) is not None
+        return is_no and re.search(r"\bschema\b", self.said, re.IGNORECASE) is None
+
+    def blames(self, field: str) -> bool:
+        """Whether it names a field of the request, as a field: many names are words that a message may hold, too."""
+        if self.param:
+            return re.match(rf"{field}(?![\w-])", self.param) is not None
+        if "_" in field:
+            return re.search(rf"\b{field}\b", self.said) is not None
+        name = rf"['\"`]{field}['\"`]"
+        told = rf"\A{field}[\w.]*: |{name}.{{0,40}}{_NO}|{_NO}.{{0,30}}{name}|\A{field} is {_NO}"
+        return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
 
 
 class Endpoint:
@@ -29,6 +53,7 @@ class Endpoint:
 
     def __init__(self, package: str, model: str, name: str, base_url: str, key: str, request_seconds: float) -> None:
         self.base_url = base_url.rstrip("/")
+        self._shown, self._login = without_login(self.base_url)
         self._package, self._model, self._name = package, model, name
         self._key, self._request_seconds = key, request_seconds
 
@@ -99,21 +124,23 @@ class Endpoint:
             body += chunk
             if len(body) > _MAX_ERROR_BYTES:
                 break
-        raise self._refusal(response.status_code, self._without_key(_said(bytes(body)))[:300], response.headers)
+        told, param = _told(bytes(body))
+        raise self._refusal(response.status_code, self._without_key(told), param, response.headers)
 
-    def _refusal(self, status: int, said: str, headers: Mapping[str, str]) -> LMError:
+    def _refusal(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
         """What an endpoint refuses, in our words, with what to do."""
+        said = told[:300]
         if status < 400:
-            return LMError(f"{self.base_url} sends requests elsewhere, with {status}: is the URL right?")
+            return LMError(f"{self._shown} sends requests elsewhere, with {status}: is the URL right?")
         if status in (401, 403):
             variable = f"{self._package.upper()}_API_KEY"
-            return LMError(f"{self.base_url} refuses the key: set {variable}, or give another ({said})")
+            return LMError(f"{self._shown} refuses the key: set {variable}, or give another ({said})")
         if status == 404:
-            return LMError(f"{self.base_url} knows no model {self._model!r} ({said})")
+            return LMError(f"{self._shown} knows no model {self._model!r} ({said})")
         if status in (408, 409, 429) or status >= 500:
             text = f"{self._name} fails with {status}: {said}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return Refused(f"{self._name} refuses with {status}: {said}")
+        return Refused(f"{self._name} refuses with {status}: {said}", told, param)
 
     def _as_ours(self, package: Any, error: Exception) -> LMError:
         """What failed before or after that, in our words."""
@@ -121,23 +148,36 @@ class Endpoint:
             return error.__cause__
         if isinstance(error, package.APIConnectionError):
             reason = self._without_key(str(error.__cause__ or "no answer"))[:200]
-            text = f"{self.base_url} cannot be reached ({reason}): is the server running, and the URL right?"
+            text = f"{self._shown} cannot be reached ({reason}): is the server running, and the URL right?"
             return LMError(text, is_transient=True)
         said = self._without_key(str(error))[:300]
         return LMError(f"{self._name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
 
     def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "[key]") if self._key else text
+        for secret in (self._key, *self._login):
+            text = text.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else text
+        return text
 
 
-def _said(body: bytes) -> str:
-    """The words in the body of an error, which is an object in most protocols."""
+def without_login(url: str) -> tuple[str, tuple[str, ...]]:
+    """A URL without the user and password that may be in it, and these, longest first, as they are written there."""
+    scheme, slashes, rest = url.rpartition("://")
+    place = re.match(r"[^/?#]*@", rest)
+    if place is None:
+        return url, ()
+    login = place[0][:-1]
+    password = login.partition(":")[2]
+    return f"{scheme}{slashes}{rest[place.end() :]}", (login, password, urllib.parse.unquote(password))
+
+
+def _told(body: bytes) -> tuple[str, str]:
+    """The words in the body of an error, which is an object in most protocols, and the field that it blames."""
     try:
         told = msgspec.json.decode(body)
         told = told.get("error", told)
-        return str(told.get("message", told))
+        return str(told.get("message", told)), str(told.get("param") or "")
     except (msgspec.DecodeError, RecursionError, AttributeError):
-        return body.decode(errors="replace")
+        return body.decode(errors="replace"), ""
 
 
 def _retry_seconds(headers: Mapping[str, str]) -> float | None:
