@@ -194,6 +194,26 @@ def test_a_request_that_is_given_up_stops(small_model: str) -> None:
     assert asyncio.run(give_up()) < 10  # four thousand tokens would take a minute
 
 
+def test_a_request_that_is_given_up_at_once_stops(small_model: str) -> None:
+    async def give_up() -> float:
+        with LocalLM(small_model) as lm:
+            await lm.complete([Message("user", "Hello")], max_tokens=1)
+            server = lm._server
+            assert server is not None
+            body = {"messages": [{"role": "user", "content": "Count to a million."}], "max_tokens": 4000}
+            started = time.monotonic()
+            for turns in range(3):  # before its thread has begun, and a little later
+                task = asyncio.create_task(server.post("/v1/chat/completions", body))
+                for _ in range(turns + 1):
+                    await asyncio.sleep(0)
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+            return time.monotonic() - started
+
+    assert asyncio.run(give_up()) < 10
+
+
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(LMError, match="there is no model file"):
         ask(LocalLM(str(tmp_path / "none.gguf")), "hello")

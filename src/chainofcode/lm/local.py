@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import secrets
+import socket
 import subprocess
 import sys
 import time
@@ -32,6 +33,8 @@ _IN_CACHE = 4  # prefixes that it surely holds
 _LONG_CHARACTERS = 800  # some 200 tokens
 _LOAD_SECONDS = 300
 _REPLY_SECONDS = 1800
+_CONNECT_SECONDS = 30
+_HANG_UP_SECONDS = 0.05
 _PROCESS = Path(__file__).parent / "llama.py"
 
 
@@ -210,15 +213,17 @@ class _Server:
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """Ask the server. When whoever asked gives up, the connection is closed, and llama.cpp stops working on it."""
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=_REPLY_SECONDS)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_CONNECT_SECONDS)
         asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
-            if connection.sock is not None:
-                with contextlib.suppress(OSError):
-                    connection.sock.shutdown(2)
-            await asyncio.gather(asking, return_exceptions=True)
+            while not asking.done():  # its thread may not have begun, or not have connected yet
+                if connection.sock is not None:
+                    with contextlib.suppress(OSError):
+                        connection.sock.shutdown(socket.SHUT_RDWR)
+                await asyncio.wait([asking], timeout=_HANG_UP_SECONDS)
+            asking.exception()  # nobody is left to hear of it
             raise
         finally:
             connection.close()
@@ -226,6 +231,8 @@ class _Server:
     def _post(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         try:
+            connection.connect()
+            connection.sock.settimeout(_REPLY_SECONDS)
             connection.request("POST", path, json.dumps(body), headers)
             reply = connection.getresponse()
             data = reply.read()
