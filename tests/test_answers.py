@@ -187,9 +187,9 @@ def test_the_trace_keeps_data_and_what_was_said(tmp_path: Path) -> None:
     answer = Trace.read(tmp_path / "t.jsonl").answer
     assert answer is not None
     assert (answer.value, answer.type) == ({"items": [], "paid": "true"}, "Bill")
-    result, _ = solved(["answer = '3 of 4'"], int)
+    result, _ = solved(["answer = '3 figs'"], int)
     assert result.trace.answer is not None
-    assert (result.trace.answer.text, result.trace.answer.said) == ("3", "'3 of 4'")
+    assert (result.trace.answer.text, result.trace.answer.said) == ("3", "'3 figs'")
 
 
 def test_pydantic_models() -> None:

@@ -62,7 +62,7 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
     if text.startswith("choice:"):
         labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
         kind = kind_of(f"Literal[{', '.join(map(repr, labels))}]") if labels else ANY
-        if kind is ANY:
+        if not _is_known(kind):
             raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
         return _by_kind(text, kind)
     if text == "json":
@@ -76,11 +76,15 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
     if text.endswith(".json"):
         return _by_schema(text, _schema_in(Path(text)))
     kind = kind_of(text)
-    if kind is ANY:
+    if not _is_known(kind):
         raise InputError(
             f"there is no answer type {text[:200]!r}; there are {', '.join(NAMES)}, choice:A,B,C and SCHEMA.json"
         )
     return _by_kind(text, kind)
+
+
+def _is_known(kind: Kind) -> bool:
+    return kind.schema is not ANY.schema
 
 
 # --- types of Python ----------------------------------------------------------------------------------------------
@@ -101,7 +105,7 @@ def _by_kind(name: str, kind: Kind) -> AnswerType:
 def _by_type(given: Any) -> AnswerType:
     name = given.__name__ if isinstance(given, type) and not typing.get_args(given) else repr(given)
     kind = kind_of(name) if _is_plain(given) else ANY
-    if kind is not ANY:
+    if _is_known(kind):
         return _by_kind(name, kind)
     try:
         schema = msgspec.json.schema(given)
