@@ -18,14 +18,17 @@ ROWS = re.findall(r"^\|.*\| `((?:coc|python) .*)` \| `(.*)` \|$", TABLE, re.M)
 
 
 @pytest.mark.parametrize(("command", "answer"), ROWS, ids=[command[:30] for command, _ in ROWS])
-def test_example(command: str, answer: str) -> None:
-    if "--scratch" in command and not has_tier("A"):
+def test_example(command: str, answer: str, tmp_path: Path) -> None:
+    if ("--scratch" in command or "--artifacts" in command) and not has_tier("A"):
         pytest.skip("a scratch directory needs tier A of the sandbox")
+    (tmp_path / "examples").symlink_to(EXAMPLES)
     program, *words = shlex.split(command)
     started = [sys.executable, *(["-m", "chainofcode"] if program == "coc" else []), *words]
-    done = subprocess.run(started, capture_output=True, text=True, check=False, cwd=ROOT, timeout=120)
+    done = subprocess.run(started, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
     assert answer in [line.removeprefix("answer: ") for line in done.stdout.splitlines()], done.stdout
+    if "--artifacts" in command:
+        assert (tmp_path / "plots" / "moods.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_table_is_whole() -> None:
