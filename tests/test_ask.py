@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import math
 import os
 import pty
 import re
@@ -12,6 +14,7 @@ import signal
 import subprocess
 import sys
 import time
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,11 @@ from conftest import ROOT
 from test_cli import COC, coc
 
 from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
-from chainofcode.evals import is_same, load
+from chainofcode.cli.live import Live
+from chainofcode.evals import Sample, Score, evaluate, is_same, load
 from chainofcode.lm.local import LocalLM
-from chainofcode.methods import Asked
+from chainofcode.methods import Asked, Ways, compose
+from chainofcode.trace import Answer
 
 PROGRAM = "```python\nitems = ['fig', 'saw']\nn = 0\nfor item in items:\n    if is_fruit(item):\n        n += 1\nanswer = n\n```"
 SCRIPT: list[Any] = [
@@ -113,6 +118,8 @@ def test_no_answer_says_why_and_where(tmp_path: Path) -> None:
         (["eval", "nonsense"], "a suite is one of"),
         (["eval", "README.md"], "line 1: not a sample"),
         (["eval", "questions", "--split", "nonsense"], "no such samples"),
+        (["eval", "questions", "--limit", "-2"], "--limit takes 1 or more"),
+        (["ask", "What?", "--model", "scripted:README.md", "--trace", "none/t"], "there is no directory none"),
     ],
 )
 def test_bad_input(arguments: list[str], told: str) -> None:
@@ -161,17 +168,98 @@ def test_eval_counts_apart(tmp_path: Path) -> None:
         {"id": "d", "question": "Why?", "targets": ["because"]},
     ]
     suite.write_text("\n".join(map(json.dumps, samples)))
-    replies = ["1", "2", "who knows", "not me", "```python\nanswer = 'Because.'\n```"]
+    replies = ["1", "2", "who knows", "not me", "```python\nanswer = question and 'Because.'\n```"]
     path.write_text("\n".join(map(json.dumps, replies)))
-    done = coc("eval", suite, "--model", f"scripted:{path}", "--json")
+    plainly = ("--repairs", "0", "--no-fallback")
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *plainly)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["verdict"] for line in lines[:-1]] == ["right", "wrong", "no answer", "right"]
     totals = lines[-1]
     assert (totals["right"], totals["wrong"], totals["no_answer"]) == (2, 1, 1)
     assert (totals["retries"], totals["format_failures"]) == (1, 1)
     path.write_text("\n".join(map(json.dumps, replies)))
-    table = coc("eval", suite, "--model", f"scripted:{path}").stdout
+    table = coc("eval", suite, "--model", f"scripted:{path}", *plainly).stdout
     assert table.startswith(f"{suite} with scripted:{path}: 2 of 4 right\n")
+
+
+def test_eval_goes_on_where_a_sample_cannot_be_run(tmp_path: Path) -> None:
+    suite, path = tmp_path / "suite.jsonl", tmp_path / "s.jsonl"
+    samples = [{"id": f"\x1b[2J{n}", "program": f"answer = f({n})", "targets": [n], "kind": "\x07k"} for n in range(5)]
+    suite.write_text("\n".join(map(json.dumps, samples)))
+    path.write_text("\n".join(json.dumps({"when": f"call: f({n})", "reply": str(n)}) for n in (0, 1, 4)))
+    plainly = ("--repairs", "0", "--no-fallback")
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *plainly)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["verdict"] for line in lines[:-1]] == ["right", "right", "no answer", "no answer", "right"]
+    assert (lines[2]["reason"], lines[-1]["right"], lines[-1]["no_answer"]) == ("not run", 3, 2)
+    assert "no reply left" in lines[2]["error"]
+    table = coc("eval", suite, "--model", f"scripted:{path}")
+    assert "3 of 5 right" in table.stdout
+    assert "\x1b" not in table.stdout + table.stderr
+    assert "\x07" not in table.stdout
+    path.write_text(json.dumps({"when": "call: f(4)", "reply": "4"}))
+    done = coc("eval", suite, "--model", f"scripted:{path}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no reply left" in done.stderr
+
+
+def counted(lm: ScriptedLM, **ways: Any) -> tuple[str, int, int]:
+    async def scored() -> Score:
+        given = Ways(**{"method": compose("coc", repairs=1), **ways})
+        (score,) = [score async for score in evaluate([Sample("a", "How many?", targets=[1])], lm, "auto", given)]
+        return score
+
+    score = asyncio.run(scored())
+    return score.verdict, score.calls, score.retries
+
+
+def test_retries_are_values_that_did_not_fit() -> None:
+    holes = "```python\nanswer = int(is_odd(3))\n```"
+    assert counted(ScriptedLM([holes, "who knows", "true"])) == ("right", 3, 1)
+    assert counted(ScriptedLM([holes, "who", "true", "false", "true"]), value_votes=3) == ("right", 4, 0)
+    assert counted(ScriptedLM([holes, *["who knows"] * 2, *["true"] * 2]), value_votes=2) == ("right", 5, 1)
+    broken = "```python\nanswer = 1 / 0\n```"
+    assert counted(ScriptedLM([broken, "```python\nx = 0\nanswer = x + 1\n```"])) == ("right", 2, 0)  # a repair
+    assert counted(ScriptedLM([holes, "who knows", "not me"])) == ("no answer", 3, 1)
+    critical = compose("coc", critique=True)
+    assert counted(ScriptedLM([holes, "true", "OK"]), method=critical)[1:] == (3, 0)
+    voting = compose("coc", votes=2)
+    assert counted(ScriptedLM(lambda messages: holes if "call:" not in messages[-1].content else "true"), method=voting) == (
+        "right", 4, 0,
+    )  # fmt: skip
+
+
+def test_numbers_are_compared_as_numbers() -> None:
+    assert not is_same(10**400, 5)
+    assert not is_same(5, 10**400)
+    assert not is_same(10**400, 10**400 + 1)
+    assert not is_same(10**400, 1.5)
+    assert not is_same(10**400, math.inf)
+    assert is_same(10**400, 10**400)
+    assert is_same(str(10**400), 10**400)
+    assert not is_same(10**5000, "x")
+    assert not is_same([10**5000], "1" * 5001)
+    assert is_same("9" * 5000, "9" * 5000)
+    assert not is_same("9" * 5000, "8" * 5000)
+    assert is_same("Infinity", "Infinity")
+    assert is_same(math.inf, "inf")
+    assert not is_same(math.inf, -math.inf)
+    assert not is_same(math.inf, 5)
+    assert is_same(math.nan, "NaN")
+    assert not is_same(math.nan, 5)
+    assert not is_same("1,2", 12)
+    assert not is_same("1,2", "12")
+    assert not is_same("1,23,456", 123456)
+    assert is_same("1,234,567.5", 1234567.5)
+    assert is_same("$1,234", 1234)
+    assert is_same(0.1 + 0.2, 0.3)
+    assert not is_same(10**6, 10**6 + 1)
+
+
+def test_a_line_of_a_suite_ends_where_it_ends(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.jsonl"
+    suite.write_bytes('{"id": "a", "question": "one\u2028two\x85three"}\r\n\n{"id": "b", "question": "?"}'.encode())
+    assert [sample.question for sample in load(str(suite))] == ["one\u2028two\x85three", "?"]
 
 
 def test_scoring() -> None:
@@ -221,6 +309,57 @@ def in_terminal(*arguments: str, interrupt_after: float | None = None) -> tuple[
     _, status = os.waitpid(pid, 0)
     os.close(fd)
     return os.waitstatus_to_exitcode(status), drawn.decode()
+
+
+@pytest.mark.parametrize("columns", [20, 30, 49, 50, 70, 100])
+def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn is erased by its lines: one that wraps would leave half of itself."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("LINES", "30")
+    monkeypatch.setenv("TERM", "xterm")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    drawn = Terminal()
+    with Live(drawn) as live:
+        program = Program.parse("名前 = '漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字'\nanswer = f(名前)\n")
+        live.progress(0, 0, "loading 漢字" * 9)
+        live.show(program)
+        live.show(Step(1, "lm", 1, 2, 1, call="f(名前)", value="漢字" * 40))
+        live._end(Answer("answered"))
+    listed = [line for line in re.sub(r"\x1b\[[0-9;]*[AJm]", "", drawn.getvalue()).split("\n") if line]
+    frames = [line for line in listed if line[0] in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"]
+    assert frames
+    program_lines = [line for line in listed if line.startswith(("   1  ", "   2  "))] if columns >= 50 else []
+    assert bool(program_lines) == (columns >= 50)
+    assert max(wcwidth(line) for line in frames + program_lines) < columns
+
+
+def wcwidth(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def test_bytes_that_are_not_utf_8(tmp_path: Path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps("```python\nanswer = len(question)\n```"))
+    trace = tmp_path / "t.jsonl"
+    for question, given in ((b"caf\xe9?", None), (b"-", b"caf\xe9?")):
+        done = subprocess.run(
+            [*map(os.fsencode, COC), b"ask", question, b"--model", os.fsencode(f"scripted:{path}"), b"--json"]
+            + [b"--trace", os.fsencode(trace)],
+            input=given, capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert (told["question"], told["value"]) == ("caf\\xe9?", 8)
+        assert Trace.read(trace).question == "caf\\xe9?"
+    done = subprocess.run(
+        [*map(os.fsencode, COC), b"run", b"-", b"--question", b"caf\xe9?", b"--trace", os.fsencode(trace)],
+        input=b"answer = len(question)", capture_output=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.stdout.startswith(b"answer: 5"), done.stderr
 
 
 def test_live_in_a_terminal(script: Path) -> None:

@@ -149,6 +149,10 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["run", "p.py", "--limit", "sleep=3"], "--limit takes"),
         (["run", "p.py", "--allow-package", "no_such_package_here"], "pip install no_such_package_here"),
         (["run", "p.py", "--trace", "no/such/dir/t.jsonl"], "cannot write"),
+        (["run", "p.py", "--trace", "."], "it is a directory"),
+        (["run", "p.py", "--budget", "tokens=foo"], "--budget takes"),
+        (["run", "p.jsonl", "--budget", "tokens=foo"], "--budget takes"),
+        (["run", "no\x1b[2J\x07.py"], "cannot read no\\x1b[2J\\x07.py"),
         (["run", "p.jsonl", "--trace", "t"], "--trace takes one program"),
         (["show", "missing"], "cannot read missing"),
         (["show", "p.py"], "not a line of a trace"),
@@ -240,5 +244,17 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "t.jsonl.partial").symlink_to("/dev/full")
     done = coc("run", tmp_path / "p.py", "--trace", kept)
     assert done.returncode == 2
+    assert done.stdout.startswith("answer: 1\n")  # what was found out is not lost
     assert "No space left" in done.stderr
     assert kept.read_text() == "the old trace"
+
+
+def test_a_trace_is_written_also_where_nobody_reads_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("answer = 1")
+    read, write = os.pipe()
+    os.close(read)
+    arguments = [*COC, "run", str(tmp_path / "p.py"), "--trace", str(tmp_path / "t.jsonl")]
+    done = subprocess.run(arguments, stdout=write, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    os.close(write)
+    assert done.stderr == ""
+    assert (tmp_path / "t.jsonl").exists()

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from chainofcode import Trace, run
 from chainofcode.emulator import Table
+from chainofcode.errors import TraceError
 from chainofcode.render import Page
+from chainofcode.trace import Answer, Call
 
 PAGES = sorted((Path(__file__).parent / "traces").glob("*.md"))
 CASE = re.compile(
@@ -55,6 +58,30 @@ def test_a_trace_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         again = Trace.read(tmp_path / "t.jsonl")
         assert list(again.lines()) == list(trace.lines())
         assert list(Page().trace(again)) == list(Page().trace(trace))
+
+
+def test_half_characters_are_written_out(tmp_path: Path) -> None:
+    events: list[Any] = [
+        Call("ask \udce9", "reply \ud800"),
+        Answer("answered", "x", "text \udfff", votes={"\udc80": 1}),
+    ]
+    Trace("question \udce9", {"n": "\ud800"}, {}, events).write(tmp_path / "t.jsonl")
+    again = Trace.read(tmp_path / "t.jsonl")
+    assert (again.question, again.inputs) == ("question \udce9", {"n": "\ud800"})  # tagged: as they were
+    assert (again.calls[0].prompt, again.calls[0].reply) == ("ask \\udce9", "reply \\ud800")
+    assert again.answer is not None
+    assert (again.answer.text, again.answer.votes) == ("text \\udfff", {"\\udc80": 1})
+    assert list(Page().trace(again))
+    assert [path.name for path in tmp_path.iterdir()] == ["t.jsonl"]
+
+
+def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        Trace(settings={"odd": object()}).write(tmp_path / "t.jsonl")
+    assert not list(tmp_path.iterdir())
+    for path in (tmp_path, tmp_path / "none" / "t.jsonl"):
+        with pytest.raises(TraceError, match="cannot write"):
+            Trace().write(path)
 
 
 def write_anew() -> None:

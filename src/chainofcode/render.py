@@ -97,7 +97,7 @@ class Page:
         room = max(24, min(60, self.width * 4 // 10))
         rest = max(self.width - room - 12, 20)
         gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
-        head = f"{step.line:>4}  {gutter}{_fit(plain(source), room)}"
+        head = f"{step.line:>4}  {gutter}{fit(plain(source), room)}"
         yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
@@ -112,7 +112,8 @@ class Page:
         calls = trace.lm_calls
         parts = [_count(python, "Python step"), _count(calls, "LM call"), f"{answer.seconds:.2f} s"]
         if answer.votes:
-            parts.append("votes: " + ", ".join(f"{cut(text, 30)} × {count}" for text, count in answer.votes.items()))
+            votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
+            parts.append("votes: " + ", ".join(votes))
         return "      " + " · ".join(parts)
 
     def _is_shown(self, step: Step) -> bool:
@@ -176,7 +177,8 @@ def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
 
 
-def _fit(text: str, width: int) -> str:
+def fit(text: str, width: int) -> str:
+    """Text of exactly so many columns."""
     text = cut(text, width)
     return text + " " * (width - _columns(text))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -150,17 +152,24 @@ class Trace:
     def lines(self) -> Iterable[str]:
         inputs = {name: encode(value) for name, value in self.inputs.items()}
         for item in (_Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings)), *self.events):
-            yield msgspec.json.encode(item).decode()
+            try:
+                yield msgspec.json.encode(item).decode()
+            except UnicodeEncodeError:
+                yield msgspec.json.encode(_printable(msgspec.to_builtins(item))).decode()
 
     def write(self, path: Path) -> None:
         """Write the trace; an interrupted or failed write leaves what was there before."""
+        check_place(path)
         partial = path.with_name(path.name + ".partial")
         try:
             with partial.open("w", encoding="utf-8") as file:
                 file.writelines(line + "\n" for line in self.lines())
             partial.replace(path)
-        except OSError as error:
-            partial.unlink(missing_ok=True)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+            if not isinstance(error, OSError):
+                raise
             raise TraceError(f"cannot write {path}: {error.strerror}") from None
 
     @classmethod
@@ -194,3 +203,23 @@ class Trace:
         if trace is None:
             raise TraceError(f"{name}: empty; a trace starts with a header line")
         return trace
+
+
+def check_place(path: Path) -> None:
+    """Raises TraceError where no trace can be written: better known before a run than after it."""
+    directory = path.parent
+    if not directory.is_dir():
+        raise TraceError(f"cannot write {path}: there is no directory {directory}")
+    if path.is_dir():
+        raise TraceError(f"cannot write {path}: it is a directory")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise TraceError(f"cannot write {path}: nothing may be written in {directory}")
+
+
+def _printable(data: Any) -> Any:
+    """Data whose texts hold no lone surrogates, which no JSON can carry: they are written out."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_printable(name): _printable(part) for name, part in data.items()}
+    return [_printable(part) for part in data] if isinstance(data, (list, tuple)) else data

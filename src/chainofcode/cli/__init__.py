@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..errors import ChainOfCodeError
+from ..render import plain
 from ..trace import Trace
 from . import ask, eval, models, run
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except ChainOfCodeError as error:
-        print(f"coc: {error}", file=sys.stderr)
+        lines = map(plain, str(error).split("\n"))  # some of it is what endpoints and paths say
+        print("coc: " + "\n".join(lines), file=sys.stderr)
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         print("coc: interrupted", file=sys.stderr)

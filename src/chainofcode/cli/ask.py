@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import json
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose, files_of
+from ..render import plain
+from ..trace import check_place
 from .answers import add_answer, chosen_answer, in_words
 from .artifacts import keep
 from .asking import add_model, chosen_model
@@ -85,9 +88,18 @@ async def _ask(given: argparse.Namespace) -> int:
     question = _question(given)
     options = read_options(given)
     options.pop("question", None)
-    result = await _answered(question, given, Given(**options))  # type: ignore[typeddict-unknown-key]
     if given.trace:
-        result.trace.write(given.trace)
+        check_place(given.trace)
+    result = await _answered(question, given, Given(**options))  # type: ignore[typeddict-unknown-key]
+    try:  # the answer first: it was paid for
+        _print(question, result, given)
+    finally:
+        if given.trace:
+            result.trace.write(given.trace)
+    return ANSWERED if result.reason == "answered" else NO_ANSWER
+
+
+def _print(question: str, result: Result, given: argparse.Namespace) -> None:
     if given.json:
         program = result.trace.program
         told = {"question": question, **record(result), "program": program.source if program is not None else None}
@@ -97,8 +109,7 @@ async def _ask(given: argparse.Namespace) -> int:
     sys.stdout.flush()
     keep(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):
-        print(f"coc: {hint}", file=sys.stderr)
-    return ANSWERED if result.reason == "answered" else NO_ANSWER
+        print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
 async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
@@ -117,8 +128,11 @@ async def _answered(question: str, given: argparse.Namespace, options: Given) ->
 
 
 def _question(given: argparse.Namespace) -> str:
+    if given.question == "-" and isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     text: str = sys.stdin.read() if given.question == "-" else given.question
-    text = text.strip()
+    # Bytes that are not UTF-8 are written out: no model takes half a character.
+    text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").strip()
     if not text:
         raise InputError('the question is empty; ask it as in: coc ask "How many days are there in March?"')
     if len(text) > _MAX_QUESTION_CHARS:

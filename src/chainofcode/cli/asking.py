@@ -40,7 +40,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
     """The model, closed afterwards; says which it is where nobody named one."""
-    budget = _budget(given.budget)
+    budget = read_budget(given.budget)
     name, why = (given.model, "") if given.model else default_model()
     if why:
         print(f"coc: asking {name} ({why})", file=sys.stderr)
@@ -66,7 +66,7 @@ def _may_download(model: str, is_agreed: bool) -> None:
         raise InputError("nothing was downloaded; --model names another model, coc models lists what there is")
 
 
-def _budget(given: list[str]) -> dict[str, Any]:
+def read_budget(given: list[str]) -> dict[str, Any]:
     budget: dict[str, Any] = {}
     for text in given:
         which, _, number = text.partition("=")

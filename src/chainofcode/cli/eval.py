@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ import msgspec
 
 from ..errors import InputError
 from ..evals import SUITES, Score, evaluate, load
+from ..render import cut, fit, plain
 from .ask import add_ways, chosen_ways
 from .asking import add_model, chosen_model
 from .options import add_sandbox, chosen_sandbox
@@ -37,6 +39,8 @@ def add_to(commands: Any) -> None:
 
 
 async def _eval(given: argparse.Namespace) -> int:
+    if given.limit is not None and given.limit < 1:
+        raise InputError(f"--limit takes 1 or more, not {given.limit}")
     samples = [sample for sample in load(given.suite) if given.split in (None, sample.split)][: given.limit]
     if not samples:
         raise InputError(f"{given.suite} has no such samples")
@@ -45,7 +49,7 @@ async def _eval(given: argparse.Namespace) -> int:
         async for score in evaluate(samples, lm, sandbox, chosen_ways(given)):
             scores.append(score)
             if given.json:
-                print(msgspec.json.encode(score).decode(), flush=True)
+                print(json.dumps(msgspec.to_builtins(score), ensure_ascii=False), flush=True)
             _progress(scores, len(samples))
     if sys.stderr.isatty():
         print(file=sys.stderr)
@@ -58,8 +62,9 @@ async def _eval(given: argparse.Namespace) -> int:
 
 def _progress(scores: list[Score], total: int) -> None:
     last, right = scores[-1], sum(score.verdict == "right" for score in scores)
-    line = f"{len(scores)}/{total}  {right} right  {last.id}: {last.verdict}  {last.seconds:.1f} s"
+    line = f"{len(scores)}/{total}  {right} right  {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
     if sys.stderr.isatty():
+        line = cut(line, shutil.get_terminal_size().columns - 1)
         print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
     elif len(scores) % 10 == 0:
         print(line, file=sys.stderr, flush=True)
@@ -86,12 +91,13 @@ def _print_table(suite: str, model: str, scores: list[Score]) -> None:
             if name:
                 groups[name] = [score for score in scores if getattr(score, key) == name]
     totals = _totals(scores)
-    print(f"{suite} with {model}: {totals['right']} of {totals['samples']} right")
+    print(f"{plain(suite)} with {plain(model)}: {totals['right']} of {totals['samples']} right")
     print(f"\n{'':<12}{'samples':>8}{'right':>8}{'wrong':>8}{'no answer':>11}{'retries':>9}{'s/sample':>10}")
     for name, group in groups.items():
         counts = _totals(group)
+        head = fit(plain(name), 12)
         print(
-            f"{name:<12}{counts['samples']:>8}{counts['right']:>8}{counts['wrong']:>8}{counts['no_answer']:>11}"
+            f"{head}{counts['samples']:>8}{counts['right']:>8}{counts['wrong']:>8}{counts['no_answer']:>11}"
             f"{counts['retries']:>9}{counts['seconds'] / len(group):>10.1f}"
         )
     for score in scores:
@@ -99,4 +105,4 @@ def _print_table(suite: str, model: str, scores: list[Score]) -> None:
             said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"
             wanted = f" (wanted {json.dumps(score.targets[0])})" if score.targets and score.verdict != "right" else ""
             again = f" [{score.retries} retried]" if score.retries else ""
-            print(f"{score.id:<12}{score.verdict}: {said[:160]}{wanted}{again}")
+            print(f"{fit(plain(score.id), 12)}{score.verdict}: {plain(said[:160] + wanted)}{again}")

@@ -15,11 +15,12 @@ from typing import Any, TextIO
 
 from ..lm import LM, Completion, Message, Usage
 from ..program import Program
-from ..render import Page, cut, plain, what
+from ..render import Page, cut, fit, plain, what
 from ..trace import Answer, Call, Event, Step
 from .models import Bar
 
 _TICK_SECONDS = 0.1
+_MIN_COLUMNS = 50  # for a program and beside it what came of it
 _GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtl\x1b[0m  "}
 _BARE = {"python": "py  ", "lm": "lm  ", "tool": "tl  "}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -83,7 +84,7 @@ class Live:
     def progress(self, done: int, total: int, source: str) -> None:
         """What a model does before it can answer: download, load, read its instructions."""
         if self._is_terminal:
-            self._doing = self._bar.text(done, total, source) if done < total else "" if total else source
+            self._doing = plain(self._bar.text(done, total, source) if done < total else "" if total else source)
         elif not self._is_quiet or total:
             self._bar(done, total, source)
 
@@ -95,7 +96,7 @@ class Live:
                 case Call():
                     self._usage += event.usage
                     if self._program is None and not self._is_terminal:
-                        self._say(f"{event.model} wrote a program in {event.seconds:.1f} s")
+                        self._say(f"{plain(event.model)} wrote a program in {event.seconds:.1f} s")
                 case Program():
                     self._program = event
                     for line in self._page.notes(event):
@@ -150,7 +151,8 @@ class Live:
 
     def _fits(self) -> bool:
         """Whether the whole program can stay in sight."""
-        return self._is_terminal and self._program is not None and len(self._lines()) + 4 < self._height
+        is_roomy = self._is_terminal and self._width >= _MIN_COLUMNS
+        return is_roomy and self._program is not None and len(self._lines()) + 4 < self._height
 
     def _lines(self) -> list[str]:
         return self._program.source.rstrip().split("\n") if self._program is not None else []
@@ -162,9 +164,9 @@ class Live:
         for number, source in enumerate(self._lines(), 1):
             by, came = self._notes.get(number, ("", ""))
             mark = gutter.get(by, "    ")
-            text = cut(plain(source.expandtabs(4)), room)
+            text = fit(plain(source.expandtabs(4)), room)
             rest = cut(plain(came), self._width - room - 14)
-            shown.append(f"{number:>4}  {mark}{text:<{room}}  {rest}".rstrip())
+            shown.append(f"{number:>4}  {mark}{text}  {rest}".rstrip())
         return shown
 
     def _status(self, is_over: bool = False) -> str:

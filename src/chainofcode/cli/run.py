@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..emulator import Asking, Emulator, First, Table, not_json
-from ..engine import Options, arun, run
+from ..engine import Options, Result, arun, run
 from ..errors import InputError
 from ..guest.values import decode
 from ..lm import LM
 from ..methods import files_of
+from ..render import plain
 from ..sandbox import Sandbox
+from ..trace import check_place
 from .artifacts import keep
-from .asking import add_model, chosen_model
+from .asking import add_model, chosen_model, read_budget
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record
@@ -60,12 +62,21 @@ def _run(given: argparse.Namespace) -> int:
         return asyncio.run(_run_records(given))
     source, options = read_text(given.program), read_options(given)
     options["tools"] = chosen_tools(given)
+    if given.trace:
+        check_place(given.trace)
     with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
             options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
         result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **options)
-    if given.trace:
-        result.trace.write(given.trace)
+    try:  # the answer first: it was paid for
+        _print(result, given)
+    finally:
+        if given.trace:
+            result.trace.write(given.trace)
+    return ANSWERED if result.reason == "answered" else NO_ANSWER
+
+
+def _print(result: Result, given: argparse.Namespace) -> None:
     if given.json:
         print(json.dumps(record(result), ensure_ascii=False))
     else:
@@ -74,13 +85,13 @@ def _run(given: argparse.Namespace) -> int:
     keep(result, given)
     if not given.json:
         for hint in hints(result, given):
-            print(f"coc: {hint}", file=sys.stderr)
-    return ANSWERED if result.reason == "answered" else NO_ANSWER
+            print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
 @contextmanager
 def _named_model(given: argparse.Namespace) -> Iterator[LM | None]:
     """The model, where one is named: a program runs without, too."""
+    read_budget(given.budget)  # a mistake is one without a model, too
     if not given.model:
         yield None
         return

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
+import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -10,13 +13,16 @@ from typing import Any
 import msgspec
 
 from ..engine import Result, arun
-from ..errors import InputError
+from ..errors import InputError, LMError, SandboxError
 from ..guest.values import decode
 from ..lm import LM
 from ..methods import Ways, asolve
 from ..sandbox import Sandbox
+from ..trace import Answer, Call, Step, Trace
 
 SUITES = ("emulation", "questions", "varied")
+_HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -31,7 +37,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a sample. `retries` are replies that did not fit and were asked for again."""
+    """What came of a sample. `retries` are values that did not fit and were asked for again."""
 
     id: str
     verdict: str  # right, wrong, no answer
@@ -50,7 +56,7 @@ def load(suite: str) -> list[Sample]:
     """A suite by name, or a file of samples, one JSON object a line."""
     path = Path(__file__).parent / "suites" / f"{suite}.jsonl" if suite in SUITES else Path(suite)
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join(SUITES)
         why = getattr(error, "strerror", None) or error
@@ -71,21 +77,45 @@ def load(suite: str) -> list[Sample]:
 async def evaluate(
     samples: Sequence[Sample], lm: LM, sandbox: Sandbox | str = "auto", ways: Ways | None = None
 ) -> AsyncIterator[Score]:
-    """Run samples one after the other and score each; `ways` are how questions are answered."""
-    for sample in samples:
+    """Run samples one after the other and score each; `ways` are how questions are answered.
+
+    A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply.
+    """
+    is_hopeful = False
+    for number, sample in enumerate(samples, 1):
         started = time.monotonic()
-        if sample.program is not None:
-            result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox)
+        try:
+            if sample.program is not None:
+                result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox)
+            else:
+                result = await asolve(sample.question or "", lm, sandbox=sandbox, **(ways or {}))
+        except (LMError, SandboxError) as error:
+            is_hopeful = is_hopeful or not isinstance(error, LMError)
+            if number >= _HOPELESS and not is_hopeful:
+                raise
+            yield _not_run(sample, error, time.monotonic() - started)
         else:
-            result = await asolve(sample.question or "", lm, sandbox=sandbox, **(ways or {}))
-        yield score(sample, result, time.monotonic() - started)
+            is_hopeful = True
+            yield score(sample, result, time.monotonic() - started)
+
+
+def _not_run(sample: Sample, error: Exception, seconds: float) -> Score:
+    return Score(
+        sample.id,
+        "no answer",
+        "",
+        sample.targets,
+        "not run",
+        sample.kind,
+        sample.split,
+        seconds=seconds,
+        error=str(error)[:500],
+    )
 
 
 def score(sample: Sample, result: Result, seconds: float) -> Score:
     answered = result.reason == "answered"
     is_right = answered and (not sample.targets or any(is_same(result.answer, target) for target in sample.targets))
-    calls = len(result.trace.calls)
-    asked = result.trace.lm_calls + (result.reason == "emulation failed") + (sample.program is None)
     return Score(
         sample.id,
         "right" if is_right else "wrong" if answered else "no answer",
@@ -94,11 +124,29 @@ def score(sample: Sample, result: Result, seconds: float) -> Score:
         result.reason,
         sample.kind,
         sample.split,
-        calls,
-        max(calls - asked, 0),
+        len(result.trace.calls),
+        retries(result.trace),
         seconds,
         result.error.message[:500] if result.error is not None else "",
     )
+
+
+def retries(trace: Trace) -> int:
+    """How often a value was asked for again because the reply did not fit.
+
+    A value's requests come right before its step, or before the end where it got none. Another vote has the same
+    prompt; a second try goes on from the first one's.
+    """
+    count, prompts = 0, list[str]()
+    for event in trace.events:
+        if isinstance(event, Call):
+            prompts.append(event.prompt)
+            continue
+        if isinstance(event, Answer) or (isinstance(event, Step) and event.by == "lm"):
+            asked = dict.fromkeys(prompts)
+            count += sum(any(later.startswith(f"{first}\n\n") for first in asked) for later in asked)
+        prompts.clear()
+    return count
 
 
 def is_same(answer: Any, target: Any) -> bool:
@@ -110,8 +158,24 @@ def is_same(answer: Any, target: Any) -> bool:
         return len(answer) == len(target) and all(map(is_same, answer, target))
     number, wanted = _number(answer), _number(target)
     if number is not None and wanted is not None:
-        return abs(number - wanted) <= 1e-6 * max(1.0, abs(wanted))
-    return _text(answer) == _text(target)
+        return _is_close(number, wanted)
+    try:
+        return _text(answer) == _text(target)
+    except ValueError:  # a number of so many digits that Python does not write it
+        return False
+
+
+def _is_close(number: float, wanted: float) -> bool:
+    if number == wanted or (number != number and wanted != wanted):  # what is not a number is not even itself
+        return True
+    if isinstance(number, int) and isinstance(wanted, int):
+        return False
+    try:
+        number, wanted = float(number), float(wanted)
+    except OverflowError:
+        return False
+    is_finite = math.isfinite(number) and math.isfinite(wanted)
+    return is_finite and abs(number - wanted) <= 1e-6 * max(1.0, abs(wanted))
 
 
 def _truth(value: Any) -> bool | None:
@@ -122,11 +186,15 @@ def _truth(value: Any) -> bool | None:
 
 def _number(value: Any) -> float | None:
     if isinstance(value, (int, float)):
-        return float(value)
-    try:
-        return float(str(value).strip().rstrip(".").lstrip("$").replace(",", ""))
-    except ValueError:
-        return None
+        return value
+    with contextlib.suppress(ValueError):
+        text = str(value).strip().rstrip(".").lstrip("$")
+        text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
+        with contextlib.suppress(ValueError):
+            return int(text)
+        number = float(text)
+        return None if abs(number) == math.inf and "inf" not in text.lower() else number  # more than a float holds
+    return None
 
 
 def _text(value: Any) -> str:
