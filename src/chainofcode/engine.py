@@ -124,6 +124,7 @@ class _Answers:
             self._log.lost += error.calls
             self._session.end("emulation failed", str(error), *self._log.place(paused))
         except BudgetError as error:
+            self._log.lost += error.calls
             self._session.end(f"limit:{error.which}", str(error), *self._log.place(paused))
         except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
             self._session.fail(error)

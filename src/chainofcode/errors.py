@@ -40,11 +40,12 @@ class LMError(ChainOfCodeError):
 
 
 class BudgetError(LMError):
-    """A budget is spent; `which` is `calls`, `tokens` or `money`."""
+    """A budget is spent; `which` is `calls`, `tokens` or `money`, `calls` what was asked in vain before."""
 
     def __init__(self, which: str, message: str) -> None:
         super().__init__(message)
         self.which = which
+        self.calls: tuple[Any, ...] = ()
 
 
 class EmulationError(ChainOfCodeError):

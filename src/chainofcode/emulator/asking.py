@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import EmulationError
+from ..errors import BudgetError, EmulationError
 from ..guest.values import Opaque, encode
 from ..lm import LM, Message
 from ..trace import Call
@@ -51,7 +51,7 @@ class Asking:
         self._remember(pause, answered.value)
         return answered
 
-    async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str], Any]) -> Answered:
+    async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str, bool], Any]) -> Answered:
         schema: Mapping[str, Any] = kind.schema
         if pause.kind == "call":
             schema = {
@@ -64,13 +64,19 @@ class Asking:
         calls: list[Call] = []
         for _ in range(2):
             started = time.monotonic()
-            replies = await self._lm.complete(messages, schema=dict(schema), max_tokens=kind.max_tokens, **self._dice)
+            try:
+                replies = await self._lm.complete(
+                    messages, schema=dict(schema), max_tokens=kind.max_tokens, **self._dice
+                )
+            except BudgetError as error:
+                error.calls = tuple(calls)  # paid for, all the same
+                raise
             seconds = time.monotonic() - started
             calls += [Call(_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
             fitting, said = [], replies[-1]
             for reply in replies:
                 try:
-                    fitting.append(kind.fit(read(reply.text)))
+                    fitting.append(kind.fit(read(reply.text, kind.is_text)))
                 except Misfit as error:
                     why = "it was cut off: write less" if reply.finish_reason == "length" else str(error)
             if fitting:

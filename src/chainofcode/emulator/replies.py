@@ -31,13 +31,26 @@ def data_in(reply: str) -> Any:
     return _SAID.sub("", text).strip().strip("`")
 
 
-def value_in(reply: str) -> Any:
-    """The value of a call: what stands under `value`, or under the one name there is."""
-    value = data_in(reply)
+def value_in(reply: str, is_text: bool = False) -> Any:
+    """The value of a call: what stands under `value`. Where text is wanted, words that are no JSON are the text."""
+    value = text_in(reply) if is_text else data_in(reply)
     return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
 
 
-def delta_in(reply: str) -> dict[str, Any]:
+def text_in(reply: str) -> Any:
+    text = _SAID.sub("", reply[:MAX_REPLY_CHARS].strip())
+    fenced = _FENCE.fullmatch(text)
+    text = fenced[1].strip() if fenced is not None else text
+    if not text.strip("`"):
+        raise Misfit("the reply is empty")
+    value = _json(text)
+    if isinstance(value, (dict, str)):
+        return value
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in text[1:-1]
+    return text[1:-1] if is_quoted else text
+
+
+def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
     """The names a statement sets."""
     value = data_in(reply)
     if not isinstance(value, dict):

@@ -108,7 +108,7 @@ class Toolbox:
 
     tools: Mapping[str, Tool]
     approve: Approve | None = None
-    done: Mapping[str, Sequence[Any]] | None = None
+    done: dict[str, list[Any]] | None = None
 
     @classmethod
     def of(cls, tools: Toolbox | Iterable[Callable[..., Any] | Tool], approve: Approve | None = None) -> Toolbox:
@@ -121,9 +121,9 @@ class Toolbox:
                 raise InputError(f"{count} tools have the same name, {name}")
         return cls(named, approve)
 
-    def resumed(self, done: Mapping[str, Sequence[Any]]) -> Toolbox:
-        """The same, for a program that was repaired: what was done is not done again."""
-        return replace(self, done=done)
+    def remembering(self) -> Toolbox:
+        """The same, for programs that are repaired: what one of them had done is not done again by the next."""
+        return replace(self, done={})
 
     def around(self, emulator: Emulator) -> Emulator:
         return _Using(self, emulator)
@@ -143,21 +143,31 @@ class _Using:
     def __init__(self, box: Toolbox, emulator: Emulator) -> None:
         self._box, self._emulator = box, emulator
         self.reads_state = getattr(emulator, "reads_state", False)
-        self._done = {call: collections.deque(results) for call, results in (box.done or {}).items()}
+        self._used: collections.Counter[str] = collections.Counter()
 
     async def answer(self, pause: Pause) -> Answered:
         used = self._box.tools.get(pause.name) if pause.kind == "call" else None
         if used is None:
             return await self._emulator.answer(pause)
-        if self._done.get(pause.text):
-            return Answered(self._done[pause.text].popleft(), by="tool")
         try:
-            return Answered(await self._run(used, pause), by="tool")
+            bound = used.bound(pause.args, pause.kwargs)
+            return Answered(await self._once(used, pause, bound), by="tool")
         except Refused as error:
             return Answered(None, by="tool", error=str(error))
 
-    async def _run(self, used: Tool, pause: Pause) -> Any:
-        bound = used.bound(pause.args, pause.kwargs)
+    async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
+        """The result of this call: of the same one in an earlier attempt, as often as it was made there."""
+        call = f"{used.name} {sorted(bound.arguments.items())!r}"
+        self._used[call] += 1
+        if self._box.done is None:
+            return await self._run(used, pause, bound)
+        done = self._box.done.setdefault(call, [])
+        turn = self._used[call]
+        if len(done) < turn:
+            done.append(await self._run(used, pause, bound))
+        return done[turn - 1]
+
+    async def _run(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
         if self._box.approve is not None:
             from ..guest.holes import call_text  # late: few ask, and every import of ours would wait for it
 

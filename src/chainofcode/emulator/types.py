@@ -40,6 +40,12 @@ class Kind:
     fit: Callable[[Any], Any]
     max_tokens: int = 512
 
+    @property
+    def is_text(self) -> bool:
+        """Whether a reply that is no JSON is the value itself, word for word."""
+        labels = self.schema.get("enum", ())
+        return self.schema.get("type") == "string" or (bool(labels) and all(isinstance(label, str) for label in labels))
+
 
 def kind_of(annotation: str) -> Kind:
     """The type that an annotation's text says; `Any` where it says nothing we know."""

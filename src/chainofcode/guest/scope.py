@@ -52,12 +52,16 @@ def readable(value: Any) -> str:
     for module, name in _TABLES:
         if module in sys.modules and kind is getattr(sys.modules[module], name, None):
             return f"{name} of shape {value.shape}:\n{repr(value)[:MAX_VALUE_CHARS]}"
-    fields = _fields(value)
-    if fields is not None:
-        return f"{type_name(value)}({', '.join(f'{key}={brief(item, 100)}' for key, item in fields.items())})"
     if kind in (list, tuple) and 0 < len(value) <= 10 and any(_fields(item) is not None for item in value):
-        return f"[{', '.join(readable(item) for item in value)}]"[:MAX_VALUE_CHARS]
-    return brief(value, MAX_VALUE_CHARS)
+        return f"[{', '.join(_one(item) for item in value)}]"[:MAX_VALUE_CHARS]
+    return _one(value)
+
+
+def _one(value: Any) -> str:
+    fields = _fields(value)
+    if fields is None:
+        return brief(value, MAX_VALUE_CHARS)
+    return f"{type_name(value)}({', '.join(f'{key}={brief(item, 100)}' for key, item in fields.items())})"
 
 
 def _fields(value: object) -> dict[str, Any] | None:

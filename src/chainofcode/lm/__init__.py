@@ -24,6 +24,7 @@ class Message(msgspec.Struct, frozen=True):
 
     role: Literal["system", "user", "assistant"]
     content: str
+    is_kept: bool = False  # the conversation up to here comes again and again: worth keeping on disk
 
 
 def turns(messages: Sequence[Message]) -> list[Message]:

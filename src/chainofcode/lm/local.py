@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from ..errors import LMError
 from . import Completion, Message, Usage, turns
 from .prefixes import Prefixes
@@ -61,7 +63,7 @@ class LocalLM:
         seed: int | None = None,
     ) -> list[Completion]:
         conversation = turns(messages)
-        prefix = conversation[0].content if conversation and conversation[0].role == "system" else ""
+        prefix = _prefix(messages)
         request: dict[str, Any] = {
             "messages": [{"role": turn.role, "content": turn.content} for turn in conversation],
             "max_tokens": max_tokens,
@@ -73,7 +75,8 @@ class LocalLM:
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
         async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            evaluated = await self._hold(prefix) if len(prefix) >= _LONG_CHARACTERS else 0
+            is_long = sum(len(turn.content) for turn in prefix) >= _LONG_CHARACTERS
+            evaluated = await self._hold(prefix) if is_long else 0
             server = await self._ready()
             return [
                 await self._ask(server, {**request, "seed": request["seed"] + reply}, 0 if reply else evaluated)
@@ -89,12 +92,12 @@ class LocalLM:
             self._server = await asyncio.to_thread(_Server, path, self._threads)
         return self._server
 
-    async def _hold(self, prefix: str) -> int:
+    async def _hold(self, prefix: list[Message]) -> int:
         """Have a prefix evaluated, from disk where that was done before; how many tokens were, now."""
         server = await self._ready()
         if server.prefixes is None:
             return 0
-        name = server.prefixes.name(prefix)
+        name = server.prefixes.name(msgspec.json.encode(prefix).decode())
         if name in server.recent:
             server.recent.remove(name)
             server.recent.append(name)
@@ -111,11 +114,11 @@ class LocalLM:
                 server = await self._ready()
         return await self._evaluate(server, prefix, name)
 
-    async def _evaluate(self, server: _Server, prefix: str, name: str) -> int:
+    async def _evaluate(self, server: _Server, prefix: list[Message], name: str) -> int:
         assert server.prefixes is not None
         self._progress(0, 0, "reading the instructions, once")
         # With an empty turn of the user's, because not every model's template does without.
-        conversation = [{"role": "system", "content": prefix}, {"role": "user", "content": ""}]
+        conversation = [{"role": turn.role, "content": turn.content} for turn in [*prefix, Message("user", "")]]
         part, evaluated = server.prefixes.part(), 0
         try:
             request = {"messages": conversation, "max_tokens": 1, "cache_prompt": True}
@@ -165,6 +168,13 @@ class LocalLM:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _prefix(messages: Sequence[Message]) -> list[Message]:
+    """The turns that are worth keeping: as far as the caller says so, else those of the system."""
+    kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
+    systems = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
+    return turns(messages[: kept[-1] if kept else systems])
 
 
 class _Server:

@@ -58,7 +58,8 @@ def compose(
         if name in _WORDS:
             return typed(_WORDS[name])
         is_first = name == method  # a rung below is there because repairs did not help
-        return programmed(_CARRYING[name], repairs=repairs if is_first else 0, critique=critique and is_first)
+        allowed = max(repairs, critique) if is_first else 0
+        return programmed(_CARRYING[name], repairs=allowed, critique=critique and is_first)
 
     below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
     names = [method, *(below if fallback else ())]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import dataclasses
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from ..lm import LM, Completion, Message
 from ..program import Program
 from ..trace import Answer, Call, Event
 from .answers import fitted, is_misfit
-from .parts import Asked, Method, failed, prompt, stepping
+from .parts import Asked, Method, failed, last_answer, prompt, stepping
 
 _SPENT = ("limit:calls", "limit:tokens", "limit:money", "limit:wall")
 _VOTING_TEMPERATURE = 0.7
@@ -73,7 +73,7 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
             except BudgetError as error:
                 last = failed(f"limit:{error.which}", str(error))
             except LMError as error:
-                if not has_answered:
+                if not has_answered or not following:
                     raise
                 last = failed("error", str(error))
             if last.reason == "answered" or last.reason in _SPENT or not following:
@@ -90,31 +90,49 @@ def voted(method: Method, votes: int) -> Method:
     async def voting(asked: Asked) -> AsyncIterator[Event]:
         if Toolbox.of(asked.given.get("tools", ())).has_effects:
             raise InputError("votes run programs several times: not with tools that have effects")
-        runs = await asyncio.gather(*(_collected(method, asked, seed) for seed in range(votes)))
-        answers = [run[-1] for run in runs if run and isinstance(run[-1], Answer)]
+        runs = await _all_of([_collected(method, asked, seed) for seed in range(votes)])
+        answers = [answer for run in runs if (answer := last_answer(run)) is not None]
         counted = collections.Counter(_key(answer) for answer in answers if answer.reason == "answered")
+        best = counted.most_common(1)[0][0] if counted else ""
+        is_best = [bool(counted) and _key(answer) == best and answer.reason == "answered" for answer in answers]
+        winner = is_best.index(True) if counted else len(answers) - 1
+        runs.append(runs.pop(winner))  # its program is the one that the answer comes from
         for run in runs:
             for event in run:
                 is_last = event is run[-1] and isinstance(event, Answer)
                 yield stepping(event, "vote") if is_last and isinstance(event, Answer) else event
-        if not counted:
-            yield answers[-1] if answers else failed("error", "no vote was cast")
-            return
-        best = counted.most_common(1)[0][0]
-        winner = next(answer for answer in answers if answer.reason == "answered" and _key(answer) == best)
-        yield msgspec.structs.replace(winner, votes=dict(counted))
+        yield msgspec.structs.replace(answers[winner], votes=dict(counted))
 
     return voting
 
 
-async def _collected(method: Method, asked: Asked, seed: int) -> list[Event]:
+async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | None]]]) -> list[list[Event]]:
+    """All at the same time; when one of them fails for good, none goes on."""
+    tasks = [asyncio.create_task(run) for run in runs]
+    try:
+        done = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [error for _, error in done if error is not None]
+    if len(errors) == len(done):
+        raise errors[-1]
+    return [events for events, _ in done]
+
+
+async def _collected(method: Method, asked: Asked, seed: int) -> tuple[list[Event], LMError | None]:
+    """One vote. A model that fails casts none."""
     own = dataclasses.replace(asked, lm=Sampled(asked.lm, _VOTING_TEMPERATURE, seed))
     events: list[Event] = []
     try:
-        events.extend([event async for event in method(own)])
+        async for event in method(own):
+            events.append(event)  # noqa: PERF401 - what came before a failure counts
     except BudgetError as error:
         events.append(failed(f"limit:{error.which}", str(error)))
-    return events
+    except LMError as error:
+        return [*events, failed("error", str(error))], error
+    return events, None
 
 
 def _key(answer: Answer) -> str:

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ..emulator import Asking, First, Table
-from ..errors import ProgramError
+from ..emulator import Answered, Asking, First, Pause, Table
+from ..emulator.types import Misfit, kind_of
+from ..errors import EmulationError, LMError, ProgramError
 from ..guest.values import decode
 from ..program import Program
 from ..render import Page
@@ -28,7 +30,22 @@ _MAX_TOLD_CHARS = 6000
 
 def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
     """Python runs what it can, the model answers the calls that nobody defined, one state for both."""
-    return asked.run(reply, First(known, Asking(asked.lm, votes=asked.value_votes)))
+    return asked.run(reply, First(_Fitting(known), Asking(asked.lm, votes=asked.value_votes)))
+
+
+class _Fitting:
+    """Values of an earlier attempt, where they are of the type that the program expects now."""
+
+    def __init__(self, known: Table) -> None:
+        self._known = known
+
+    async def answer(self, pause: Pause) -> Answered:
+        answered = await self._known.answer(pause)
+        try:
+            kind_of(pause.type).fit(answered.value)
+        except Misfit as error:
+            raise EmulationError(str(error)) from None
+        return answered
 
 
 def run_in_python(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
@@ -50,7 +67,7 @@ async def run_by_lm(asked: Asked, reply: str, known: Table) -> AsyncIterator[Eve
 
 async def _in_place_of_python(asked: Asked, reply: str, how: str) -> AsyncIterator[Event]:
     try:
-        program = Program.parse(reply)
+        program = await asyncio.to_thread(Program.parse, reply)
     except ProgramError as error:
         yield failed("error", str(error))
         return
@@ -80,7 +97,7 @@ def first_of(one: Carrying, other: Carrying, other_name: str) -> Carrying:
 
 async def write_program(asked: Asked) -> Call:
     """One request: the reply holds the program."""
-    return await asked.complete(asked.instructions("program"), asked.text)
+    return await asked.complete(asked.shown("program"), asked.text)
 
 
 def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> Method:
@@ -95,14 +112,14 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
         if written is None:
             written = await write_program(asked)
             yield written
-        known: dict[str, Any] = {}
-        done: dict[str, list[Any]] = {}
+        asked, known = asked.remembering(), dict[str, Any]()
         left, is_read, has_misfitted = repairs, not critique, False
+        fallback: Answer | None = None  # an answer that was objected to is better than none
         while True:
             attempt = _Attempt()
-            async for event in carry(asked.resumed(done), written.reply, Table(known.items())):
+            async for event in carry(asked, written.reply, Table(known.items())):
                 attempt.events.append(await fitted(event, asked.answer_type) if isinstance(event, Answer) else event)
-                if not isinstance(event, Answer):
+                if not isinstance(event, Answer) or event.then:
                     yield event
             answer, objection = attempt.answer, attempt.objection(asked)
             if objection is None and not is_read and answer.reason == "answered":
@@ -112,14 +129,20 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
                 objection = _objection_in(read.reply)
             may_repair = not has_misfitted if is_misfit(answer) else left > 0
             if objection is None or not may_repair:
-                yield answer
+                yield answer if answer.reason == "answered" or fallback is None else fallback
                 return
+            fallback = answer if answer.reason == "answered" else fallback
             left, has_misfitted = left - 1, has_misfitted or is_misfit(answer)
             yield stepping(answer, "repair")
             known |= attempt.values()
-            done = attempt.results()
             turns = (asked.text, written.reply, f"{objection}\n\n{prompt('repair')}")
-            written = await asked.complete(asked.instructions("program"), *turns)
+            try:
+                written = await asked.complete(asked.shown("program"), *turns)
+            except LMError:
+                if fallback is None:
+                    raise
+                yield fallback
+                return
             yield written
 
     return method
@@ -154,20 +177,14 @@ class _Attempt:
         return f"The program failed{line}\n{kind}{error.message[:1000]}"
 
     def values(self) -> dict[str, Any]:
-        """What was emulated, to be used again; a call that was answered in several ways is asked for anew."""
+        """What was emulated, to be used again; what was answered in several ways, or asks nothing, is asked anew."""
         values: dict[str, Any] = {}
         for step in self.events:
-            if isinstance(step, Step) and step.by == "lm" and step.call and not step.delta:
+            if not isinstance(step, Step) or step.by != "lm" or step.delta or not step.call:
+                continue
+            if not step.call.endswith("()"):
                 values.setdefault(step.call, []).append(decode(step.value))
         return {call: found[0] for call, found in values.items() if all(value == found[0] for value in found)}
-
-    def results(self) -> dict[str, list[Any]]:
-        """What tools have done: each once, also where the program calls them again."""
-        results: dict[str, list[Any]] = {}
-        for step in self.events:
-            if isinstance(step, Step) and step.by == "tool" and step.call and step.error is None:
-                results.setdefault(step.call, []).append(decode(step.value))
-        return results
 
     def told(self, asked: Asked) -> str:
         lines = "\n".join(Page(100).trace(Trace(events=self.events)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from .files import Files
 
 MAX_TOKENS = 2048
 _SMALL = ("local:", "ollama:")  # models that run on a person's machine: fewer words, more examples
-_ANSWER = re.compile(r"(?:^|\n)\s*(?:\*\*)?A(?:nswer)?(?:\*\*)?\s*:\s*(.+)", re.I)
-_MARK = re.compile(r"^\s*(?:\*\*)?A(?:nswer)?(?:\*\*)?\s*:", re.M)  # `a:` may be a key of YAML
-_SO = re.compile(r"(?:the|my) (?:final )?answer (?:is|would be)[:\s]+(.+)", re.I)
+_ANSWER = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*(\S.*)", re.I | re.M)
+_MARK = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:", re.M)  # `a:` may be a key of YAML
+_SO = re.compile(r"\b(?:the|my) (?:final )?answer (?:is|would be)[: \t]+(.+?)(?:\.[ \t]+[A-Z].*)?$", re.I | re.M)
 _BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
@@ -46,9 +46,9 @@ class Asked:
     answer_type: AnswerType | None = None  # what the answer must be
     files: Files = field(default_factory=Files)  # that the program finds as variables
 
-    async def complete(self, system: str, *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
+    async def complete(self, before: str | list[Message], *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
         """One request. `turns` are the user's and the model's by turns, the user's first and last."""
-        messages = [Message("system", system)]
+        messages = [Message("system", before)] if isinstance(before, str) else list(before)
         messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
         started = time.monotonic()
         (reply,) = await self.lm.complete(messages, stop=("\nQuestion:",), max_tokens=max_tokens)
@@ -58,10 +58,10 @@ class Asked:
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
         return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
 
-    def resumed(self, done: Mapping[str, Sequence[Any]]) -> Asked:
-        """The same, where tools have done something already."""
+    def remembering(self) -> Asked:
+        """The same, with tools that remember what they did: a program that is repaired does nothing twice."""
         box = Toolbox.of(self.given.get("tools", ()))
-        return replace(self, given=Given(**{**self.given, "tools": box.resumed(done)})) if done else self
+        return replace(self, given=Given(**{**self.given, "tools": box.remembering()})) if box.tools else self
 
     @property
     def text(self) -> str:
@@ -94,13 +94,17 @@ class Asked:
     def answer_in(self, reply: str) -> str | None:
         return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
 
-    def instructions(self, name: str) -> str:
-        """A prompt of ours with its examples, as many as wanted: `program` for this size of model, or another."""
+    def shown(self, name: str) -> list[Message]:
+        """A prompt of ours, and as many of its examples as wanted, as turns; `program` is one for each size of model."""
         size = "small" if self.lm.name.startswith(_SMALL) else "large"
         told = prompt(f"{name}-{size}" if name == "program" else name)
         listed = self.examples or (prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}"))
         examples = [text for text in re.split(r"(?:^|\n\n)Question: ", listed.strip()) if text.strip()]
-        return "\n\nQuestion: ".join([told, *(examples if self.shots is None else examples[: self.shots])])
+        messages = [Message("system", told)]
+        for example in examples if self.shots is None else examples[: self.shots]:
+            question, _, reply = example.partition("\n")
+            messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
+        return [*messages[:-1], msgspec.structs.replace(messages[-1], is_kept=True)]
 
 
 Method = Callable[[Asked], AsyncIterator[Event]]

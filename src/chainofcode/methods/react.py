@@ -28,9 +28,10 @@ while True:
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
+            state.pop("answer", None)
             exec(action["code"], state)
         error = ""
-    except Exception as failure:
+    except (Exception, SystemExit) as failure:
         error = f"{type(failure).__name__}: {failure}"
     if "answer" in state and not error:
         answer = state["answer"]
