@@ -95,7 +95,7 @@ class Asked:
         return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
 
     def shown(self, name: str) -> list[Message]:
-        """A prompt of ours, and as many of its examples as wanted, as turns; `program` is one for each size of model."""
+        """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
         size = "small" if self.lm.name.startswith(_SMALL) else "large"
         told = prompt(f"{name}-{size}" if name == "program" else name)
         listed = self.examples or (prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}"))
