@@ -14,7 +14,20 @@ ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "chainofcode"
 FILES = sorted(SOURCE.rglob("*.py"))
 # A module imports only from those before it.
-ORDER = ["errors", "lm", "program", "guest", "sandbox", "trace", "render", "emulator", "engine", "methods", "evals", "cli"]
+ORDER = [
+    "errors",
+    "lm",
+    "program",
+    "guest",
+    "sandbox",
+    "trace",
+    "render",
+    "emulator",
+    "engine",
+    "methods",
+    "evals",
+    "cli",
+]
 
 
 def part(path: Path) -> str:
