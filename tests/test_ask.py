@@ -433,7 +433,7 @@ def test_ask_is_a_stream_of_events() -> None:
 
 def test_shots() -> None:
     def instructions(lm: ScriptedLM, shots: int | None = None) -> str:
-        return Asked("?", lm, shots).instructions("program")
+        return "\n".join(message.content for message in Asked("?", lm, shots).shown("program"))
 
     large, small = ScriptedLM([]), ScriptedLM([], "local:x")
     assert "Question:" not in instructions(large, 0)
@@ -444,7 +444,8 @@ def test_shots() -> None:
 
 def test_every_example_in_the_prompts_runs() -> None:
     for lm in (ScriptedLM([]), ScriptedLM([], "local:x")):
-        for text in Asked("?", lm).instructions("program").split("\n\nQuestion: ")[1:]:
+        for message in Asked("?", lm).shown("program")[2::2]:
+            text = message.content
             result = asyncio.run(arun(text, lambda pause: True if "is_" in pause.name else 3))
             assert result.reason == "answered", (text, result.error)
 

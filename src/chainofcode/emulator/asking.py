@@ -16,7 +16,7 @@ from typing import Any
 
 from ..errors import BudgetError, EmulationError
 from ..guest.values import Opaque, encode
-from ..lm import LM, Message
+from ..lm import LM, Message, is_small
 from ..trace import Call
 from .pause import Answered, Pause
 from .replies import delta_in, value_in
@@ -28,6 +28,7 @@ _MAX_QUESTION_CHARS = 4000
 _MAX_PROGRAM_CHARS = 12_000
 _MAX_CALL_CHARS = 6000
 _MAX_STATE_CHARS = 1500
+_SMALL_STATE_CHARS = 0
 _MAX_NAMES = 40
 _VOTING_TEMPERATURE = 0.7
 
@@ -107,7 +108,7 @@ class Asking:
         question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
         program = f"{question}Program:\n```python\n{_cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)}\n```"
         return [
-            Message("system", _instructions()),
+            *_instructions(),
             Message("user", program),
             Message("user", "\n".join([*self._told(pause), f"type: {kind.words}", "delta state:"])),
         ]
@@ -115,13 +116,14 @@ class Asking:
     def _told(self, pause: Pause) -> list[str]:
         lines = []
         earlier = self._earlier.get(pause.name, ())
-        if earlier:
+        # Small models say again what was said before: a yes alone makes the next yes likelier.
+        is_lopsided = {value for _, value in earlier if isinstance(value, bool)} in ({True}, {False})
+        if earlier and not is_lopsided:
             lines += ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
-        state = _state(pause)
+        state = _state(pause, _SMALL_STATE_CHARS if is_small(self._lm) else _MAX_STATE_CHARS)
         if state:
             lines.append(f"state: {state}")
-        source = pause.program.source.split("\n")
-        line = source[pause.line - 1].strip() if 0 < pause.line <= len(source) else pause.text
+        line = _line(pause)
         lines.append(f"line: {_cut(line, 500)}")
         if pause.spec:
             lines.append(_cut(pause.spec.strip(), 1500))
@@ -162,14 +164,24 @@ def _delta_kind(pause: Pause) -> Kind:
     return Kind(f"an object with the new values of the names it sets, of {', '.join(names)}", schema, fit, 1024)
 
 
-def _state(pause: Pause) -> str:
-    told, left = [], _MAX_STATE_CHARS
+def _state(pause: Pause, room: int) -> str:
+    """What the line reads, then the rest while there is room: a small model is led astray by what does not matter."""
+    line = _line(pause)
+    told: list[str] = []
     for name, value in pause.state.items():
-        told.append(f"{name} = {_cut(value, 300)}")
-        left -= len(told[-1])
-        if left < 0:
+        text = f"{name} = {_cut(value, 300)}"
+        is_read = re.search(rf"\b{re.escape(name)}\b", line) is not None
+        if not is_read and sum(map(len, told)) + len(text) > room:
+            continue
+        told.append(text)
+        if sum(map(len, told)) > _MAX_STATE_CHARS:
             break
     return "; ".join(told)
+
+
+def _line(pause: Pause) -> str:
+    source = pause.program.source.split("\n")
+    return source[pause.line - 1].strip() if 0 < pause.line <= len(source) else pause.text
 
 
 def _shown(value: Any) -> str:
@@ -182,9 +194,16 @@ def _cut(text: str, limit: int) -> str:
 
 def _text(messages: list[Message]) -> str:
     """A request as the trace keeps it: what is the same for every program is left out."""
-    return "\n\n".join(message.content for message in messages if message.role != "system")
+    return "\n\n".join(message.content for message in messages[len(_instructions()) :])
 
 
 @functools.cache
-def _instructions() -> str:
-    return Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()
+def _instructions() -> tuple[Message, ...]:
+    """What stays the same for every program: the task, and examples as turns of the conversation."""
+    text = Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()
+    task, _, examples = text.partition("\n\n")
+    messages = [Message("system", task)]
+    for example in re.split(r"(?<=\})\n\n", examples):
+        asked, _, reply = example.rpartition("delta state: ")
+        messages += [Message("user", f"{asked}delta state:"), Message("assistant", reply)]
+    return (*messages[:-1], Message("assistant", messages[-1].content, is_kept=True))

@@ -35,6 +35,11 @@ def turns(messages: Sequence[Message]) -> list[Message]:
     ]
 
 
+def is_small(lm: LM) -> bool:
+    """Whether a model runs on a person's machine: it gets fewer words and more examples."""
+    return lm.name.startswith(("local:", "ollama:"))
+
+
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """What requests cost. `dollars` is None when the price is unknown, which is not the same as nothing.
 

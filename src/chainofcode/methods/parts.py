@@ -15,7 +15,7 @@ import msgspec
 from ..emulator import Answering, Toolbox
 from ..engine import Given, execute
 from ..guest.values import brief
-from ..lm import LM, Message
+from ..lm import LM, Message, is_small
 from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event
@@ -23,7 +23,6 @@ from .answers import AnswerType
 from .files import Files
 
 MAX_TOKENS = 2048
-_SMALL = ("local:", "ollama:")  # models that run on a person's machine: fewer words, more examples
 _ANSWER = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*(\S.*)", re.I | re.M)
 _MARK = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:", re.M)  # `a:` may be a key of YAML
 _SO = re.compile(r"\b(?:the|my) (?:final )?answer (?:is|would be)[: \t]+(.+?)(?:\.[ \t]+[A-Z].*)?$", re.I | re.M)
@@ -96,7 +95,7 @@ class Asked:
 
     def shown(self, name: str) -> list[Message]:
         """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
-        size = "small" if self.lm.name.startswith(_SMALL) else "large"
+        size = "small" if is_small(self.lm) else "large"
         told = prompt(f"{name}-{size}" if name == "program" else name)
         listed = self.examples or (prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}"))
         examples = [text for text in re.split(r"(?:^|\n\n)Question: ", listed.strip()) if text.strip()]
