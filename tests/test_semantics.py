@@ -451,5 +451,5 @@ def test_a_scripted_model_answers() -> None:
     result = run("answer = (is_fruit('fig'), numbers(), table())", lm, question="q?")
     assert result.answer == (True, [1, 2], {"a": (1, 2)})
     assert (len(result.trace.calls), result.usage.requests) == (3, 3)
-    assert "is_fruit('fig')" in lm.requests[0][0].content
+    assert "is_fruit('fig')" in lm.requests[0][-1].content
     assert run("answer = f()", ScriptedLM(["no value at all"])).reason == "emulation failed"
