@@ -452,4 +452,4 @@ def test_a_scripted_model_answers() -> None:
     assert result.answer == (True, [1, 2], {"a": (1, 2)})
     assert (len(result.trace.calls), result.usage.requests) == (3, 3)
     assert "is_fruit('fig')" in lm.requests[0][-1].content
-    assert run("answer = f()", ScriptedLM(["no value at all"])).reason == "emulation failed"
+    assert run("answer = is_so()", ScriptedLM(["no value at all"] * 2)).reason == "emulation failed"
