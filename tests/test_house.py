@@ -110,6 +110,15 @@ def test_import_is_light() -> None:
     assert min(seconds) < 0.2
 
 
+def test_public_names_are_there() -> None:
+    import chainofcode
+
+    homes = [name for names in chainofcode._HOMES.values() for name in names]
+    assert sorted(homes) == sorted(chainofcode.__all__) == dir(chainofcode)
+    for name in chainofcode.__all__:
+        assert getattr(chainofcode, name) is not None
+
+
 def test_few_dependencies() -> None:
     import tomllib
 

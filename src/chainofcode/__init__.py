@@ -1,18 +1,18 @@
 """Reason in code: Python runs what it can, a language model runs the rest."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .emulator import Emulator, Pause, Table
-from .engine import Result, arun, execute, run
-from .errors import ChainOfCodeError, EmulationError, InputError, LMError, ProgramError, SandboxError
-from .lm import LM, Completion, Message, Usage, connect
-from .lm.scripted import ScriptedLM
-from .program import Program
-from .sandbox import Jail, Limits
-from .trace import Answer, Call, Event, Step, Trace
-
 if TYPE_CHECKING:
+    from .emulator import Emulator, Pause, Table
+    from .engine import Result, arun, execute, run
+    from .errors import ChainOfCodeError, EmulationError, InputError, LMError, ProgramError, SandboxError
+    from .lm import LM, Completion, Message, Usage, connect
+    from .lm.scripted import ScriptedLM
     from .methods import ask, asolve, solve
+    from .program import Program
+    from .sandbox import Jail, Limits
+    from .trace import Answer, Call, Event, Step, Trace
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,12 +47,26 @@ __all__ = [
     "run",
     "solve",
 ]
+_HOMES = {
+    "emulator": ("Emulator", "Pause", "Table"),
+    "engine": ("Result", "arun", "execute", "run"),
+    "errors": ("ChainOfCodeError", "EmulationError", "InputError", "LMError", "ProgramError", "SandboxError"),
+    "lm": ("LM", "Completion", "Message", "Usage", "connect"),
+    "lm.scripted": ("ScriptedLM",),
+    "methods": ("ask", "asolve", "solve"),
+    "program": ("Program",),
+    "sandbox": ("Jail", "Limits"),
+    "trace": ("Answer", "Call", "Event", "Step", "Trace"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """Methods are imported when they are used: whoever only runs programs does not wait for them."""
-    if name in ("ask", "asolve", "solve"):
-        from . import methods
-
-        return getattr(methods, name)
+    """A name is imported when it is first used: whoever needs a little does not wait for everything."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{module}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
