@@ -309,3 +309,63 @@ def test_huge_and_odd_arguments_fit_into_a_prompt() -> None:
     assert result.answer == "short"
     assert sum(len(m.content) for m in lm.requests[0][0]) < 20_000
     json.dumps([m.content for m in lm.requests[0][0]]).encode()
+
+
+# --- what a review found ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("annotation", "data"),
+    [
+        ("int", "5 million"),
+        ("number", "1.5 billion"),
+        ("number", "3 - 4"),
+        ("timedelta", "2 hours"),
+        ("timedelta", 1e300),
+        ("Fraction", float("inf")),
+        ("float", 10**400),
+    ],
+)
+def test_no_value_is_changed_on_the_way(annotation: str, data: Any) -> None:
+    with pytest.raises(Misfit):
+        kind_of(annotation).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "data", "value"),
+    [
+        ("int | str", "5 apples", "5 apples"),
+        ("str | int", 12, 12),
+        ("bool | str", "yes", "yes"),
+        ("list[()]", [1], [1]),
+    ],
+)
+def test_what_is_of_a_type_stays(annotation: str, data: Any, value: Any) -> None:
+    assert kind_of(annotation).fit(data) == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [("No", "No"), ("1.10", "1.10"), ("1\n2\n3", "1\n2\n3"), ("'a b'", "a b"), ('{"value": "x"}', "x")],
+)
+def test_where_text_is_wanted_words_are_the_text(reply: str, text: str) -> None:
+    assert value_in(reply, is_text=True) == text
+    assert run("answer = describe('x').strip()", ScriptedLM([reply])).answer == text
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "class P: pass\na = [P()]\na.append(a)\nanswer = weight('x')",
+        "class P: pass\no = P()\nx = [o]\nfor _ in range(7): x = [o] + [x] * 9\nanswer = weight('x')",
+    ],
+)
+def test_the_state_is_told_of_odd_objects_too(program: str) -> None:
+    assert run(program, Recording()).answer == 1
+
+
+def test_a_lopsided_row_of_answers_is_not_shown() -> None:
+    lm = Recording({"is_odd(2)": '{"value": false}'}, '{"value": true}')
+    run("answer = [is_odd(n) for n in [1, 3, 2, 5]]", lm)
+    shown = ["earlier calls" in request[0][-1].content for request in lm.requests]
+    assert shown == [False, False, False, True]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -340,3 +341,88 @@ def test_a_spent_budget_is_not_a_step_down() -> None:
 def test_policy_paper_emulates_every_failing_line(program: str, replies: list[str], answer: object) -> None:
     lm = ScriptedLM([f"```python\n{program}\n```", *replies])
     assert solve("What?", lm, policy="paper").answer == answer
+
+
+# --- what a review found ------------------------------------------------------------------------------------------
+
+
+def test_an_answer_that_was_objected_to_is_better_than_none() -> None:
+    replies = ["```python\nanswer = 42\n```", "```python\nanswer = 1 / 0\n```"]
+    assert solve("What?", ScriptedLM(replies), method=compose("coc", repairs=1)).answer == 42
+    assert solve("What?", ScriptedLM(replies[:1]), method=compose("coc", repairs=1)).answer == 42
+
+
+def test_a_call_that_asks_nothing_is_asked_again_after_a_repair() -> None:
+    first = "```python\nn = 0\nwhile has_more():\n    n += undefined_number\nanswer = n\n```"
+    second = "```python\nn = 0\nwhile has_more():\n    n += 1\nanswer = n\n```"
+    lm = ScriptedLM([first, "true", second, "true", "false"])
+    assert solve("How many?", lm, method=compose("coc", repairs=1)).answer == 1
+
+
+def test_a_value_that_does_not_fit_the_repaired_program_is_asked_for_again() -> None:
+    first = "```python\nT = {'a': 1}\nk = label('x')\nj = str(k)\nanswer = T[j]\n```"
+    second = "```python\nT = {'a': 1, 'b': 2}\nanswer = T[label('x')]\n```"
+    lm = ScriptedLM([first, '"class A"', second, '"b"'])
+    assert solve("Which?", lm, method=compose("coc", repairs=1)).answer == 2
+
+
+def test_a_vote_that_fails_is_one_vote_less() -> None:
+    replies = iter(["```python\nanswer = 1 + 1\n```", LMError("down"), "```python\nanswer = 2 * 1\n```"])
+
+    def reply(messages: Sequence[Message]) -> str:
+        said = next(replies)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    result = solve("What?", ScriptedLM(reply), method=compose("coc", votes=3))
+    assert result.answer == 2
+
+    def never(messages: Sequence[Message]) -> str:
+        raise LMError("down")
+
+    with pytest.raises(LMError, match="down"):
+        solve("What?", ScriptedLM(never), method=compose("coc", votes=3))
+
+
+def test_the_winning_program_is_the_traces_program() -> None:
+    replies = iter(
+        ["```python\nanswer = 1 + 1\n```", "```python\nanswer = 7 * 7\n```", "```python\nanswer = 2 * 1\n```"]
+    )
+    result = solve("What?", ScriptedLM(lambda messages: next(replies)), method=compose("coc", votes=3))
+    assert result.answer == 2
+    assert result.trace.program is not None
+    assert "7" not in result.trace.program.source
+
+
+def test_the_step_down_of_try_python_is_in_the_trace() -> None:
+    result = solve("How heavy?", model(HOLE, read="A: 5"), method="coc-try-lm")
+    assert thens(result) == [("emulation failed", "coc-lm"), ("answered", "")]
+
+
+def test_react_forgets_the_answer_of_an_action_that_failed() -> None:
+    replies = ["```python\nanswer = 5\nprint(1 / 0)\n```", "```python\nprint('still')\n```", "A: 6"]
+    assert solve("What?", ScriptedLM(replies), method="react").answer == "6"
+    replies = ["```python\nimport sys\nsys.exit()\n```", "A: 7"]
+    assert solve("What?", ScriptedLM(replies), method="react").answer == "7"
+
+
+def test_a_critique_is_heard_without_repairs_being_asked_for() -> None:
+    lm = ScriptedLM(["```python\nanswer = 6 + 7\n```", "It must multiply.", PLAIN])
+    assert solve("What is 6 times 7?", lm, method=compose("coc", critique=True)).answer == 42
+
+
+def test_long_empty_replies_are_read_in_no_time() -> None:
+    started = time.monotonic()
+    assert answer_in("x" + "\n" * 50_000 + "x" * 300) is None
+    assert time.monotonic() - started < 1
+    assert answer_in("The answer is 3.5. That is a lot.") == "3.5"
+
+
+def test_a_budget_spent_on_the_second_try_keeps_the_first_in_the_trace() -> None:
+    from chainofcode import run
+    from chainofcode.lm.wrappers import Budgeted
+
+    result = run("def f(x) -> int: ...\nanswer = f(1)", Budgeted(ScriptedLM(["nonsense", "1"]), calls=1))
+    assert result.reason == "limit:calls"
+    assert result.usage.requests == 1

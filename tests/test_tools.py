@@ -228,3 +228,20 @@ def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
     result = run("answer = fail()", tools=[fail])
     assert result.error is not None
     assert type(error).__name__ in result.error.message
+
+
+def test_nothing_twice_over_several_repairs_however_it_is_written() -> None:
+    done: list[str] = []
+
+    def send(to: str) -> int:
+        done.append(to)
+        return len(done)
+
+    replies = [
+        "```python\nsend('Ann')\nanswer = 1 / 0\n```",
+        "```python\nx = 1 / 0\nsend('Ann')\nanswer = x\n```",
+        "```python\nanswer = send(to='Ann') + 1\n```",
+    ]
+    result = solve("Send it.", ScriptedLM(replies), tools=[send], method=compose("coc", repairs=2))
+    assert result.answer == 2
+    assert done == ["Ann"]
