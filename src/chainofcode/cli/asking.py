@@ -42,7 +42,7 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
     """The model, closed afterwards; says which it is where nobody named one."""
     budget = read_budget(given.budget)
     name, why = (given.model, "") if given.model else default_model()
-    if why:
+    if why and not getattr(given, "quiet", False):
         print(f"coc: asking {name} ({why})", file=sys.stderr)
     label = name.partition(":")[2]
     if name.startswith("local:") and label in MODELS and not MODELS[label].is_here:

@@ -96,7 +96,7 @@ class Live:
                 case Call():
                     self._usage += event.usage
                     if self._program is None and not self._is_terminal:
-                        self._say(f"{plain(event.model)} wrote a program in {event.seconds:.1f} s")
+                        self._say(f"{plain(event.model)} replied in {event.seconds:.1f} s")
                 case Program():
                     self._program = event
                     for line in self._page.notes(event):
@@ -145,7 +145,7 @@ class Live:
             self._asked += max(count, 0)
             self._doing = "" if count < 0 else self._doing
             if not self._is_terminal and not self._is_quiet and self._asked == 1 and count > 0:
-                self._say(f"asking {self._model} for a program …")
+                self._say(f"asking {self._model} …")
 
     # --- drawing ----------------------------------------------------------------------------------------------
 
@@ -187,7 +187,7 @@ class Live:
             return
         self._erase()
         frame = _SPINNER[int(time.monotonic() * 10) % len(_SPINNER)]
-        doing = "running" if self._program is not None else self._doing or "writing a program"
+        doing = "running" if self._program is not None else self._doing or "asking"
         lines = self._listing() if self._fits() else []
         lines.append(cut(f"{frame} {doing}{self._status()[5:]}", self._width - 1))
         self._stream.write("\n".join(lines) + "\n")
