@@ -15,6 +15,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ class LocalLM:
         if self._server is not None and self._server.has_ended:
             self.close()
         if self._server is None:
-            path = await asyncio.to_thread(self._path)
+            path = await self._fetched()
             self._progress(0, 0, f"loading {self._model}")
             self._server = await asyncio.to_thread(_Server, path, self._threads)
         return self._server
@@ -149,13 +150,28 @@ class LocalLM:
         except (KeyError, IndexError, TypeError):
             raise LMError(f"{self.name} answered in a way nobody expects: {json.dumps(reply)[:200]}") from None
 
-    def _path(self) -> Path:
+    async def _fetched(self) -> Path:
+        """The file's path. Whoever gives up does not wait for the rest of a download."""
+        given_up = threading.Event()
+
+        def progress(done: int, total: int, source: str) -> None:
+            if given_up.is_set():
+                raise LMError("the download was given up; the next one goes on where it stopped")
+            self._progress(done, total, source)
+
+        try:
+            return await asyncio.to_thread(self._path, progress)
+        except asyncio.CancelledError:
+            given_up.set()
+            raise
+
+    def _path(self, progress: Progress) -> Path:
         path = Path(self._model)
         if path.suffix == ".gguf":
             if not path.is_file():
                 raise LMError(f"there is no model file {path}")
             return path
-        return fetch(weights(self._model), self._progress)
+        return fetch(weights(self._model), progress)
 
     def close(self) -> None:
         """End the process."""
