@@ -26,6 +26,7 @@ class Page:
     colour: bool = False
     all_steps: bool = False
     _seen: dict[tuple[int, str], int] = field(default_factory=dict)
+    _held: list[Step] = field(default_factory=list)
     _output_lines: int = 0
 
     def trace(self, trace: Trace) -> Iterator[str]:
@@ -76,17 +77,25 @@ class Page:
             yield self._paint("dim", f"      py  {line}   (the program forgot it)")
 
     def steps(self, program: Program, steps: Iterable[Step]) -> Iterator[str]:
-        hidden = 0
         for step in steps:
-            if self._is_shown(step):
-                if hidden:
-                    yield self._hidden(hidden)
-                    hidden = 0
-                yield from self.step(program, step)
-            else:
-                hidden += 1
-        if hidden:
-            yield self._hidden(hidden)
+            yield from self.next(program, step)
+        yield from self.rest(program)
+
+    def next(self, program: Program, step: Step) -> Iterator[str]:
+        """The next step as it comes, or nothing where there are many like it; `rest` says how many those were."""
+        if self._is_shown(step):
+            yield from self.rest(program)
+            yield from self.step(program, step)
+        else:
+            self._held.append(step)
+
+    def rest(self, program: Program) -> Iterator[str]:
+        """What was held back: a single step takes no more room than to say so."""
+        held, self._held = self._held, []
+        if len(held) == 1:
+            yield from self.step(program, held[0])
+        elif held:
+            yield self._paint("dim", f"   ⋮  {_count(len(held), 'more step')} like these (--all shows them)")
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
         """One step: line, gutter, source, and what came of it."""
@@ -121,9 +130,6 @@ class Page:
         self._seen[key] = self._seen.get(key, 0) + 1
         has_news = bool(step.output) and self._output_lines < MAX_OUTPUT_LINES
         return self.all_steps or self._seen[key] <= MAX_VISITS or has_news
-
-    def _hidden(self, count: int) -> str:
-        return self._paint("dim", f"   ⋮  {_count(count, 'more step')} like these (--all shows them)")
 
     def _paint(self, style: str, text: str) -> str:
         return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text

@@ -118,7 +118,7 @@ class Live:
             if step.by != "python" or by in ("", "python"):  # what the model said stays in sight
                 self._notes[step.line] = (step.by, came or self._notes.get(step.line, ("", ""))[1])
         else:
-            for line in self._page.steps(self._program, [step]):
+            for line in self._page.next(self._program, step):
                 self._say(line)
 
     def _end(self, answer: Answer) -> None:
@@ -127,6 +127,9 @@ class Live:
             for line in self._listing():
                 self._say(line)
             self._drawn = 0
+        elif self._program is not None:
+            for line in self._page.rest(self._program):
+                self._say(line)
         self._program = None
         self._notes.clear()
         if answer.then:
