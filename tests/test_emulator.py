@@ -70,7 +70,7 @@ def test_a_reply_is_never_evaluated(reply: str) -> None:
 
 @pytest.mark.parametrize("reply", ["[" * 100_000, "{" * 100_000, "-" * 100_000 + "1", '{"a":' * 50_000, "9" * 100_000])
 def test_hostile_replies_are_text(reply: str) -> None:
-    value_in(reply)
+    assert value_in(reply) == reply
 
 
 # --- types --------------------------------------------------------------------------------------------------------
@@ -153,7 +153,7 @@ def test_none_only_where_the_type_allows_it() -> None:
     "annotation", ["list[" * 500 + "int" + "]" * 500, "x" * 5000, "int | " * 400 + "int", "(" * 1000]
 )
 def test_hostile_annotations_are_any(annotation: str) -> None:
-    assert kind_of(annotation).fit({"a": 1}) == {"a": 1} or annotation.startswith("int")
+    assert kind_of(annotation).fit({"a": 1}) == {"a": 1}
 
 
 # --- asking -------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import http.client
 import json
 import os
 import secrets
+import select
 import socket
 import subprocess
 import sys
@@ -219,11 +220,15 @@ class _Server:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(settings).encode() + b"\n")
             self._process.stdin.flush()
+        has_spoken = bool(select.select([self._process.stdout], [], [], _LOAD_SECONDS)[0])
+        if not has_spoken:
+            self._process.kill()
         line = self._process.stdout.readline()
         try:
             told = json.loads(line)
         except ValueError:
-            told = {"error": "llama.cpp ended without a word; is there enough memory?"}
+            why = "ended without a word" if has_spoken else f"took over {_LOAD_SECONDS} s to load it"
+            told = {"error": f"llama.cpp {why}; is there enough memory?"}
         if "address" not in told:
             self.close()
             raise LMError(f"cannot start {path.name}: {told['error']}")

@@ -243,10 +243,8 @@ class _Reader:
 
     def _added(self, statement: ast.AugAssign) -> str:
         """`total += f(x)`: what the variable began as."""
-        like = self._looks.like(ast.Name(statement.target.id) if isinstance(statement.target, ast.Name) else None)
         sources = self._looks.sources(statement.target)
-        kinds = {self._looks.like(source) for source in sources if not isinstance(source, ast.AugAssign)} | {like}
-        kinds.discard("")
+        kinds = {self._looks.like(source) for source in sources if not isinstance(source, ast.AugAssign)} - {""}
         return kinds.pop() if len(kinds) == 1 and kinds <= {"number", "str", "list"} else ""
 
     def _given(self, call: ast.Call, node: ast.expr, hops: int) -> str:
