@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import SHARED
+from test_cli import coc
 
 from chainofcode import Answer, LMError, Message, ScriptedLM, solve
 from chainofcode.emulator.table import normal_text
@@ -103,6 +105,48 @@ def test_variants(method: str, program: str, answer: object) -> None:
         program, read="A: read", run="line: x\ndelta state: {}\nA: ran", cot="Hm.\nA: thought", direct="A: at once"
     )
     assert solve("How heavy?", lm, method=method).answer == answer
+
+
+def test_all_methods_in_one_command_on_the_same_questions(tmp_path: Path) -> None:
+    """Ten questions, every second one with a hole; the model reads 1, runs 2, thinks 3 and says 4: which is right?"""
+    suite, script = tmp_path / "suite.jsonl", tmp_path / "script.json"
+    questions = [{"id": f"q{n}", "question": f"How heavy, {n}?", "targets": [42 + n % 2]} for n in range(10)]
+    suite.write_text("\n".join(map(json.dumps, questions)))
+    plain, hole = "```python\nanswer = 6 * 7\n```", "```python\nanswer = 6 * weight('stone') + 1\n```"
+    read, ran, said = "A: 43", "line: x\ndelta state: {}\nA: 42", "A: 1"
+    replies = {
+        "coc": ([plain], [hole, '{"value": 7}']),
+        "coc-python": ([plain], [hole]),
+        "coc-lm": ([plain, read], [hole, read]),
+        "coc-lm-state": ([plain, ran], [hole, ran]),
+        "coc-try-lm": ([plain], [hole, read]),
+        "coc-try-lm-state": ([plain], [hole, ran]),
+        "cot": ([f"Hm.\n{said}"], ["Hm.\nA: 43"]),
+        "direct": ([said], [said]),
+        "react": ([plain], [hole, '{"value": 7}']),
+    }
+    assert set(replies) == set(METHODS)
+    script.write_text(
+        "\n".join(json.dumps(reply) for pair in replies.values() for n in range(10) for reply in pair[n % 2])
+    )
+    methods = ("--methods", ",".join(replies), "--repairs", "0")
+    done = coc("eval", suite, *methods, "--model", f"scripted:{script}", "--json")
+    rows = [json.loads(line) for line in done.stdout.splitlines()][-len(replies) :]
+    counted = {row["method"]: (row["right"], row["wrong"], row["no_answer"], row["calls"]) for row in rows}
+    assert counted == {
+        "coc": (10, 0, 0, 15),
+        "coc-python": (5, 0, 5, 10),
+        "coc-lm": (5, 5, 0, 20),
+        "coc-lm-state": (5, 5, 0, 20),
+        "coc-try-lm": (10, 0, 0, 15),
+        "coc-try-lm-state": (5, 5, 0, 15),
+        "cot": (5, 5, 0, 10),
+        "direct": (0, 10, 0, 10),
+        "react": (10, 0, 0, 15),
+    }
+    table = coc("eval", suite, *methods, "--model", f"scripted:{script}").stdout
+    assert "9 methods on 10 samples" in table
+    assert len([line for line in table.splitlines() if line.split()[:2] == ["direct", "10"]]) == 1
 
 
 def test_every_method_is_explained_and_known() -> None:

@@ -50,6 +50,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int = 0
     seconds: float = 0.0
     error: str = ""
+    method: str = ""
 
 
 def load(suite: str) -> list[Sample]:
