@@ -42,7 +42,7 @@ class Generator:
 
     def function(self, index: int) -> None:
         name = f"f{index}"
-        kind = self.random.choice(["plain", "closure", "generator", "global"])
+        kind = self.random.choice(["plain", "closure", "generator", "global", "early", "noting"])
         self.put(f"def {name}(a, b={self.number_literal()}):")
         self.depth += 1
         self.in_function = True
@@ -52,6 +52,13 @@ class Generator:
         else:
             self.put("c = a")
         self.put(f"d = {self.number()}")
+        if kind == "early":
+            self.put("for n in (a, 5, 6):")
+            self.put("    if is_lucky(n % 30):")
+            self.put("        return weigh(n % 20)")
+        if kind == "noting":
+            self.put("log.append(weigh(a % 20))")
+            self.put("print('noted', name_of(a % 30))")
         self.statement()
         if kind == "closure":
             self.put("def inner():")
@@ -72,7 +79,7 @@ class Generator:
     def statement(self) -> None:
         choices = [self.assign, self.assign, self.mutate, self.augment, self.say]
         if self.depth < 3:
-            choices += [self.branch, self.loop, self.attempt, self.wait]
+            choices += [self.branch, self.loop, self.attempt, self.wait, self.sweep, self.sweep]
         self.random.choice(choices)()
 
     def assign(self) -> None:
@@ -121,6 +128,50 @@ class Generator:
         if self.random.random() < 0.3:
             self.put("else:")
             self.block(1)
+
+    def sweep(self) -> None:
+        """A loop whose turns are mostly independent of each other: what may be sent ahead."""
+        self.loops += 1
+        n = f"m{self.loops}"
+        head = self.random.choice(
+            [
+                f"for {n} in range({self.random.randint(2, 7)}):",
+                f"for {n} in xs[:5]:",
+                f"for i, {n} in enumerate([5, 1, 4, 1, 3]):",
+                f"for {n}, i in zip((8, 9, 2), xs):",
+                f"for {n} in {{3: 'x', 6: 'y', 7: 'z'}}:",
+                f"for {n} in sorted([9, 2, 5], key=lambda k: -weigh(k)):",
+                f"for {n} in map(weigh, [2, 3, 4]):",
+                f"for {n} in reversed([1, 2, 6]):",
+            ]
+        )
+        self.put(head)
+        self.depth += 1
+        for _ in range(self.random.randint(1, 3)):
+            self.put(
+                self.random.choice(
+                    [
+                        f"log.append(weigh({n}))",
+                        f"print(name_of({n}), is_lucky({n} + 1))",
+                        f"d0.setdefault(name_of({n}), []).append({n}) if is_lucky({n}) else log.append({n})",
+                        f"a = weigh({n}) + weigh(weigh({n}))",
+                        f"b = (b + weigh({n})) % 97",
+                        f"log.append([weigh(k) for k in pieces({n}) if is_lucky(k + {n})])",
+                        f"log.append(max([{n}, {n} + 1, 2], key=weigh))",
+                        f"log.append(any(is_lucky(k) for k in range({n}, {n} + 4)))",
+                        f"xs.append(weigh({n} % 5)) if len(xs) < 12 else xs.pop()",
+                        f"c = weigh((c + {n}) % 13)",
+                        f"log.append({{k: name_of(k + {n}) for k in (1, 2)}})",
+                        f"log.extend(filter(is_lucky, [{n}, 3, {n} * 3]))",
+                        f"log.append(f'{{weigh({n})}}-{{name_of({n}):>3}}')",
+                    ]
+                )
+            )
+            if self.random.random() < 0.3:
+                leave = self.random.choice(["break", "continue", "log.append('hit')", "d = 1 // (weigh(3) - 2)"])
+                self.put(f"if {self.random.choice([f'is_lucky({n} + 2)', f'weigh({n}) > 7', f'{n} > 4'])}:")
+                self.put(f"    {leave}")
+        self.depth -= 1
 
     def wait(self) -> None:
         self.loops += 1

@@ -180,7 +180,7 @@ def test_the_end_survives_the_programs_code(ending: str) -> None:
 def test_pause_settled_before_it_was_resumed() -> None:
     program = (
         "import os, struct\nfds = [3, 4]\n"
-        'bodies = b\'{"type":"paused","id":5,"kind":"call","name":"f"}\', b\'{"type":"settled","id":5}\'\n'
+        'bodies = b\'{"type":"paused","id":5,"kind":"call","name":"f"}\', b\'{"type":"settled","id":5,"statement":0}\'\n'
         "os.write(fds[1], b''.join(struct.pack('<I', len(body)) + body for body in bodies))\nwhile True: pass"
     )
     result = run(program, lambda pause: 1, limits=Limits(run_seconds=5))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -19,7 +20,7 @@ from .lm import Usage
 from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
-from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled
+from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled, Waiting
 from .trace import Answer, Artifact, Call, Event, Step, Trace
 
 
@@ -37,6 +38,8 @@ class Given(TypedDict, total=False):
     limits: Limits
     tools: Toolbox | Sequence[Callable[..., Any] | Tool]
     store: dict[str, bytes]  # where artifacts are put, by their SHA-256
+    in_flight: int  # how many calls may be under way at once, if not as many as the emulator says; 1: one by one
+    share: bool  # whether the same call made again has the same value (else it is asked for again)
 
 
 class Options(Given, total=False):
@@ -52,12 +55,13 @@ async def execute(
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
     log, tools = _Log(options.pop("store", {})), Toolbox.of(options.pop("tools", ()))
-    answering = tools.around(as_emulator(emulator))
+    share, answering = options.pop("share", True), tools.around(as_emulator(emulator))
+    options.setdefault("in_flight", getattr(answering, "in_flight", 1))
     job = _job(program, options, tools=tuple(tools.tools), with_state=getattr(answering, "reads_state", False))
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
-        _Answers(answering, session, job, log) as answers,
+        _Answers(answering, session, job, log, share) as answers,
     ):
         async for signal in session:
             match signal:
@@ -68,10 +72,13 @@ async def execute(
                         yield log.python(step)
                 case Paused():
                     answers.begin(signal)  # a task of its own: several may be open
-                case Settled(pause):
-                    for event in log.emulated(*answers.take(pause)):  # in program order
+                case Waiting():
+                    answers.reach(signal)  # it was asked for ahead
+                case Settled():
+                    for event in log.emulated(signal, answers.take(signal)):  # in program order
                         yield event
                 case Ended():
+                    log.wasted(await answers.close())
                     for event in log.ended(signal, session.wall, session.artifacts):
                         yield event
 
@@ -88,55 +95,102 @@ def _job(program: str | Program, options: Any, **more: Any) -> Job:
     return Job(program, **more, **options)
 
 
-class _Answers:
-    """Answers being fetched: begun when the guest pauses, taken when the program has used them."""
+@dataclass
+class _Fetch:
+    """A pause being answered: a task of its own, then the answer or the failure."""
 
-    def __init__(self, emulator: Emulator, session: Session, job: Job, log: _Log) -> None:
-        self._emulator, self._session, self._job, self._log = emulator, session, job, log
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._fetched: dict[int, tuple[Paused, Answered, float]] = {}
+    paused: Paused
+    is_reached: bool
+    task: asyncio.Task[None] | None = None
+    answered: Answered | None = None
+    failure: Callable[[int], None] | None = None  # to be called when the program gets there, with the statement
+    seconds: float = 0.0
+    uses: int = 0
+
+
+class _Answers:
+    """Answers being fetched: begun when the guest asks, taken when the program has used them.
+
+    What fails matters only when the program gets there.
+    """
+
+    def __init__(self, emulator: Emulator, session: Session, job: Job, log: _Log, share: bool) -> None:
+        self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
+        self._fetches: dict[int, _Fetch] = {}
+        self._slots = asyncio.Semaphore(job.in_flight)
         self._begun = 0
 
     async def __aenter__(self) -> _Answers:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        for task in self._tasks:
+        await self.close()
+
+    async def close(self) -> list[_Fetch]:
+        """End what is under way; no call goes out after this. Gives those that nobody used."""
+        tasks = [fetch.task for fetch in self._fetches.values() if fetch.task is not None]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return [fetch for fetch in self._fetches.values() if fetch.paused.ahead and not fetch.uses and fetch.seconds]
 
     def begin(self, paused: Paused) -> None:
+        fetch = self._fetches[paused.id] = _Fetch(paused, is_reached=not paused.ahead)
         self._begun += 1
         allowed = self._job.limits.lm_calls
         if self._begun > allowed:
-            self._session.end("limit:calls", f"the program asked for over {allowed} calls", *self._log.place(paused))
-            return
-        task = asyncio.create_task(self._fetch(paused))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._lose(fetch, "limit:calls", f"the program asked for over {allowed} calls")
+        else:
+            fetch.task = asyncio.create_task(self._fetch(fetch))
 
-    async def _fetch(self, paused: Paused) -> None:
-        started = time.monotonic()
+    def reach(self, waiting: Waiting) -> None:
+        fetch = self._fetches[waiting.id]
+        fetch.is_reached = True
+        if fetch.failure is not None:
+            fetch.failure(waiting.statement)
+
+    async def _fetch(self, fetch: _Fetch) -> None:
+        paused = fetch.paused
         try:
-            answered = await self._emulator.answer(self._log.pause(paused, self._job))
+            async with self._slots:
+                started, fetch.seconds = time.monotonic(), 1e-9  # it is under way
+                answered = await self._emulator.answer(self._log.pause(paused, self._job))
             value = _carriable(paused, answered.value)
-        except EmulationError as error:
+        except (EmulationError, BudgetError) as error:
             self._log.lost += error.calls
-            self._session.end("emulation failed", str(error), *self._log.place(paused))
-        except BudgetError as error:
-            self._log.lost += error.calls
-            self._session.end(f"limit:{error.which}", str(error), *self._log.place(paused))
+            reason = "emulation failed" if isinstance(error, EmulationError) else f"limit:{error.which}"
+            self._lose(fetch, reason, str(error))
         except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
-            self._session.fail(error)
+            self._fail(fetch, functools.partial(self._raise, error))
         except BaseException as error:  # cancelled, by us or by itself; interrupted
             self._session.fail(error)
             raise
         else:
-            self._fetched[paused.id] = (paused, replace(answered, value=value), time.monotonic() - started)
-            self._session.resume(paused, value, answered.error)
+            fetch.seconds = time.monotonic() - started
+            is_once = answered.is_once or not self._share or answered.by == "tool"
+            fetch.answered = replace(answered, value=value)
+            self._session.resume(paused, value, answered.error, is_once=is_once)
 
-    def take(self, pause: int) -> tuple[Paused, Answered, float]:
-        return self._fetched.pop(pause)
+    def _raise(self, error: BaseException, statement: int) -> None:
+        self._session.fail(error)
+
+    def _lose(self, fetch: _Fetch, reason: str, message: str) -> None:
+        def end(statement: int) -> None:
+            self._session.end(reason, message, *self._log.place(statement))
+
+        self._fail(fetch, end)
+
+    def _fail(self, fetch: _Fetch, failure: Callable[[int], None]) -> None:
+        fetch.failure = failure
+        if fetch.is_reached:
+            failure(fetch.paused.statement)
+        else:
+            self._session.give_up(fetch.paused)
+
+    def take(self, settled: Settled) -> _Fetch:
+        fetch = self._fetches[settled.id]
+        fetch.uses += 1
+        return fetch
 
 
 def _carriable(paused: Paused, value: Any) -> Any:
@@ -162,7 +216,7 @@ class _Log:
     def __init__(self, store: dict[str, bytes]) -> None:
         self._program, self._store = Program(""), store
         self._uses: dict[tuple[int | None, str], Use] = {}
-        self._steps = 0
+        self._steps = self._wasted = 0
         self.lost: tuple[Call, ...] = ()  # requests that brought no value
         self._started = time.monotonic()
 
@@ -179,8 +233,8 @@ class _Log:
     def _line(self, statement: int) -> int:
         return self._program.statements[statement].line if statement < len(self._program.statements) else 0
 
-    def place(self, paused: Paused) -> tuple[int, int]:
-        return paused.statement, self._line(paused.statement)
+    def place(self, statement: int) -> tuple[int, int]:
+        return statement, self._line(statement)
 
     def pause(self, paused: Paused, job: Job) -> Pause:
         try:
@@ -211,29 +265,43 @@ class _Log:
         number = self._number()
         return Step(number, "python", ran.statement, line, ran.visit, ran.delta, ran.outcome, ran.output)
 
-    def emulated(self, paused: Paused, answered: Answered, seconds: float) -> list[Event]:
+    def emulated(self, settled: Settled, fetch: _Fetch) -> list[Event]:
+        paused, answered = fetch.paused, fetch.answered
+        if answered is None:  # the session lets none settle that it did not resume
+            raise AssertionError(f"pause {settled.id} has no answer")
         delta: dict[str, str | None] = {}
         if paused.kind == "statement":
             delta = {name: brief(value) for name, value in decode(answered.value).items()}
+        is_first = fetch.uses == 1
+        how: Literal["ahead", "shared", "batched", ""] = "shared"
+        if is_first:
+            how = "batched" if answered.is_batched else "ahead" if paused.ahead else ""
         step = Step(
             self._number(),
             answered.by,
-            paused.statement,
-            self._line(paused.statement),
+            settled.statement,
+            self._line(settled.statement),
             delta=delta,
             call=paused.text,
             value=answered.value,
-            seconds=seconds,
+            seconds=fetch.seconds if is_first else 0.0,
             error=answered.error,
+            how=how,
         )
-        return [*answered.calls, step]
+        return [*answered.calls, step] if is_first else [step]
+
+    def wasted(self, fetches: Sequence[_Fetch]) -> None:
+        """Calls that were sent ahead and that the program never got to: paid for, all the same."""
+        self._wasted += len(fetches)
+        self.lost += tuple(call for fetch in fetches if fetch.answered for call in fetch.answered.calls)
 
     def ended(self, ended: Ended, wall: str, left: Mapping[str, bytes]) -> list[Event]:
         seconds = time.monotonic() - self._started
         answer = Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
         artifacts = tuple(Artifact(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in left.items())
         self._store.update({artifact.sha256: left[artifact.name] for artifact in artifacts})
-        return [*self.lost, structs.replace(answer, artifacts=artifacts, unsent=tuple(ended.unsent))]
+        more: dict[str, Any] = {"artifacts": artifacts, "unsent": tuple(ended.unsent), "wasted": self._wasted}
+        return [*self.lost, structs.replace(answer, **more)]
 
 
 @dataclass(frozen=True, repr=False)

@@ -50,6 +50,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     value: Any = None
     seconds: float | None = None
     error: str | None = None  # of a tool: raised in the program, at the call
+    how: Literal["ahead", "shared", "batched", ""] = ""  # asked for before its turn; there already; with others in one
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -77,6 +78,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     said: str = ""  # as text, before it was made that, where it differs
     artifacts: tuple[Artifact, ...] = ()
     unsent: tuple[str, ...] = ()  # files that were left, too, but did not come back, and why
+    wasted: int = 0  # calls that were sent ahead and that the program never got to
 
 
 Event = Program | Call | Step | Answer
@@ -137,8 +139,11 @@ class Trace:
 
     @property
     def lm_calls(self) -> int:
-        """How many pauses the LM (or whoever stood in for it) answered."""
-        return sum(step.by == "lm" for step in self.steps)
+        """How many calls and statements of the program the LM (or whoever stood in for it) was asked for and answered.
+
+        A call made again has its value already; those sent ahead in vain are the answer's `wasted`.
+        """
+        return sum(step.by == "lm" and step.how != "shared" for step in self.steps)
 
     @property
     def usage(self) -> Usage:

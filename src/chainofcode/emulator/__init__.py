@@ -57,6 +57,7 @@ class First:
     def __init__(self, *emulators: Emulator) -> None:
         self._emulators = emulators
         self.reads_state = any(getattr(emulator, "reads_state", False) for emulator in emulators)
+        self.in_flight = min(getattr(emulator, "in_flight", 1) for emulator in emulators)
 
     async def answer(self, pause: Pause) -> Answered:
         for emulator in self._emulators[:-1]:

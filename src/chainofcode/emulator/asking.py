@@ -40,6 +40,7 @@ class Asking:
 
     def __init__(self, lm: LM, votes: int = 1) -> None:
         self._lm, self._votes = lm, votes
+        self.in_flight = getattr(lm, "in_flight", 1)
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
 
     def fresh(self) -> Asking:

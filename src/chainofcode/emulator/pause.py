@@ -38,17 +38,24 @@ class Pause:
 class Answered:
     """What came of a pause: the value and, where a model was asked, the requests it took.
 
-    With an `error` there is no value: it is raised in the program, at the call.
+    With an `error` there is no value: it is raised in the program, at the call. A value that `is_once` answers this
+    call alone; any other answers the same call wherever the program makes it again.
     """
 
     value: Any
     calls: tuple[Call, ...] = ()
     by: Literal["lm", "tool"] = "lm"
     error: str | None = None
+    is_once: bool = False
+    is_batched: bool = False  # it came in one reply with those of other calls
 
 
 @runtime_checkable
 class Emulator(Protocol):
-    """Whoever answers pauses. Raises EmulationError when it has no value."""
+    """Whoever answers pauses. Raises EmulationError when it has no value.
+
+    One with an attribute `in_flight` above 1 is asked for several at once, and for calls that the program has not got
+    to yet; one with a true `reads_state` is told the program's variables.
+    """
 
     async def answer(self, pause: Pause) -> Answered: ...

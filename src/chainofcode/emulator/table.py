@@ -71,7 +71,7 @@ class Table:
             if values is not None:
                 turn = self._taken.get(text, 0)
                 self._taken[text] = turn + 1
-                return Answered(values[min(turn, len(values) - 1)])
+                return Answered(values[min(turn, len(values) - 1)], is_once=len(values) > 1)
         what = "statement" if pause.kind == "statement" else "call"
         raise EmulationError(f"no value for the {what} {pause.text}" + self._near(pause))
 

@@ -143,6 +143,7 @@ class _Using:
     def __init__(self, box: Toolbox, emulator: Emulator) -> None:
         self._box, self._emulator = box, emulator
         self.reads_state = getattr(emulator, "reads_state", False)
+        self.in_flight = getattr(emulator, "in_flight", 1)
         self._used: collections.Counter[str] = collections.Counter()
 
     async def answer(self, pause: Pause) -> Answered:

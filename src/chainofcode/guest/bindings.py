@@ -17,12 +17,15 @@ from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
+from .requests import NotYet, Requests
 from .scope import state
 from .values import Record, decode, encode, type_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
+
+    from .scout import Scout
 
 MAX_TEXT_CHARS = 200_000
 _MAX_OPENED = 1000
@@ -46,9 +49,11 @@ class Bindings:
         source: str,
         places: Places,
         after_import: Callable[[], None],
+        requests: Requests,
         tells_state: bool,
     ) -> None:
-        self._tells_state = tells_state
+        self._requests, self._tells_state = requests, tells_state
+        self._scout: Scout | None = None  # who looks ahead, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
         self.last: Any = None
@@ -69,6 +74,10 @@ class Bindings:
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
 
+    def look_with(self, scout: Scout) -> None:
+        self._scout = scout
+        self.builtins.__dict__["$iter"] = scout.enter
+
     def _hole(self, name: str) -> Hole:
         return Hole(name, self.ask, self._here, self._found.awaited)
 
@@ -80,26 +89,40 @@ class Bindings:
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> Any:
         """Pause at a call until its value comes."""
         with headroom():
+            objects: list[object] = []
+
+            def brief(value: object) -> str:
+                objects.append(value)
+                return shown(value)
+
             message = {
                 "kind": "call",
                 "name": name,
                 "text": call_text(name, args, kwargs),
-                "args": [encode(arg, brief=shown) for arg in args],
-                "kwargs": {clean(key, 1000): encode(value, brief=shown) for key, value in kwargs.items()},
+                "args": [encode(arg, brief=brief) for arg in args],
+                "kwargs": {clean(key, 1000): encode(value, brief=brief) for key, value in kwargs.items()},
                 "statement": statement,
                 **self._state(program_frame(), statement),
             }
-            reply = self._link.pause(message)
+            # What is an object of the program's may have changed since; without arguments nothing says what has.
+            is_known = (args or kwargs) and not objects
+            key = self._link.text([message["text"], message["args"], message["kwargs"]]) if is_known else None
+            if self._scout is not None and self._scout.is_looking:
+                reply = self._scout.meet(key, message)
+            else:
+                reply = self._requests.reach(key, message)
             if "error" in reply:
                 raise ToolError(reply["error"])
             return decode(reply["value"], record=Record)
 
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""
+        self._not_while_looking()
         return bool(self._link.pause({"kind": "module", "name": module})["value"])
 
     def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
         """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""
+        self._not_while_looking()
         frame = sys._getframe(1)
         names = self._lowered.writable[number]
         with headroom():
@@ -120,6 +143,10 @@ class Bindings:
             if not frame.f_code.co_flags & CO_OPTIMIZED:  # a module's or class's names can be set from here
                 frame.f_locals.update(changes)
             return changes
+
+    def _not_while_looking(self) -> None:
+        if self._scout is not None and self._scout.is_looking:
+            raise NotYet
 
     def _state(self, frame: FrameType | None, statement: int) -> dict[str, Any]:
         if not self._tells_state:

@@ -1,6 +1,6 @@
 """The guest's end of the wire: frames are a u32 length and a JSON message. Standard library only.
 
-guest → host  parsed · ran · paused · settled · wrote · ended        host → guest  start · resume
+guest → host  parsed · ran · paused · waiting · settled · wrote · ended        host → guest  start · resume
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import contextlib
 import json
 import json.encoder
 import os
+import select
 import struct
 import sys
 import threading
@@ -30,12 +31,17 @@ class Link:
         for fd in (read_fd, write_fd):
             os.set_inheritable(fd, False)  # what the program starts must not hold our pipes open
         self._os_read, self._os_write, self._os_exit = os.read, os.write, os._exit  # the program may replace them
-        self._lock = threading.RLock()
+        self.lock = self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
         self._pauses = 0
         self._getpid, self._pid = os.getpid, os.getpid()
+        self.asked: dict[int, Any] = {}  # what waits for a reply, by number
         self.before_pause: Callable[[], None] = lambda: None
-        self._encode = _encoder()
+        self.while_waiting: Callable[[], None] = lambda: None
+        self.heard: Callable[[Any, dict[str, Any]], None] = lambda waiting, reply: None
+        self._readable = select.poll()
+        self._readable.register(read_fd, select.POLLIN)
+        self.text = self._encode = _encoder()  # a message as JSON
         self._decode = json.JSONDecoder().decode
 
     def leave(self, code: int = 0) -> NoReturn:
@@ -74,17 +80,43 @@ class Link:
 
     def pause(self, message: dict[str, Any]) -> dict[str, Any]:
         """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn."""
-        if self.is_forked():
-            raise RuntimeError("a hole cannot be called in a forked process")
         self.before_pause()  # takes the watcher's lock, and then ours: never the other way round
         with self._lock:
-            self._pauses += 1
-            self.send({"type": "paused", "id": self._pauses, **message})
-            reply = self.receive()
-            if reply.get("type") != "resume" or reply.get("id") != self._pauses:
-                raise EOFError("the host resumed something else")
-            self._post(b'{"type":"settled","id":%d}' % self._pauses)
-            return reply
+            number = self.open(message)
+            replies: list[dict[str, Any]] = []
+            self.asked[number] = replies
+            self.wait(lambda: bool(replies))
+            self._post(b'{"type":"settled","id":%d,"statement":%d}' % (number, message.get("statement", 0)))
+            return replies[0]
+
+    def open(self, message: dict[str, Any]) -> int:
+        """Ask the host, without waiting. Gives the number by which it will answer."""
+        if self.is_forked():
+            raise RuntimeError("a hole cannot be called in a forked process")
+        self._pauses += 1
+        self.send({"type": "paused", "id": self._pauses, **message})
+        return self._pauses
+
+    def wait(self, is_there: Callable[[], bool]) -> None:
+        """Take what the host says until it is there; meanwhile, look ahead."""
+        while not is_there():
+            self.while_waiting()
+            if not is_there():
+                self._take(self.receive())
+
+    def drain(self) -> None:
+        """Take what the host has said already."""
+        while self._inbox or self._readable.poll(0):
+            self._take(self.receive())
+
+    def _take(self, reply: dict[str, Any]) -> None:
+        waiting = self.asked.pop(reply.get("id", 0), None) if reply.get("type") == "resume" else None
+        if waiting is None:
+            raise EOFError("the host resumed something else")
+        if type(waiting) is list:
+            waiting.append(reply)
+        else:
+            self.heard(waiting, reply)
 
     def _read(self, size: int) -> bytes:
         while len(self._inbox) < size:

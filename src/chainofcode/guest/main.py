@@ -20,11 +20,13 @@ import sys
 import threading
 from types import CodeType, FrameType, FunctionType, ModuleType
 
+from ..program.ahead import Ahead
 from ..program.analyse import Analysis, analyse
 from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
+from ..program.rename import name_holes
 from .arrays import plain
 from .artifacts import Artifacts
 from .bindings import Bindings, failure
@@ -32,6 +34,8 @@ from .files import read_file
 from .holes import GrantedPackages, shown
 from .link import Link, clean
 from .places import FILENAME, Places
+from .requests import Requests
+from .scout import Scout
 from .values import brief, decode, encode
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
@@ -170,7 +174,11 @@ class _Prepared:
                 self.uses: list[Use] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 self.lowered: Lowered = lower(
-                    self.found, self.parsed.prose, watch_by_line=WATCH_BY_LINE, policy=start["policy"]
+                    self.found,
+                    self.parsed.prose,
+                    watch_by_line=WATCH_BY_LINE,
+                    policy=start["policy"],
+                    ahead=start.get("in_flight", 1) > 1,
                 )
                 sys.setrecursionlimit(usual)
                 self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
@@ -213,6 +221,15 @@ class _Prepared:
         }
 
 
+def _seen(start: dict[str, Any], inputs: dict[str, Any]) -> Ahead:
+    """The program for someone who looks ahead: it needs the syntax as it was before lowering."""
+    parsed = parse(start["source"], is_reply=start["is_reply"])
+    found = analyse(parsed.tree, defined=inputs, packages=start["packages"], tools=start["tools"])
+    ahead = Ahead(found, start["tools"])
+    name_holes(found)
+    return ahead
+
+
 class _Run:
     """One execution: the program's module, its builtins, and what is heard from it."""
 
@@ -226,8 +243,14 @@ class _Run:
         self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
         told = start.get("with_state", False)
         source = program.parsed.source
-        self._bindings = Bindings(link, program.found, program.lowered, source, places, self._settle, told)
+        self._requests = Requests(link, start.get("in_flight", 1))
+        self._bindings = Bindings(
+            link, program.found, program.lowered, source, places, self._settle, self._requests, told
+        )
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
+        if start.get("in_flight", 1) > 1:
+            scout = Scout(link, self._requests, self._watcher, places, lambda: _seen(start, inputs), start["tools"])
+            self._bindings.look_with(scout)
         self._places = places
 
     def run(self) -> dict[str, Any]:

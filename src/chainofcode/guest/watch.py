@@ -49,6 +49,7 @@ class Watcher:
         self._recorded = self._chars = 0
         self._flushed_at = _real_clock()
         self._lock = threading.RLock()
+        self.is_off = False  # what runs now is not the program's own doing
         self._printed = ""
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
@@ -83,6 +84,8 @@ class Watcher:
         return None if self._visit(line - MARK_LINES, sys._getframe(1)) else sys.monitoring.DISABLE
 
     def _visit_return(self, code: CodeType, offset: int, value: object) -> object:
+        if self.is_off:
+            return None
         statement = self._places.return_at(code, offset)
         visits = self._returns[id(code), offset] = self._returns.get((id(code), offset), 0) + 1
         if statement is None or visits > MAX_VISITS or self._is_full():
@@ -106,6 +109,8 @@ class Watcher:
 
     def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
         """Record one visit; False when this mark need not call again."""
+        if self.is_off:
+            return True
         if not self._lock.acquire(blocking=False):
             return True  # another thread records
         try:
@@ -123,7 +128,7 @@ class Watcher:
             if visits > MAX_VISITS or self._is_full():
                 return False
             names = {name: frame.f_globals[name] for name in mark.reads if name in frame.f_globals}
-            names.update(_names(frame))
+            names.update(names_of(frame))
             self._before[key] = {name: _fingerprint(value) for name, value in names.items()}
             return True
         if visits > MAX_VISITS or self._is_full():
@@ -135,7 +140,7 @@ class Watcher:
     def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
         if not mark.written and not mark.changed and before is None:
             return {}
-        names = _names(frame)
+        names = names_of(frame)
         if before is not None:  # which may have looked at globals too
             names = {**{name: frame.f_globals[name] for name in before if name in frame.f_globals}, **names}
         delta: dict[str, str | None] = {}
@@ -229,7 +234,7 @@ _ABSENT = object()
 _HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
-def _names(frame: FrameType) -> dict[str, Any]:
+def names_of(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
     code = frame.f_code
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED

@@ -65,7 +65,7 @@ class _Acting:
             raise EmulationError(f"no answer after {MAX_TURNS} actions")
         call = await self._asked.complete(prompt("react"), *self._turns)
         self._turns.append(call.reply)
-        return Answered(self._action(call), (call,))
+        return Answered(self._action(call), (call,), is_once=True)  # the same observation may come again
 
     def _action(self, call: Call) -> dict[str, Any]:
         """The code of a turn; without any, the answer it states."""

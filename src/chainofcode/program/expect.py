@@ -58,9 +58,8 @@ def expected(found: Analysis) -> list[Use]:
     merged = {name: merge(kinds) for name, kinds in everywhere.items()}
     told = []
     for (statement, name), kinds in uses.items():
-        kind = merge(kinds)
-        if kind in ("", "truth") or kind.startswith("Literal["):  # what other places say of the same function
-            kind = merged[name] or ("" if kind == "truth" else kind)
+        # What all places say of the function: the same call has the same value wherever it is made.
+        kind = merged[name] or merge(kinds).replace("truth", "")
         kind = settled(kind, by_name(name))
         told.append(Use(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
     return [use for use in told if use.type or use.spec is not None]

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from .analyse import Analysis
 from .data import Data
 from .parse import Prose
+from .rename import name_holes, tell_iterations
 from .scopes import Function, Scope
 from .statements import (
     bases_of_targets,
@@ -22,7 +23,6 @@ from .statements import (
     may_mutate,
     own_nodes,
     prose_number,
-    put_instead,
     statements,
     written,
     written_in,
@@ -72,8 +72,14 @@ class Lowered(Data):
     policy: Policy
 
 
-def lower(found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict") -> Lowered:
-    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated."""
+def lower(
+    found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict", ahead: bool = False
+) -> Lowered:
+    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated; with `ahead`
+    loops tell what they go through.
+    """
+    if ahead:
+        tell_iterations(found)
     return _Lowering(found, prose, watch_by_line, policy).run()
 
 
@@ -133,31 +139,11 @@ class _Lowering:
     # --- names and expressions -------------------------------------------------------------------------------
 
     def _rewrite_names(self) -> None:
-        for name in self.found.shadowed:
-            name.id = "$" + name.id
-        for attribute in self.found.methods:
-            put_instead(self.found.syntax.parents[attribute], attribute, self._attribute(attribute))
-        for runner in self.found.text_runners:
-            self._text_runner(runner)
+        name_holes(self.found)
         for function in self.found.stubs:
-            self._stub(function)
-
-    def _text_runner(self, name: ast.Name) -> None:
-        """`eval(x)` → `eval($text(x))`, which binds the holes in a text before it runs."""
-        call = self.found.syntax.parents.get(name)
-        if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
-            call.args[0] = _at(call.args[0], ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []))
-        elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
-            name.id = "$eval"  # handed on as a function
-
-    def _attribute(self, node: ast.Attribute) -> ast.expr:
-        call = ast.Call(ast.Name("$attribute", ast.Load()), [node.value, ast.Constant(node.attr)], [])
-        return _at(node, call)
-
-    def _stub(self, function: Function) -> None:
-        self.stubs.append(function.name)
-        decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
-        function.decorator_list.append(_at(function, decorator))
+            self.stubs.append(function.name)
+            decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
+            function.decorator_list.append(_at(function, decorator))
 
     # --- blocks and marks ------------------------------------------------------------------------------------
 

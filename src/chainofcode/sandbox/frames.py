@@ -50,7 +50,8 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The guest waits: for a call's value, a statement's delta, or to hear whether the host has a module."""
+    """The guest asks: for a call's value, a statement's delta, or whether the host has a module. It waits for it,
+    unless it asks `ahead`: before the program has got there."""
 
     id: int
     kind: Literal["call", "statement", "module"]
@@ -62,12 +63,21 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
     statement: int = 0
     error: str | None = None
     state: dict[str, str] = {}
+    ahead: bool = False
+
+
+class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
+    """The program has got to a call that was asked for ahead, and waits for its value."""
+
+    id: int
+    statement: int
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
-    """The program took the value of a pause: in program order."""
+    """The program took the value of a pause, perhaps not for the first time: in program order."""
 
     id: int
+    statement: int
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -83,7 +93,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     unsent: list[str] = []  # files in its scratch directory that did not come, and why
 
 
-Signal = Parsed | Ran | Paused | Settled | Wrote | Ended
+Signal = Parsed | Ran | Paused | Waiting | Settled | Wrote | Ended
 _decoder: msgspec.json.Decoder[Signal] = msgspec.json.Decoder(Signal)
 
 
@@ -102,7 +112,7 @@ class Reader:
         self._buffer = bytearray()
         self._statements = -1
         self._last_pause = self._steps = self._output = self._questions = 0
-        self._unsettled: set[int] = set()
+        self._opened: set[int] = set()
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
@@ -141,10 +151,8 @@ class Reader:
                     raise FrameError("a second program")
                 self._statements = len(program.statements)
             case Ran(steps):
-                self._steps += len(steps) or 1
+                self._take_step(len(steps) or 1)
                 self._output += sum(len(step.output.encode()) for step in steps)
-                if self._steps > _MAX_STEPS:
-                    raise FrameError(f"over {_MAX_STEPS:,} steps")
                 for step in steps:
                     self._check_statement(step.statement)
                 if self._output > self._output_bytes:
@@ -156,12 +164,13 @@ class Reader:
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
                 self._last_pause = signal.id
-                self._unsettled.add(signal.id)
+                self._opened.add(signal.id)
                 self._check_statement(signal.statement)
-            case Settled(id):
-                if id not in self._unsettled:
-                    raise FrameError(f"pause {id} settled, but it was not open")
-                self._unsettled.remove(id)
+            case Settled(id, statement) | Waiting(id, statement):
+                if id not in self._opened:
+                    raise FrameError(f"pause {id} was never open")
+                self._take_step()
+                self._check_statement(statement)
             case Wrote():
                 try:
                     self.artifacts.take(signal)
@@ -174,6 +183,11 @@ class Reader:
                     raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
                 if signal.error is not None and signal.error.statement is not None:
                     self._check_statement(signal.error.statement)
+
+    def _take_step(self, count: int = 1) -> None:
+        self._steps += count
+        if self._steps > _MAX_STEPS:
+            raise FrameError(f"over {_MAX_STEPS:,} steps")
 
     def _check_statement(self, number: int) -> None:
         if not 0 <= number < max(self._statements, 1):

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from ..errors import InputError
 from ..guest.values import encode
 
+MAX_IN_FLIGHT = 1024
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -58,9 +60,12 @@ class Job:
     seed: int = 0
     tools: Sequence[str] = ()  # functions that the host runs
     with_state: bool = False  # pauses tell the program's variables: a model will read them
+    in_flight: int = 1  # calls that may be asked for at once, those ahead of the program among them
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
+        if type(self.in_flight) is not int or not 1 <= self.in_flight <= MAX_IN_FLIGHT:
+            raise InputError(f"in_flight is from 1 to {MAX_IN_FLIGHT}, not {self.in_flight!r}")
         for name in ("packages", "reads"):
             given = getattr(self, name)
             if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
@@ -91,6 +96,7 @@ class Job:
             "seed": self.seed,
             "tools": list(self.tools),
             "with_state": self.with_state,
+            "in_flight": self.in_flight,
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,
         }

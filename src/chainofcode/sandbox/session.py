@@ -15,7 +15,7 @@ from ..errors import SandboxError
 from ..program.parse import NotAProgram, check_readable
 from . import packages
 from .artifacts import Wrote
-from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, encode
+from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Waiting, encode
 from .job import Job
 
 _READ_BYTES = 1 << 18
@@ -87,7 +87,8 @@ class Session:
         self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes, may_write=job.scratch)
-        self._paused: set[int] = set()  # waiting for a value
+        self._open: set[int] = set()  # asked for, no value sent
+        self._awaited: set[int] = set()  # those of them for which the guest waits
         self._private: set[int] = set()  # pauses that are nobody's business but ours
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -136,17 +137,25 @@ class Session:
 
     # --- what the caller does ---------------------------------------------------------------------------------
 
-    def resume(self, pause: Paused, value: Any, error: str | None = None) -> None:
+    def resume(self, pause: Paused, value: Any, error: str | None = None, *, is_once: bool = False) -> None:
         """Let the guest go on with a tagged value, or with an error that is raised at the call.
 
-        A pause is resumed once; after the end it no longer matters.
+        A pause is resumed once; after the end it no longer matters. A value that `is_once` is for this call alone:
+        the same call made again is asked for again.
         """
         if self._verdict is not None:
             return
-        self._paused.remove(pause.id)
-        if not self._paused:
+        self._open.remove(pause.id)
+        if pause.id in self._awaited:
+            self._awaited.remove(pause.id)
             self._resumed = time.monotonic()
-        self._send({"type": "resume", "id": pause.id, "value": value, **({"error": error} if error else {})})
+        message = {"type": "resume", "id": pause.id, "value": value}
+        self._send({**message, **({"error": error} if error else {}), **({"once": True} if is_once else {})})
+
+    def give_up(self, pause: Paused) -> None:
+        """Tell the guest that a call it asked for ahead got no value: for as long as it can do without."""
+        if self._verdict is None:
+            self._send({"type": "resume", "id": pause.id, "failed": True})
 
     def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
         """Stop the guest; its last signal is an Ended with this reason."""
@@ -206,14 +215,18 @@ class Session:
             else:
                 self.end("guest died", f"it broke the protocol: {error}")
             return None
-        if isinstance(received, Settled) and received.id in self._paused:
+        if isinstance(received, Settled) and received.id in self._open:
             self.end("guest died", f"it broke the protocol: pause {received.id} settled before it was resumed")
             return None
         if isinstance(received, Paused):
-            if not self._paused:
+            self._open.add(received.id)
+        if (isinstance(received, Paused) and not received.ahead) or (
+            isinstance(received, Waiting) and received.id in self._open
+        ):
+            if not self._awaited:
                 self._paused_at = time.monotonic()
                 self._ran_seconds += self._paused_at - self._resumed
-            self._paused.add(received.id)
+            self._awaited.add(received.id)
         return received
 
     def _is_private(self, received: Signal) -> bool:
@@ -285,7 +298,7 @@ class Session:
 
     def _check_time(self) -> None:
         now = time.monotonic()
-        running = 0.0 if self._paused else now - self._resumed
+        running = 0.0 if self._awaited else now - self._resumed
         if now - self._started > self._limits.wall_seconds:
             self._halt("limit:wall", f"the run took over {_seconds(self._limits.wall_seconds)} in all")
         elif self._ran_seconds + running > self._limits.run_seconds:
@@ -299,7 +312,7 @@ class Session:
         use = Use.of(self._guest.pid) if self._verdict is None and not self._has_exited else None
         if use is None:
             return
-        if self._paused and self._paused_at < self._looked:  # it has said that it waits, since we looked last
+        if self._awaited and self._paused_at < self._looked:  # it has said that it waits, since we looked last
             self._ran_seconds += use.cpu_seconds - self._cpu_seconds
         self._cpu_seconds, self._looked = use.cpu_seconds, time.monotonic()
         if use.cpu_seconds > self._limits.cpu_seconds + _LAST_CPU_SECONDS:

@@ -1,0 +1,266 @@
+"""Looks ahead while the program waits: finds calls that it will get to, and asks for them already.
+
+Nothing here decides what the program computes. From where the program stands, the scout walks on: what is free of
+effects it lets CPython evaluate, with the values that are there; a hole without a value is asked for, and what depends
+on it is unknown until it comes. What has effects is not done; what it changes is unknown afterwards. A wrong guess
+costs a call. Standard library only.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from types import FrameType
+
+from ..program.ahead import Ahead
+from .iterations import clone, is_followed, left
+from .places import FILENAME, Places, program_frame
+from .requests import NotYet, Requests
+from .units import Env, Loop, Unit
+from .walk import Walker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from .link import Link
+    from .watch import Watcher
+
+_MAX_LOOK_SECONDS = 0.25  # of CPU; a program that makes a look longer is not looked at again
+_FREE_SECONDS, _SHARE = 0.05, 0.5  # looking may take this long, or this part of the time
+_MAX_FRAMES = 16
+_MAX_ENTERED = 256
+_INNER = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
+_clock = time.monotonic  # the program's own clock may be fixed
+
+
+class _Full(BaseException):
+    """As many calls as allowed are under way."""
+
+
+class _TooLong(BaseException):
+    """An expression takes so long that looking ahead at it is no help."""
+
+
+class Scout:
+    """`is_looking` while it evaluates: holes are then met, not reached."""
+
+    def __init__(
+        self, link: Link, requests: Requests, watcher: Watcher, places: Places, prepare: Callable[[], Ahead], tools: Any
+    ) -> None:
+        self._link, self._requests, self._watcher, self._places = link, requests, watcher, places
+        self._prepare, self._tools = prepare, frozenset(tools)
+        self._walker: Walker | None = None
+        self.is_looking = self._is_off = self._is_evaluating = False
+        self._entered: dict[tuple[int, int], Any] = {}  # (loop, frame) → its iterator
+        self._loops: dict[tuple[int, int], Loop] = {}
+        self._waiting: dict[str, list[Unit]] = {}
+        self._ready: deque[Unit] = deque()
+        self._sources: list[Unit | Loop] = []
+        self._unit: Unit | None = None
+        self._where: list[tuple[int, int]] = []
+        self._began = self._looked = 0.0
+        link.while_waiting = self.look
+        requests.heard = self._hear
+
+    # --- what the program tells -------------------------------------------------------------------------------
+
+    def enter(self, index: int, is_statement: bool, iterable: Any) -> Any:
+        """A loop begins; gives what it should go through."""
+        if self.is_looking or self._is_off or not is_followed(iterable):
+            return iterable
+        frame: FrameType | None = program_frame()
+        while frame is not None and frame.f_code.co_name in _INNER:
+            frame = frame.f_back
+        iterator = iter(iterable)
+        if len(self._entered) >= _MAX_ENTERED:
+            self._entered.pop(next(iter(self._entered)))
+        # In a comprehension nobody can see the element it is at: look from the first one on.
+        self._entered[index, id(frame)] = (iterator, None if is_statement else clone(iterator))
+        return iterator
+
+    def meet(self, key: str | None, message: dict[str, Any]) -> dict[str, Any]:
+        """A hole is met while looking: its value, if it is there; else it is asked for."""
+        if key is None or message["name"] in self._tools:
+            raise NotYet
+        request = self._requests.known(key)
+        if request is not None and request.reply is not None:
+            return request.reply
+        if request is None:
+            if not self._requests.has_room:
+                raise _Full
+            self._is_evaluating = False  # no interruption in the middle of a frame
+            self._requests.ahead(key, message)
+        elif request.is_failed:
+            raise NotYet
+        if self._unit is not None and key not in self._unit.keys:
+            self._unit.keys.add(key)
+            self._waiting.setdefault(key, []).append(self._unit)
+        raise NotYet
+
+    def _hear(self, key: str) -> None:
+        for unit in self._waiting.pop(key, ()):
+            unit.keys.discard(key)
+            if unit not in self._ready:
+                self._ready.append(unit)
+
+    def _evaluate(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """What a piece of the program gives, if it needs nothing that is not there."""
+        self._is_evaluating = True
+        try:
+            return function(*values)
+        except (NotYet, Exception):  # the program's own errors are for itself to see
+            return Env.UNKNOWN
+        finally:
+            self._is_evaluating = False
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Look ahead for as long as there is something to find, and room to ask for it."""
+        if self._is_off or self.is_looking:
+            return
+        self._link.drain()
+        if not self._requests.has_room or threading.active_count() > 1:
+            return
+        began = _clock()
+        self._began = self._began or began
+        if self._looked > _FREE_SECONDS + _SHARE * (began - self._began) or not self._may_interrupt():
+            return
+        if self._walker is None:
+            self._walker = self._made()
+        if self._walker is not None:
+            self._look(self._walker)
+        self._looked += _clock() - began
+
+    def _made(self) -> Walker | None:
+        """Made when it is first needed: the program waits then, anyway."""
+        frame = program_frame()
+        try:
+            walker = Walker(self._prepare(), frame.f_globals, self._evaluate) if frame is not None else None
+        except (RecursionError, MemoryError):
+            walker = None
+        self._is_off = walker is None or bool(walker.objection)
+        return None if self._is_off else walker
+
+    def _look(self, walker: Walker) -> None:
+        usual = signal.signal(signal.SIGVTALRM, self._interrupt)
+        self.is_looking = self._watcher.is_off = True
+        try:
+            signal.setitimer(signal.ITIMER_VIRTUAL, _MAX_LOOK_SECONDS)
+            self._survey(walker)
+            self._pump(walker)
+        except (_Full, NotYet):
+            pass
+        except _TooLong:
+            self._is_off = True
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            self.is_looking = self._watcher.is_off = False
+            signal.signal(signal.SIGVTALRM, usual)
+
+    def _may_interrupt(self) -> bool:
+        """Only the main thread can be; and the timer may be the program's."""
+        is_free = (
+            signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0 and signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL
+        )
+        return is_free and threading.current_thread() is threading.main_thread()
+
+    def _interrupt(self, number: int, frame: FrameType | None) -> None:
+        if self._is_evaluating:
+            raise _TooLong
+
+    def _pump(self, walker: Walker) -> None:
+        while self._requests.has_room:
+            if self._ready:
+                self._walk(walker, self._ready.popleft())
+            elif self._sources:
+                source = self._sources[0]
+                unit = source if isinstance(source, Unit) else self._turn(source)
+                if unit is None or unit is source:
+                    self._sources.pop(0)
+                if unit is not None:
+                    self._walk(walker, unit)
+            else:
+                return
+
+    def _turn(self, loop: Loop) -> Unit | None:
+        """The next turn of a loop; None when there is none, or none that should be looked at yet.
+
+        A loop that may end early is looked at as far ahead as it has come half the way already.
+        """
+        if loop.may_leave:
+            done = loop.length - left(loop.real) if loop.real is not None else 0
+            looked = loop.length - left(loop.items)
+            if looked - done > done // 2:
+                return None
+        return loop.turn()
+
+    def _walk(self, walker: Walker, unit: Unit) -> None:
+        self._unit = unit
+        try:
+            walker.walk(unit)
+        except _Full:
+            self._ready.appendleft(unit)
+            raise
+        finally:
+            self._unit = None
+            fresh = [loop for loop in unit.loops.values() if not loop.is_known]
+            for loop in fresh:
+                loop.is_known = True
+            self._sources[:0] = fresh
+        if not unit.keys and unit.loop is not None:
+            waiting = unit.loop.end_turn(unit)
+            if waiting is not None and waiting not in self._ready:
+                self._ready.append(waiting)
+
+    # --- where the program stands -----------------------------------------------------------------------------
+
+    def _survey(self, walker: Walker) -> None:
+        """What lies ahead of the program: the rest of each function it is in, innermost first."""
+        frames: list[FrameType] = []
+        frame = program_frame()
+        while frame is not None and len(frames) < _MAX_FRAMES:
+            if frame.f_code.co_filename == FILENAME and frame.f_code.co_name not in _INNER:
+                frames.append(frame)
+            frame = frame.f_back
+        where = [(id(frame), frame.f_lasti) for frame in frames]
+        if where == self._where:
+            return
+        self._where = where
+        self._sources = [source for frame in frames for source in self._rest(frame, walker)]
+
+    def _rest(self, frame: FrameType, walker: Walker) -> list[Unit | Loop]:
+        number = self._places.current_statement(frame)
+        if frame.f_code.co_name == "<lambda>" or number >= len(walker.ahead.statements):
+            return []
+        env = walker.env_of(frame)
+        sources: list[Unit | Loop] = []
+        for index in walker.ahead.loops_in.get(number, ()):
+            sources += self._loop(walker, index, frame, env)
+        statement = walker.ahead.statements[number]
+        sources.append(Unit([statement, *walker.ahead.following(statement)], env))
+        around = walker.ahead.around(statement)
+        while around is not None:
+            index = walker.ahead.index.get(around, -1)
+            if index >= 0:
+                sources += self._loop(walker, index, frame, env)
+            env = Env(dict.fromkeys(walker.ahead.touched(around), Env.UNKNOWN), env)
+            sources.append(Unit(walker.ahead.following(around), env))
+            around = walker.ahead.around(around)
+        return sources
+
+    def _loop(self, walker: Walker, index: int, frame: FrameType, env: Env) -> list[Unit | Loop]:
+        iterator, start = self._entered.get((index, id(frame)), (None, None))
+        if iterator is None:
+            return []
+        if len(self._loops) > _MAX_ENTERED:
+            self._loops.clear()
+        known = self._loops.get((index, id(frame)))
+        if known is None or known.real is not iterator:
+            items = start if start is not None else clone(iterator)
+            known = self._loops[index, id(frame)] = walker.loop(index, items, env, real=iterator)
+        return [known]

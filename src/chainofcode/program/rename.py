@@ -1,0 +1,38 @@
+"""Names that a program cannot spell, put into its tree for the guest to bind (in place). Standard library only."""
+
+from __future__ import annotations
+
+import ast
+
+from .ahead import loops
+from .analyse import Analysis
+from .statements import put_instead
+
+
+def name_holes(found: Analysis) -> None:
+    """Give holes that have no name of their own one that the guest binds (in place)."""
+    for name in found.shadowed:
+        name.id = "$" + name.id
+    for attribute in found.methods:
+        owner_and_name = [attribute.value, ast.Constant(attribute.attr)]
+        call = ast.Call(ast.Name("$attribute", ast.Load()), owner_and_name, [])
+        put_instead(found.syntax.parents[attribute], attribute, ast.copy_location(call, attribute))
+    for runner in found.text_runners:
+        _bind_holes_of_text(runner, found.syntax.parents.get(runner))
+
+
+def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
+    """`eval(x)` → `eval($text(x))`, which binds the holes in a text before it runs."""
+    if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
+        call.args[0] = ast.copy_location(ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []), call.args[0])
+    elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
+        name.id = "$eval"  # handed on as a function
+
+
+def tell_iterations(found: Analysis) -> None:
+    """`for x in xs:` → `for x in $iter(7, True, xs):`, so that whoever looks ahead knows what comes (in place)."""
+    for index, loop in enumerate(loops(found)):
+        old, is_statement = loop.iterable, isinstance(loop.node, ast.For)
+        told = [ast.Constant(index), ast.Constant(is_statement), old]
+        new = ast.copy_location(ast.Call(ast.Name("$iter", ast.Load()), told, []), old)
+        put_instead(loop.node, old, new)
