@@ -117,7 +117,7 @@ class _Answers:
     def __init__(self, emulator: Emulator, session: Session, job: Job, log: _Log, share: bool) -> None:
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
         self._fetches: dict[int, _Fetch] = {}
-        self._slots = asyncio.Semaphore(job.in_flight)
+        self._free, self._queue = job.in_flight, list[tuple[_Fetch, asyncio.Future[None]]]()
         self._begun = 0
 
     async def __aenter__(self) -> _Answers:
@@ -152,7 +152,7 @@ class _Answers:
     async def _fetch(self, fetch: _Fetch) -> None:
         paused = fetch.paused
         try:
-            async with self._slots:
+            async with self._turn(fetch):
                 started, fetch.seconds = time.monotonic(), 1e-9  # it is under way
                 answered = await self._emulator.answer(self._log.pause(paused, self._job))
             value = _carriable(paused, answered.value)
@@ -170,6 +170,25 @@ class _Answers:
             is_once = answered.is_once or not self._share or answered.by == "tool"
             fetch.answered = replace(answered, value=value)
             self._session.resume(paused, value, answered.error, is_once=is_once)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, fetch: _Fetch) -> AsyncIterator[None]:
+        """Only so many are under way at once; what the program waits for goes before what it does not yet."""
+        if self._free > 0:
+            self._free -= 1
+        else:
+            turn = asyncio.get_running_loop().create_future()
+            self._queue.append((fetch, turn))
+            await turn
+        try:
+            yield
+        finally:
+            self._queue = [waiting for waiting in self._queue if not waiting[1].done()]  # some were cancelled
+            place = next((place for place, (one, _) in enumerate(self._queue) if one.is_reached), 0)
+            if self._queue:
+                self._queue.pop(place)[1].set_result(None)
+            else:
+                self._free += 1
 
     def _raise(self, error: BaseException, statement: int) -> None:
         self._session.fail(error)

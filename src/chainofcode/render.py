@@ -118,8 +118,7 @@ class Page:
 
     def summary(self, trace: Trace, answer: Answer) -> str:
         python = sum(step.by == "python" for step in trace.steps)
-        calls = trace.lm_calls
-        parts = [_count(python, "Python step"), _count(calls, "LM call"), f"{answer.seconds:.2f} s"]
+        parts = [_count(python, "Python step"), _calls(trace), f"{answer.seconds:.2f} s"]
         if answer.votes:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))
@@ -135,11 +134,21 @@ class Page:
         return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text
 
 
+def _calls(trace: Trace) -> str:
+    """How many calls, and how their values came."""
+    hows = [step.how for step in trace.steps]
+    counts = {"ahead": hows.count("ahead"), "in vain": trace.wasted, "batched": hows.count("batched")}
+    counts["shared"] = hows.count("shared")
+    told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
+    return _count(trace.lm_calls, "LM call") + (f" ({told})" if told else "")
+
+
 def what(step: Step, width: int) -> str:
     """What came of a step: the call and its value, the names it changed, the way it went."""
     parts = []
     if step.call is not None and not step.delta:
         value = f" → {_value(step.value)}" if step.error is None else f" ✗ {step.error}"  # it matters most
+        value += f"  ({step.how})" if step.how else ""
         call = plain(step.call.replace("\n", "⏎"))
         parts.append(cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]

@@ -146,6 +146,11 @@ class Trace:
         return sum(step.by == "lm" and step.how != "shared" for step in self.steps)
 
     @property
+    def wasted(self) -> int:
+        """Calls that were sent ahead and that no program got to."""
+        return sum(event.wasted for event in self.events if isinstance(event, Answer))
+
+    @property
     def usage(self) -> Usage:
         total = Usage()
         for call in self.calls:

@@ -17,7 +17,7 @@ from ..methods import METHODS, Ways
 from ..render import cut, fit, plain
 from .ask import add_ways, chosen_ways
 from .asking import add_model, chosen_model
-from .options import add_sandbox, chosen_sandbox
+from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
 from .terminal import ANSWERED
 
 
@@ -40,6 +40,7 @@ def add_to(commands: Any) -> None:
     )
     add_model(parser)
     add_ways(parser)
+    add_overlap(parser)
     add_sandbox(parser)
     parser.set_defaults(command=lambda given: asyncio.run(_eval(given)))
 
@@ -54,7 +55,7 @@ async def _eval(given: argparse.Namespace) -> int:
     scores: list[Score] = []
     with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
         for method, way in ways.items():
-            async for score in evaluate(samples, lm, sandbox, way):
+            async for score in evaluate(samples, lm, sandbox, way, **read_overlap(given)):
                 score = msgspec.structs.replace(score, method=method)
                 scores.append(score)
                 if given.json:

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..engine import Options
+from ..engine import Given, Options
 from ..errors import InputError
-from ..sandbox import CHOICES, Limits, Sandbox, open_sandbox
+from ..sandbox import CHOICES, MAX_IN_FLIGHT, Limits, Sandbox, open_sandbox
 from .artifacts import Into
 
 LIMITS = {
@@ -71,6 +71,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         action=Into,
         help="keep the files that the program leaves in its scratch directory (with --trace: in TRACE.files)",
     )
+    add_overlap(parser)
     add_sandbox(parser)
     parser.add_argument(
         "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
@@ -85,6 +86,30 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
     )
     parser.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
+
+
+def add_overlap(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--in-flight",
+        metavar="N",
+        type=int,
+        help="how many calls may be under way at once, some of them ahead of the program (as many as the model takes)",
+    )
+    parser.add_argument("--sequential", action="store_true", help="one call after the other, none ahead: --in-flight 1")
+    parser.add_argument(
+        "--no-share", action="store_true", help="ask again where a call is made again (else it has the same value)"
+    )
+
+
+def read_overlap(given: argparse.Namespace) -> Given:
+    if given.in_flight is not None and not 1 <= given.in_flight <= MAX_IN_FLIGHT:
+        raise InputError(f"--in-flight takes 1 to {MAX_IN_FLIGHT}, not {given.in_flight}")
+    if given.in_flight is not None and given.sequential:
+        raise InputError("--sequential is --in-flight 1: give one of them")
+    options = Given(share=not given.no_share)
+    if given.in_flight is not None or given.sequential:
+        options["in_flight"] = given.in_flight or 1
+    return options
 
 
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +131,7 @@ def read_options(given: argparse.Namespace) -> Options:
         reads=tuple(given.allow_read),
         scratch=given.scratch,
     )
+    options = Options(**options, **read_overlap(given))
     if given.clock is not None:
         options["clock"] = _clock(given.clock)
     if given.seed is not None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from ..emulator import Asking, Emulator, First, Table, not_json
+from ..emulator import Asking, Delayed, Emulator, First, Table, not_json
 from ..engine import Options, Result, arun, run
 from ..errors import InputError
 from ..guest.values import decode
@@ -27,6 +27,8 @@ from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record
 from .tools import add_tools, chosen_tools
+
+_MAX_DELAY_SECONDS = 3600
 
 
 def add_to(commands: Any) -> None:
@@ -45,6 +47,9 @@ def add_to(commands: Any) -> None:
     run.add_argument(
         "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
     )
+    run.add_argument(
+        "--value-delay", metavar="S", type=float, default=0.0, help="each of these values takes S seconds to come"
+    )
     run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
@@ -62,12 +67,14 @@ def _run(given: argparse.Namespace) -> int:
         return asyncio.run(_run_records(given))
     source, options = read_text(given.program), read_options(given)
     options["tools"] = chosen_tools(given)
+    if not 0 <= given.value_delay <= _MAX_DELAY_SECONDS:
+        raise InputError(f"--value-delay takes 0 to {_MAX_DELAY_SECONDS} seconds, not {given.value_delay:g}")
     if given.trace:
         check_place(given.trace)
     with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
             options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
-        result = run(source, _emulator(_values(given), lm), sandbox=sandbox, **options)
+        result = run(source, _emulator(_values(given), lm, given.value_delay), sandbox=sandbox, **options)
     try:  # the answer first: it was paid for
         _print(result, given)
     finally:
@@ -103,9 +110,10 @@ def _values(given: argparse.Namespace) -> Table:
     return Table.read(given.values) if given.values else Table([])
 
 
-def _emulator(table: Table, lm: LM | None) -> Emulator:
-    """The values that are known; the model for the rest."""
-    return table.fresh() if lm is None else First(table.fresh(), Asking(lm))
+def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
+    """The values that are known, when they have come; the model for the rest."""
+    known = Delayed(table.fresh(), delay) if delay else table.fresh()
+    return known if lm is None else First(known, Asking(lm))
 
 
 # --- many programs ------------------------------------------------------------------------------------------------
@@ -113,9 +121,9 @@ def _emulator(table: Table, lm: LM | None) -> Emulator:
 
 async def _run_records(given: argparse.Namespace) -> int:
     """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
-    for option in ("trace", "file", "artifacts"):
+    for option in ("trace", "file", "artifacts", "value_delay"):
         if getattr(given, option):
-            raise InputError(f"--{option} takes one program; run the records one by one")
+            raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
     with _named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
         return await _run_lines(given, lm, sandbox, asyncio.Semaphore(cores))
@@ -173,7 +181,7 @@ async def _run_record(
         return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     async with slots:
         try:
-            result = await arun(read["program"], _emulator(table, lm), sandbox=sandbox, **options)
+            result = await arun(read["program"], _emulator(table, lm, 0), sandbox=sandbox, **options)
         except InputError as error:
             told = {"type": "record", "message": f"line {number}: {error}", "line": None}
             return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN

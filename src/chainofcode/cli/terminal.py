@@ -44,6 +44,10 @@ def record(result: Result) -> dict[str, Any]:
         "reason": answer.reason,
         "steps": len(result.trace.steps),
         "lm_calls": result.trace.lm_calls,
+        "ahead": sum(step.how == "ahead" for step in result.trace.steps),
+        "shared": sum(step.how == "shared" for step in result.trace.steps),
+        "batched": sum(step.how == "batched" for step in result.trace.steps),
+        "wasted": result.trace.wasted,
         "seconds": round(answer.seconds, 6),
         "sandbox": answer.sandbox,
     }

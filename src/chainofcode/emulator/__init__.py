@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ __all__ = [
     "Answered",
     "Answering",
     "Asking",
+    "Delayed",
     "Emulator",
     "First",
     "Function",
@@ -64,6 +66,19 @@ class First:
             with contextlib.suppress(EmulationError):
                 return await emulator.answer(pause)
         return await self._emulators[-1].answer(pause)
+
+
+class Delayed:
+    """Another emulator, each of whose values takes so long to come; many may be on their way at once."""
+
+    def __init__(self, emulator: Emulator, seconds: float) -> None:
+        self._emulator, self._seconds = emulator, seconds
+        self.reads_state = getattr(emulator, "reads_state", False)
+        self.in_flight = 32
+
+    async def answer(self, pause: Pause) -> Answered:
+        await asyncio.sleep(self._seconds)
+        return await self._emulator.answer(pause)
 
 
 class Function:

@@ -8,11 +8,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
-from ..engine import Result, arun
+from ..engine import Given, Result, arun
 from ..errors import InputError, LMError, SandboxError
 from ..guest.values import decode
 from ..lm import LM
@@ -76,7 +76,11 @@ def load(suite: str) -> list[Sample]:
 
 
 async def evaluate(
-    samples: Sequence[Sample], lm: LM, sandbox: Sandbox | str = "auto", ways: Ways | None = None
+    samples: Sequence[Sample],
+    lm: LM,
+    sandbox: Sandbox | str = "auto",
+    ways: Ways | None = None,
+    **given: Unpack[Given],
 ) -> AsyncIterator[Score]:
     """Run samples one after the other and score each; `ways` are how questions are answered.
 
@@ -87,9 +91,9 @@ async def evaluate(
         started = time.monotonic()
         try:
             if sample.program is not None:
-                result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox)
+                result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox, **given)
             else:
-                result = await asolve(sample.question or "", lm, sandbox=sandbox, **(ways or {}))
+                result = await asolve(sample.question or "", lm, sandbox=sandbox, **(ways or {}), **given)
         except (LMError, SandboxError) as error:
             is_hopeful = is_hopeful or not isinstance(error, LMError)
             if number >= _HOPELESS and not is_hopeful:

@@ -28,7 +28,8 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from .scout import Scout
 
 MAX_TEXT_CHARS = 200_000
-_MAX_OPENED = 1000
+_MAX_OPENED, _MAX_KEYS = 1000, 10_000
+_PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
@@ -53,6 +54,7 @@ class Bindings:
         tells_state: bool,
     ) -> None:
         self._requests, self._tells_state = requests, tells_state
+        self._keys: dict[Any, str] = {}  # calls of plain arguments → what they are known by
         self._scout: Scout | None = None  # who looks ahead, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
@@ -78,6 +80,11 @@ class Bindings:
         self._scout = scout
         self.builtins.__dict__["$iter"] = scout.enter
 
+    def rehearse(self) -> None:
+        if self._scout is not None:
+            self._scout.rehearse()
+        self._called("f", ("x",), {}, 0)
+
     def _hole(self, name: str) -> Hole:
         return Hole(name, self.ask, self._here, self._found.awaited)
 
@@ -89,31 +96,43 @@ class Bindings:
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> Any:
         """Pause at a call until its value comes."""
         with headroom():
-            objects: list[object] = []
+            key, message = self._keys.get(_plainly(name, args, kwargs)), None
+            if key is None:
+                key, message = self._called(name, args, kwargs, statement)
 
-            def brief(value: object) -> str:
-                objects.append(value)
-                return shown(value)
+            def tell() -> dict[str, Any]:
+                return message if message is not None else self._called(name, args, kwargs, statement)[1]
 
-            message = {
-                "kind": "call",
-                "name": name,
-                "text": call_text(name, args, kwargs),
-                "args": [encode(arg, brief=brief) for arg in args],
-                "kwargs": {clean(key, 1000): encode(value, brief=brief) for key, value in kwargs.items()},
-                "statement": statement,
-                **self._state(program_frame(), statement),
-            }
-            # What is an object of the program's may have changed since; without arguments nothing says what has.
-            is_known = (args or kwargs) and not objects
-            key = self._link.text([message["text"], message["args"], message["kwargs"]]) if is_known else None
             if self._scout is not None and self._scout.is_looking:
-                reply = self._scout.meet(key, message)
+                reply = self._scout.meet(key, name, tell)
             else:
-                reply = self._requests.reach(key, message)
+                reply = self._requests.reach(key, statement, tell)
             if "error" in reply:
                 raise ToolError(reply["error"])
             return decode(reply["value"], record=Record)
+
+    def _called(
+        self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
+    ) -> tuple[str | None, dict[str, Any]]:
+        """A call as the host is told of it; and what it is known by, if it is known again."""
+        objects: list[object] = []
+
+        def brief(value: object) -> str:
+            objects.append(value)
+            return shown(value)
+
+        text = call_text(name, args, kwargs)
+        positional = [encode(arg, brief=brief) for arg in args]
+        named = {clean(key, 1000): encode(value, brief=brief) for key, value in kwargs.items()}
+        message = {"kind": "call", "name": name, "text": text, "args": positional, "kwargs": named}
+        key = None
+        # What is an object of the program's may have changed since; without arguments nothing says what has.
+        if (args or kwargs) and not objects:
+            key = self._link.text([text, positional, named])
+            plainly = _plainly(name, args, kwargs)
+            if plainly is not None and len(self._keys) < _MAX_KEYS:
+                self._keys[plainly] = key
+        return key, {**message, "statement": statement, **self._state(program_frame(), statement)}
 
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""
@@ -228,6 +247,12 @@ class Bindings:
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
+
+
+def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A call with only simple arguments as a key of a dict: quicker than its text."""
+    kinds = tuple([type(arg) for arg in args])
+    return None if kwargs or not _PLAIN.issuperset(kinds) else (name, args, kinds)
 
 
 def _in_place(name: str, value: Any, frame: FrameType) -> Any:

@@ -83,6 +83,7 @@ class Link:
         self.before_pause()  # takes the watcher's lock, and then ours: never the other way round
         with self._lock:
             number = self.open(message)
+            self.flush()
             replies: list[dict[str, Any]] = []
             self.asked[number] = replies
             self.wait(lambda: bool(replies))
@@ -90,11 +91,11 @@ class Link:
             return replies[0]
 
     def open(self, message: dict[str, Any]) -> int:
-        """Ask the host, without waiting. Gives the number by which it will answer."""
+        """Ask the host, with the next flush and without waiting. Gives the number by which it will answer."""
         if self.is_forked():
             raise RuntimeError("a hole cannot be called in a forked process")
         self._pauses += 1
-        self.send({"type": "paused", "id": self._pauses, **message})
+        self.post({"type": "paused", "id": self._pauses, **message})
         return self._pauses
 
     def wait(self, is_there: Callable[[], bool]) -> None:

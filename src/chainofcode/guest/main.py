@@ -26,7 +26,6 @@ from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
-from ..program.rename import name_holes
 from .arrays import plain
 from .artifacts import Artifacts
 from .bindings import Bindings, failure
@@ -37,6 +36,7 @@ from .places import FILENAME, Places
 from .requests import Requests
 from .scout import Scout
 from .values import brief, decode, encode
+from .walk import Walker
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
 
@@ -78,9 +78,10 @@ def _own_stdio() -> tuple[int, int]:
 
 def rehearse() -> None:
     """Prepare a program that nobody will run: a fresh fork copies the memory it writes to, better before it matters."""
-    start = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict", "clock": 0, "seed": 0}
+    start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
+    start |= {"clock": 0, "seed": 0, "ahead": 2}
     program = _Prepared(start, {})
-    _Run(Link(0, 0), start, program, {})
+    _Run(Link(0, 0), start, program, {}).rehearse()
     json.loads(json.dumps(program.description()))
 
 
@@ -162,6 +163,7 @@ class _Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
+        self.ahead: Ahead | None = None  # where calls may be asked for ahead of the program
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
@@ -173,12 +175,15 @@ class _Prepared:
                 )
                 self.uses: list[Use] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
+                if start.get("ahead", 1) > 1:
+                    ahead = Ahead(self.found, start.get("tools", ()))
+                    self.ahead = None if ahead.effects.whole else ahead
                 self.lowered: Lowered = lower(
                     self.found,
                     self.parsed.prose,
                     watch_by_line=WATCH_BY_LINE,
                     policy=start["policy"],
-                    ahead=start.get("in_flight", 1) > 1,
+                    loops=self.ahead.loops if self.ahead is not None else (),
                 )
                 sys.setrecursionlimit(usual)
                 self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
@@ -192,7 +197,7 @@ class _Prepared:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
         if self.parsed.prose:
             raise NotAProgram("the source is nested too deep for Python to compile")
-        empty = ast.Module([], [])
+        empty, self.ahead = ast.Module([], []), None
         self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
         self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
@@ -221,15 +226,6 @@ class _Prepared:
         }
 
 
-def _seen(start: dict[str, Any], inputs: dict[str, Any]) -> Ahead:
-    """The program for someone who looks ahead: it needs the syntax as it was before lowering."""
-    parsed = parse(start["source"], is_reply=start["is_reply"])
-    found = analyse(parsed.tree, defined=inputs, packages=start["packages"], tools=start["tools"])
-    ahead = Ahead(found, start["tools"])
-    name_holes(found)
-    return ahead
-
-
 class _Run:
     """One execution: the program's module, its builtins, and what is heard from it."""
 
@@ -243,14 +239,14 @@ class _Run:
         self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
         told = start.get("with_state", False)
         source = program.parsed.source
-        self._requests = Requests(link, start.get("in_flight", 1))
+        self._requests = Requests(link, start.get("ahead", 1))
         self._bindings = Bindings(
             link, program.found, program.lowered, source, places, self._settle, self._requests, told
         )
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
-        if start.get("in_flight", 1) > 1:
-            scout = Scout(link, self._requests, self._watcher, places, lambda: _seen(start, inputs), start["tools"])
-            self._bindings.look_with(scout)
+        if program.ahead is not None:
+            walker = Walker(program.ahead, self._module.__dict__)
+            self._bindings.look_with(Scout(link, self._requests, self._watcher, places, walker, start.get("tools", ())))
         self._places = places
 
     def run(self) -> dict[str, Any]:
@@ -269,6 +265,9 @@ class _Run:
         ended = self._ending(error)
         self._watcher.post()
         return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
+
+    def rehearse(self) -> None:
+        self._bindings.rehearse()
 
     def _settle(self) -> None:
         self._clock.settle()

@@ -40,6 +40,7 @@ class Requests:
         self._by_key: dict[str, Request] = {}
         self._keys: dict[int, str | None] = {}  # under way
         self._shared = 0
+        self.is_surprised = False  # the program got to a call that nobody had asked for ahead
         self.heard: Callable[[str], None] = lambda key: None  # a value came for a call that was sent ahead
         link.heard = self._hear
 
@@ -47,19 +48,21 @@ class Requests:
     def has_room(self) -> bool:
         return len(self._keys) < self.width
 
-    def reach(self, key: str | None, message: dict[str, Any]) -> dict[str, Any]:
+    def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The value of a call that the program has got to: asked for now, unless it was before."""
         self._link.before_pause()  # takes the watcher's lock, and then the link's: never the other way round
         with self._link.lock:
             request = self._by_key.get(key) if key is not None else None
             if request is None:
-                request = self._open(key, message)
+                self.is_surprised = True
+                request = self._open(key, tell())
+                self._link.flush()
             elif request.reply is None:
-                self._link.send({"type": "waiting", "id": request.number, "statement": message["statement"]})
+                self._link.send({"type": "waiting", "id": request.number, "statement": statement})
             elif 2 * len(self._keys) < self.width:
                 self._link.while_waiting()  # it need not wait, but others should be under way
             self._link.wait(lambda: request.reply is not None)
-            self._settle(request, message["statement"])
+            self._settle(request, statement)
             reply: dict[str, Any] = request.reply  # type: ignore[assignment]
             if key is not None and reply.get("once"):
                 self._by_key.pop(key, None)

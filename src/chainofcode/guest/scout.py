@@ -14,7 +14,6 @@ import time
 from collections import deque
 from types import FrameType
 
-from ..program.ahead import Ahead
 from .iterations import clone, is_followed, left
 from .places import FILENAME, Places, program_frame
 from .requests import NotYet, Requests
@@ -49,11 +48,11 @@ class Scout:
     """`is_looking` while it evaluates: holes are then met, not reached."""
 
     def __init__(
-        self, link: Link, requests: Requests, watcher: Watcher, places: Places, prepare: Callable[[], Ahead], tools: Any
+        self, link: Link, requests: Requests, watcher: Watcher, places: Places, walker: Walker, tools: Any
     ) -> None:
         self._link, self._requests, self._watcher, self._places = link, requests, watcher, places
-        self._prepare, self._tools = prepare, frozenset(tools)
-        self._walker: Walker | None = None
+        self._walker, self._tools = walker, frozenset(tools)
+        walker.evaluate = self._evaluate
         self.is_looking = self._is_off = self._is_evaluating = False
         self._entered: dict[tuple[int, int], Any] = {}  # (loop, frame) → its iterator
         self._loops: dict[tuple[int, int], Loop] = {}
@@ -61,10 +60,15 @@ class Scout:
         self._ready: deque[Unit] = deque()
         self._sources: list[Unit | Loop] = []
         self._unit: Unit | None = None
-        self._where: list[tuple[int, int]] = []
         self._began = self._looked = 0.0
         link.while_waiting = self.look
         requests.heard = self._hear
+
+    def rehearse(self) -> None:
+        """Walk over a program that nobody will run; see main."""
+        module = Env({}, None, real={})
+        self._walker.walk(Unit(list(self._walker.ahead.block(self._walker.ahead.found.syntax.tree)), module))
+        clone(iter([1]))
 
     # --- what the program tells -------------------------------------------------------------------------------
 
@@ -82,9 +86,9 @@ class Scout:
         self._entered[index, id(frame)] = (iterator, None if is_statement else clone(iterator))
         return iterator
 
-    def meet(self, key: str | None, message: dict[str, Any]) -> dict[str, Any]:
+    def meet(self, key: str | None, name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A hole is met while looking: its value, if it is there; else it is asked for."""
-        if key is None or message["name"] in self._tools:
+        if key is None or name in self._tools:
             raise NotYet
         request = self._requests.known(key)
         if request is not None and request.reply is not None:
@@ -93,7 +97,7 @@ class Scout:
             if not self._requests.has_room:
                 raise _Full
             self._is_evaluating = False  # no interruption in the middle of a frame
-            self._requests.ahead(key, message)
+            self._requests.ahead(key, tell())
         elif request.is_failed:
             raise NotYet
         if self._unit is not None and key not in self._unit.keys:
@@ -124,27 +128,16 @@ class Scout:
         if self._is_off or self.is_looking:
             return
         self._link.drain()
-        if not self._requests.has_room or threading.active_count() > 1:
+        has_work = self._ready or self._sources or self._requests.is_surprised
+        if not has_work or not self._requests.has_room or threading.active_count() > 1:
             return
         began = _clock()
         self._began = self._began or began
         if self._looked > _FREE_SECONDS + _SHARE * (began - self._began) or not self._may_interrupt():
             return
-        if self._walker is None:
-            self._walker = self._made()
-        if self._walker is not None:
-            self._look(self._walker)
+        self._look(self._walker)
+        self._link.flush()
         self._looked += _clock() - began
-
-    def _made(self) -> Walker | None:
-        """Made when it is first needed: the program waits then, anyway."""
-        frame = program_frame()
-        try:
-            walker = Walker(self._prepare(), frame.f_globals, self._evaluate) if frame is not None else None
-        except (RecursionError, MemoryError):
-            walker = None
-        self._is_off = walker is None or bool(walker.objection)
-        return None if self._is_off else walker
 
     def _look(self, walker: Walker) -> None:
         usual = signal.signal(signal.SIGVTALRM, self._interrupt)
@@ -164,40 +157,36 @@ class Scout:
 
     def _may_interrupt(self) -> bool:
         """Only the main thread can be; and the timer may be the program's."""
-        is_free = (
-            signal.getitimer(signal.ITIMER_VIRTUAL)[0] == 0 and signal.getsignal(signal.SIGVTALRM) is signal.SIG_DFL
-        )
-        return is_free and threading.current_thread() is threading.main_thread()
+        is_set = signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 0
+        is_used = signal.getsignal(signal.SIGVTALRM) is not signal.SIG_DFL
+        return not is_set and not is_used and threading.current_thread() is threading.main_thread()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._is_evaluating:
             raise _TooLong
 
     def _pump(self, walker: Walker) -> None:
+        place = 0  # those before it must wait for the program
         while self._requests.has_room:
             if self._ready:
                 self._walk(walker, self._ready.popleft())
-            elif self._sources:
-                source = self._sources[0]
-                unit = source if isinstance(source, Unit) else self._turn(source)
+            elif place < len(self._sources):
+                source = self._sources[place]
+                if isinstance(source, Loop) and source.may_leave and self._is_far(source):
+                    place += 1
+                    continue
+                unit = source if isinstance(source, Unit) else source.turn()
                 if unit is None or unit is source:
-                    self._sources.pop(0)
+                    self._sources.pop(place)
                 if unit is not None:
                     self._walk(walker, unit)
             else:
                 return
 
-    def _turn(self, loop: Loop) -> Unit | None:
-        """The next turn of a loop; None when there is none, or none that should be looked at yet.
-
-        A loop that may end early is looked at as far ahead as it has come half the way already.
-        """
-        if loop.may_leave:
-            done = loop.length - left(loop.real) if loop.real is not None else 0
-            looked = loop.length - left(loop.items)
-            if looked - done > done // 2:
-                return None
-        return loop.turn()
+    def _is_far(self, loop: Loop) -> bool:
+        """A loop that may end early is looked at as far ahead as it has come half the way already."""
+        done = loop.length - left(loop.real) if loop.real is not None else 0
+        return loop.length - left(loop.items) - done > done // 2
 
     def _walk(self, walker: Walker, unit: Unit) -> None:
         self._unit = unit
@@ -210,7 +199,7 @@ class Scout:
             self._unit = None
             fresh = [loop for loop in unit.loops.values() if not loop.is_known]
             for loop in fresh:
-                loop.is_known = True
+                loop.is_known, loop.owner = True, unit.owner
             self._sources[:0] = fresh
         if not unit.keys and unit.loop is not None:
             waiting = unit.loop.end_turn(unit)
@@ -220,18 +209,22 @@ class Scout:
     # --- where the program stands -----------------------------------------------------------------------------
 
     def _survey(self, walker: Walker) -> None:
-        """What lies ahead of the program: the rest of each function it is in, innermost first."""
-        frames: list[FrameType] = []
+        """What lies ahead of the program: the rest of each function it is in, innermost first.
+
+        Done where the program got to a call that nobody had seen coming; else what was found then still holds, but
+        for the functions that the program has left.
+        """
+        frames: dict[int, FrameType] = {}
         frame = program_frame()
         while frame is not None and len(frames) < _MAX_FRAMES:
             if frame.f_code.co_filename == FILENAME and frame.f_code.co_name not in _INNER:
-                frames.append(frame)
+                frames[id(frame)] = frame
             frame = frame.f_back
-        where = [(id(frame), frame.f_lasti) for frame in frames]
-        if where == self._where:
-            return
-        self._where = where
-        self._sources = [source for frame in frames for source in self._rest(frame, walker)]
+        if self._requests.is_surprised:
+            self._requests.is_surprised = False
+            self._sources = [source for frame in frames.values() for source in self._rest(frame, walker)]
+        else:
+            self._sources = [source for source in self._sources if source.owner in frames]
 
     def _rest(self, frame: FrameType, walker: Walker) -> list[Unit | Loop]:
         number = self._places.current_statement(frame)
@@ -251,6 +244,8 @@ class Scout:
             env = Env(dict.fromkeys(walker.ahead.touched(around), Env.UNKNOWN), env)
             sources.append(Unit(walker.ahead.following(around), env))
             around = walker.ahead.around(around)
+        for source in sources:
+            source.owner = id(frame)
         return sources
 
     def _loop(self, walker: Walker, index: int, frame: FrameType, env: Env) -> list[Unit | Loop]:

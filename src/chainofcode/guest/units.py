@@ -60,10 +60,11 @@ class Env:
 class Unit:
     """Statements (or one turn of a loop) to be walked, again whenever a value comes that it lacked."""
 
-    __slots__ = ("env", "keys", "loop", "loops", "statements")
+    __slots__ = ("env", "keys", "loop", "loops", "owner", "statements")
 
     def __init__(self, statements: list[ast.stmt], env: Env, loop: Loop | None = None) -> None:
         self.statements, self.env, self.loop = statements, env, loop
+        self.owner = loop.owner if loop is not None else 0  # the frame that it belongs to
         self.keys: set[str] = set()  # calls whose values it waits for
         self.loops: dict[tuple[ast.AST, tuple[ast.AST, ...]], Loop] = {}  # those in it
 
@@ -77,6 +78,7 @@ class Loop:
         self.parent: Unit | None = None
         self.length = left(items)
         self.is_known = False
+        self.owner = 0
         self._open, self._is_through, self._barren = 0, False, 0
 
     def turn(self) -> Unit | None:

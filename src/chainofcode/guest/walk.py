@@ -12,6 +12,7 @@ from types import FrameType
 from ..program.ahead import Ahead, each
 from ..program.scopes import Comprehension, Function
 from ..program.statements import prose_number
+from ..program.syntax import called_name
 from .iterations import is_followed
 from .places import FILENAME
 from .units import Env, Loop, Unit
@@ -29,11 +30,10 @@ _PLAIN = (int, float, str, bool, bytes, complex, type(None))
 class Walker:
     """Walks units of one program."""
 
-    def __init__(self, ahead: Ahead, module: dict[str, Any], evaluate: Callable[..., Any]) -> None:
-        self._run = evaluate
+    def __init__(self, ahead: Ahead, module: dict[str, Any]) -> None:
+        self.evaluate: Callable[[Callable[..., Any], Sequence[Any]], Any] = lambda function, values: Env.UNKNOWN
         self.ahead, self._module = ahead, Env({}, None, real=module)
         self._variables = tuple(ahead.found.names.module.bindings)
-        self.objection = ahead.effects.whole
         self._codes: dict[ast.AST, tuple[Callable[..., Any], tuple[str, ...], frozenset[str]] | None] = {}
         self._unit = Unit([], self._module)
         self._path: tuple[ast.AST, ...] = ()  # the calls of the program's functions that it is in
@@ -65,10 +65,11 @@ class Walker:
     def _turn(self, loop: Loop, env: Env) -> None:
         node, item = loop.syntax.node, env.get("$item")
         if isinstance(node, ast.For):
-            for line in node.body:
+            body = self.ahead.block(node)
+            for line in body:
                 env.forget(self.ahead.touched(line))
             self._bind(node.target, item, env)
-            self._block(node.body, env)
+            self._block(body, env)
         elif isinstance(node, ast.comprehension):
             self._element(node, item, env)
         elif loop.syntax.function is not None:
@@ -94,7 +95,8 @@ class Walker:
         if prose_number(node) is not None:
             return False  # it may change anything
         if self.ahead.holds(node):
-            self._visit(node.value, env)
+            is_last = isinstance(node.value, ast.Call) and called_name(node.value) == "$last"
+            self._visit(node.value.args[0] if is_last else node.value, env)  # type: ignore[attr-defined]
         env.forget(self.ahead.touched(node))
         return True
 
@@ -136,47 +138,43 @@ class Walker:
         if code is None:
             names = (sum_.left.id, "$value")  # type: ignore[attr-defined]
             code = self._codes[node] = (self._compiled(sum_, names), names, frozenset())
-        return self._run(code[0], (old, value))
+        return self.evaluate(code[0], (old, value))
 
     def _If(self, node: ast.If, env: Env) -> bool:
         test = self._visit(node.test, env)
         if type(test) in _PLAIN or type(test) in (list, dict, tuple, set):
-            return self._block(node.body if test else node.orelse, env)
+            return self._block(self.ahead.block(node, "body" if test else "orelse"), env)
         env.forget(self.ahead.touched(node))
-        return not self._leaves(node)
-
-    def _leaves(self, node: ast.AST) -> bool:
-        leaving = (ast.Return, ast.Raise, ast.Break, ast.Continue)
-        return any(isinstance(child, leaving) for child in ast.walk(node))
+        return not self.ahead.leaves(node)
 
     def _For(self, node: ast.For, env: Env) -> bool:
-        items = self._visit(node.iter, env)
-        if node in self.ahead.index and is_followed(items):
-            self._open_loop(node, items, env)
+        if node in self.ahead.index:
+            items = self._visit(self._iterable(node), env)
+            if is_followed(items):
+                self._open_loop(node, items, env)
         env.forget(self.ahead.touched(node))
-        self._block(node.orelse, env)
-        return not any(isinstance(child, (ast.Return, ast.Raise)) for child in ast.walk(node))
+        self._block(self.ahead.block(node, "orelse"), env)
+        return not self.ahead.leaves(node, ast.Return, ast.Raise)
 
     def _While(self, node: ast.While, env: Env) -> bool:
         env.forget(self.ahead.touched(node))
         if self.ahead.holds(node.test):
             self._visit(node.test, env)
-        return not any(isinstance(child, (ast.Return, ast.Raise)) for child in ast.walk(node))
+        return not self.ahead.leaves(node, ast.Return, ast.Raise)
 
     def _With(self, node: ast.With, env: Env) -> bool:
         for item in node.items:
             if self.ahead.holds(item):
                 self._visit(item.context_expr, env)
-            if item.optional_vars is not None:
-                env.forget(self.ahead.touched(item))
-        goes_on = self._block(node.body, env)
+        env.forget(self.ahead.touched(node))
+        goes_on = self._block(self.ahead.block(node), env)
         env.forget(self.ahead.touched(node))
         return goes_on
 
     def _Try(self, node: ast.Try, env: Env) -> bool:
-        self._block(node.body, env)
+        self._block(self.ahead.block(node), env)
         env.forget(self.ahead.touched(node))
-        return not self._leaves(node)
+        return not self.ahead.leaves(node)
 
     _TryStar = _Try
 
@@ -218,7 +216,7 @@ class Walker:
             return Env.UNKNOWN
         if any(hasattr(type(module.get(name)), "__next__") for name in reads):
             return Env.UNKNOWN  # an iterator would be used up
-        return self._run(function, values)
+        return self.evaluate(function, values)
 
     def _code(self, node: ast.expr) -> tuple[Callable[..., Any], tuple[str, ...], frozenset[str]]:
         """The expression as a function of the variables that it reads."""
@@ -302,7 +300,7 @@ class Walker:
         if isinstance(function, ast.Lambda):
             self._visit(function.body, inner)
         else:
-            self._block(function.body, inner)
+            self._block(self.ahead.block(function), inner)
         self._path = outside
 
     def _apply(self, function: ast.expr, item: Any, env: Env) -> None:
@@ -319,15 +317,20 @@ class Walker:
             if self.ahead.effects.objection(node):
                 return
             call = self._codes[function] = (self._compiled(node, ("$item",)), ("$item",), frozenset())
-        self._run(call[0], (item,))
+        self.evaluate(call[0], (item,))
 
     # --- loops inside -----------------------------------------------------------------------------------------
 
     def _comprehension(self, node: Any, place: int, env: Env) -> None:
         generator = node.generators[place]
-        items = self._visit(generator.iter, env)
-        if generator in self.ahead.index and is_followed(items):
-            self._open_loop(generator, items, env)
+        if generator in self.ahead.index:
+            items = self._visit(self._iterable(generator), env)
+            if is_followed(items):
+                self._open_loop(generator, items, env)
+
+    def _iterable(self, node: ast.AST) -> ast.expr:
+        """As the program has it: lowering has put a call around it."""
+        return self.ahead.loops[self.ahead.index[node]].iterable
 
     def _element(self, generator: ast.comprehension, item: Any, env: Env) -> None:
         owner: Any = self.ahead.parents[generator]

@@ -70,9 +70,12 @@ class Completion(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
 
 
+_OLLAMA_IN_FLIGHT = 4  # what it does at once by itself; the rest would wait there
+
+
 @runtime_checkable
 class LM(Protocol):
-    """A language model."""
+    """A language model. One with an attribute `in_flight` above 1 is asked for that many things at once."""
 
     name: str
 
@@ -127,11 +130,12 @@ def _endpoint(provider: str, model: str, base_url: str | None, api_key: str | No
     from .anthropic import AnthropicLM
     from .choose import ollama_url
     from .openai import OpenAILM
-    from .wrappers import Retried
+    from .wrappers import Limited, Retried
 
     if provider == "anthropic":
         return Retried(AnthropicLM(model, base_url=base_url, api_key=api_key))
     if provider == "openai":
         return Retried(OpenAILM(model, base_url=base_url, api_key=api_key))
     base = base_url.rstrip("/").removesuffix("/v1") if base_url else ollama_url()
-    return Retried(OpenAILM(model, base_url=f"{base}/v1", api_key=api_key or "ollama", name=f"ollama:{model}"))
+    ollama = OpenAILM(model, base_url=f"{base}/v1", api_key=api_key or "ollama", name=f"ollama:{model}")
+    return Retried(Limited(ollama, in_flight=_OLLAMA_IN_FLIGHT))

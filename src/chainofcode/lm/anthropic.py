@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from . import Completion, Message, Usage
-from .remote import Endpoint, Refused
+from .remote import IN_FLIGHT, Endpoint, Refused
 
 _ANTHROPIC = "https://api.anthropic.com"
 _FINISHES = {
@@ -68,7 +68,7 @@ class AnthropicLM:
         key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
         self.name = f"anthropic:{model}"
         self._endpoint = Endpoint("anthropic", model, self.name, base_url, key, request_seconds)
-        self._model = model
+        self._model, self.in_flight = model, IN_FLIGHT
         self._refused: set[str] = set()  # fields, and schemas as JSON
 
     async def complete(

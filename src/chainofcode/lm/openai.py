@@ -15,7 +15,7 @@ import msgspec
 
 from ..errors import LMError
 from . import Completion, Message, Usage, turns
-from .remote import Endpoint, Refused
+from .remote import IN_FLIGHT, Endpoint, Refused
 
 _OPENAI = "https://api.openai.com/v1"
 
@@ -67,7 +67,7 @@ class OpenAILM:
         key = api_key or os.environ.get("OPENAI_API_KEY") or ""
         self.name = name or f"openai:{model}"
         self._endpoint = Endpoint("openai", model, self.name, base_url, key, request_seconds)
-        self._model = model
+        self._model, self.in_flight = model, IN_FLIGHT
         self._refused: set[str] = set()  # fields, and schemas as JSON
 
     async def complete(

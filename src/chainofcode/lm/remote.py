@@ -13,11 +13,13 @@ import re
 import urllib.parse
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ..errors import LMError
 
+IN_FLIGHT = 16  # what an account is good for, as a rule; whoever sends too much is told to wait
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
@@ -48,6 +50,14 @@ class Refused(LMError):
         return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
 
 
+async def _close_at_the_end(client: Any) -> None:
+    """Whoever ends an event loop cancels what still runs in it: that is the moment."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await client.close()
+
+
 class Endpoint:
     """Where a model is asked. `request_seconds` is for a whole reply, however slowly it drips."""
 
@@ -56,25 +66,17 @@ class Endpoint:
         self._shown, self._login = without_login(self.base_url)
         self._package, self._model, self._name = package, model, name
         self._key, self._request_seconds = key, request_seconds
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._keepers: set[asyncio.Task[None]] = set()
 
     async def read(self, kind: str, resource: str, request: dict[str, Any]) -> bytes:
         """What comes back for one request to a resource of the package's client of that kind."""
         package = self._imported()
         data = bytearray()
         failure: LMError | None = None
-        client = getattr(package, kind)(
-            api_key=self._key or "none",  # without one, it would look for others on this machine
-            base_url=self.base_url,
-            max_retries=0,
-            timeout=self._request_seconds,
-            http_client=package.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # elsewhere is not where the key was meant for, nor the question
-                event_hooks={"response": [self._check]},
-            ),
-        )  # of its own: a client belongs to one event loop
         try:
-            async with asyncio.timeout(self._request_seconds), client:
-                create = operator.attrgetter(f"{resource}.with_streaming_response.create")(client)
+            async with asyncio.timeout(self._request_seconds):
+                create = operator.attrgetter(f"{resource}.with_streaming_response.create")(self._client(package, kind))
                 async with create(**request) as response:
                     async for chunk in response.iter_bytes():
                         data += chunk
@@ -90,6 +92,26 @@ class Endpoint:
         if failure is not None:  # raised here, without the other in its context: that one may hold the key
             raise failure
         return bytes(data)
+
+    def _client(self, package: Any, kind: str) -> Any:
+        """One for each event loop, which it belongs to: connections are kept until the loop ends."""
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = getattr(package, kind)(
+                api_key=self._key or "none",  # without one, it would look for others on this machine
+                base_url=self.base_url,
+                max_retries=0,
+                timeout=self._request_seconds,
+                http_client=package.DefaultAsyncHttpxClient(
+                    follow_redirects=False,  # elsewhere is not where the key was meant for, nor the question
+                    event_hooks={"response": [self._check]},
+                ),
+            )
+            keeper = loop.create_task(_close_at_the_end(client))
+            self._keepers.add(keeper)
+            keeper.add_done_callback(self._keepers.discard)
+        return client
 
     def no_reply(self, why: object) -> LMError:
         """For what was read, and is none."""

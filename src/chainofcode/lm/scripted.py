@@ -25,7 +25,7 @@ _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 class ScriptedLM:
     """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked.
 
-    `whens` are looked at first; the first that fits is used, each time.
+    `whens` are looked at first; the first that fits is used, each time. Replies in order need `in_flight` 1.
     """
 
     def __init__(
@@ -33,8 +33,9 @@ class ScriptedLM:
         replies: Iterable[str] | Callable[[Sequence[Message]], str],
         name: str = "scripted",
         whens: Sequence[When] = (),
+        in_flight: int = 1,
     ) -> None:
-        self.name = name
+        self.name, self.in_flight = name, in_flight
         self.requests: list[tuple[Message, ...]] = []
         self._whens = whens
         self._function = replies if callable(replies) else None

@@ -40,6 +40,7 @@ class _Around:
     def __init__(self, lm: LM) -> None:
         self._lm = lm
         self.name = lm.name
+        self.in_flight: int = getattr(lm, "in_flight", 1)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **options)
@@ -154,6 +155,7 @@ class Limited(_Around):
     def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
         super().__init__(lm)
         self._in_flight, self._per_minute = in_flight, per_minute
+        self.in_flight = min(self.in_flight, in_flight)
         # Some for each loop that asks: what was waited for belongs to its loop.
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
         self._begun: deque[float] = deque()

@@ -12,12 +12,12 @@ from .analyse import Analysis
 from .data import Data
 from .effects import Effects
 from .scopes import Comprehension, Function, Scope
-from .statements import statements
+from .statements import own_nodes, statements
 from .syntax import called_name
 
 _EACH = {"map": 1, "filter": 1, "sorted": 0, "max": 0, "min": 0}  # where their iterable stands
 _SHORT = {"any", "all", "next"}
-_LEAVING = (ast.Return, ast.Raise, ast.Break)
+LEAVING = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -85,7 +85,7 @@ def each(call: ast.Call) -> Loop | None:
 
 
 class Ahead:
-    """Where things stand to each other, for one program."""
+    """Where things stand to each other, for one program; made before it is lowered, which changes its blocks."""
 
     def __init__(self, found: Analysis, tools: Collection[str] = ()) -> None:
         self.found = found
@@ -97,24 +97,49 @@ class Ahead:
         self.loops = loops(found, self.marked)
         self.index = {loop.node: index for index, loop in enumerate(self.loops)}
         self._touched: dict[ast.AST, frozenset[str]] = {}
+        self._leaving: dict[ast.AST, frozenset[type]] = {}
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
+        self._bodies: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
         for node in (found.syntax.tree, *self.statements):
-            for block in _blocks(node):
+            for field, block in _blocks(node):
                 self._blocks.update({statement: (block, place) for place, statement in enumerate(block)})
+                self._bodies[node, field] = block
+        for statement in reversed(self.statements):  # the inner ones first
+            self._sum_up(statement)
+        self._may_leave = {loop.node for loop in self.loops if self._leaves_early(loop)}
         self.loops_in: dict[int, list[int]] = {}  # statement → the loops in its own expressions
         for index, loop in enumerate(self.loops):
             if not isinstance(loop.node, ast.For) and not self._is_inner(loop.node):
-                statement = self._statement_of(loop.node)
-                if statement is not None:
-                    self.loops_in.setdefault(self.number[statement], []).append(index)
+                home = self._statement_of(loop.node)
+                if home is not None:
+                    self.loops_in.setdefault(self.number[home], []).append(index)
 
     def holds(self, node: ast.AST) -> bool:
         return node in self.marked
 
-    def touched(self, node: ast.AST) -> frozenset[str]:
-        if node not in self._touched:
-            self._touched[node] = frozenset(self.effects.touched(node))
-        return self._touched[node]
+    def _sum_up(self, statement: ast.stmt) -> None:
+        """What a statement touches, and how it may leave a loop or function."""
+        nodes = own_nodes(statement, into_lambdas=True)
+        handlers = getattr(statement, "handlers", ())
+        touched = self.effects.touched([*nodes, *handlers])
+        leaving = {type(statement)} if isinstance(statement, LEAVING) else set()
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for _, block in _blocks(statement):
+                touched = touched.union(*(self._touched[line] for line in block))
+                leaving = leaving.union(*(self._leaving[line] for line in block))
+        self._touched[statement], self._leaving[statement] = frozenset(touched), frozenset(leaving)
+
+    def touched(self, statement: ast.stmt) -> frozenset[str]:
+        """The names that a statement may bind, or whose objects it may change."""
+        return self._touched[statement]
+
+    def leaves(self, statement: ast.stmt, *ways: type) -> bool:
+        """Whether what comes after a statement may not be reached, by one of these ways."""
+        return not self._leaving[statement].isdisjoint(ways or LEAVING)
+
+    def block(self, node: ast.AST, field: str = "body") -> list[ast.stmt]:
+        """A block of a statement as the program has it."""
+        return self._bodies.get((node, field), [])
 
     def following(self, statement: ast.stmt) -> list[ast.stmt]:
         """What comes after a statement in its block."""
@@ -138,13 +163,17 @@ class Ahead:
         return nodes[0] if is_plain else None
 
     def scope_in(self, function: Function | ast.Lambda) -> Scope:
-        first = function.body if isinstance(function, ast.Lambda) else function.body[0]
+        first = function.body if isinstance(function, ast.Lambda) else self.block(function)[0]
         return self.found.names.scope_of[first]
 
     def may_leave(self, loop: Loop) -> bool:
         """Whether a loop may end before its iterable does."""
+        return loop.node in self._may_leave
+
+    def _leaves_early(self, loop: Loop) -> bool:
         if isinstance(loop.node, ast.For):
-            return any(isinstance(node, _LEAVING) for line in loop.node.body for node in ast.walk(line))
+            ways = (ast.Return, ast.Raise, ast.Break)
+            return any(not self._leaving[line].isdisjoint(ways) for line in loop.node.body)
         owner = self.parents.get(loop.node)
         user = self.parents.get(owner) if isinstance(owner, ast.GeneratorExp) else None
         return isinstance(user, ast.Compare) or (isinstance(user, ast.Call) and called_name(user) in _SHORT)
@@ -182,10 +211,10 @@ class Ahead:
         return False
 
 
-def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def _blocks(node: ast.AST) -> Iterator[tuple[str, list[ast.stmt]]]:
     for field in ("body", "orelse", "finalbody"):
         block = getattr(node, field, None)
         if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
-            yield block
-    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
-        yield part.body
+            yield field, block
+    for place, part in enumerate((*getattr(node, "handlers", ()), *getattr(node, "cases", ()))):
+        yield f"part {place}", part.body

@@ -8,7 +8,7 @@ a reason in words; an empty one means that there is none. Standard library only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from .analyse import Analysis
 from .scopes import Comprehension, Function, Scope
@@ -69,6 +69,8 @@ class Effects:
         self._inner = {name for scope in found.names.scopes if scope.parent for name in scope.bindings}
         self._objections: dict[ast.AST, str] = {}
         self._functions: dict[str, str | None] = {}  # name → objection; None while it is being looked at
+        self._bodies: dict[Function, str] = {}
+        self._changes: dict[str, set[str]] = {}  # function → names outside of it that it touches
         self._methods: dict[str, list[Function]] = {}
         for nodes in found.syntax.functions.values():
             for node in nodes:
@@ -76,6 +78,12 @@ class Effects:
                     self._methods.setdefault(node.name, []).append(node)
         self.whole = ""  # an objection to looking ahead in this program at all
         self.whole = self._whole_objection()
+        for name in found.syntax.functions:  # all while the tree is as the program has it
+            self.of(name)
+            self._touched_in(name)
+        for methods in self._methods.values():
+            for method in methods:
+                self._body(method)
 
     # --- expressions ------------------------------------------------------------------------------------------
 
@@ -136,8 +144,8 @@ class Effects:
             return f"`{name}` is a tool"
         if name in self._found.awaited:
             return f"`{name}` is awaited"
-        if name.startswith("$"):  # as lowering writes the called name of `name = name(…)`
-            return "" if name[1:] in self._shadowed else "it runs a text"
+        if name.startswith("$"):  # as lowering writes the called name of `name = name(…)`, and what loops go through
+            return "" if name[1:] in self._shadowed or name == "$iter" else "it runs a text"
         if node in self._found.shadowed:
             return ""
         if name in self._inner:
@@ -200,6 +208,11 @@ class Effects:
         return found
 
     def _body(self, function: Function) -> str:
+        if function not in self._bodies:
+            self._bodies[function] = self._body_objection(function)
+        return self._bodies[function]
+
+    def _body_objection(self, function: Function) -> str:
         if function in self._found.stubs:
             return ""
         if isinstance(function, ast.AsyncFunctionDef) or function.decorator_list:
@@ -232,10 +245,11 @@ class Effects:
                 return f"a class of the program defines `{name}` with effects"
             if any(method.decorator_list for method in methods):
                 return f"`{name}` of a class of the program is decorated, and may run unseen"
+        generators = self._generators()
         for node in self._found.syntax.nodes:
             if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "defaultdict":
                 return "reading a defaultdict changes it"
-            if _is_lazy(node, self._generators()) and self._is_kept(node):
+            if _is_lazy(node, generators) and self._is_kept(node):
                 return f"an iterator is kept: `{ast.unparse(node)[:40]}`"
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and self._is_module(node.value):
                 return f"`{ast.unparse(node)[:40]}` of a module is changed"
@@ -271,10 +285,10 @@ class Effects:
 
     # --- what changes -----------------------------------------------------------------------------------------
 
-    def touched(self, node: ast.AST, depth: int = 0) -> set[str]:
-        """The names that running this may bind, or whose objects it may change."""
+    def touched(self, nodes: Iterable[ast.AST]) -> set[str]:
+        """The names that these parts of the program may bind, or whose objects they may change."""
         names: set[str] = set()
-        for child in ast.walk(node):
+        for child in nodes:
             if isinstance(child, ast.Name) and not isinstance(child.ctx, ast.Load):
                 names.add(child.id)
             elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -286,22 +300,29 @@ class Effects:
             elif isinstance(child, (ast.Attribute, ast.Subscript)) and not isinstance(child.ctx, ast.Load):
                 names |= _roots(child)
             elif isinstance(child, ast.Call):
-                names |= self._touched_by(child, depth)
+                names |= self._touched_by(child)
         return names
 
-    def _touched_by(self, call: ast.Call, depth: int) -> set[str]:
+    def _touched_by(self, call: ast.Call) -> set[str]:
         if not self._call(call, frozenset()):
             return set()
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
         names = set() if called_name(call) in _HARMLESS else {name for arg in given for name in _roots(arg)}
         if isinstance(call.func, ast.Attribute):
             names |= _roots(call.func.value)
-        if isinstance(call.func, ast.Name) and depth < 4:
-            for function in self._found.syntax.functions.get(call.func.id, ()):
-                scope = self._scope_in(function)
-                inner = self.touched(function, depth + 1)
-                names |= {name for name in inner if scope is None or name not in scope.bindings}
+        if isinstance(call.func, ast.Name):
+            names |= self._touched_in(call.func.id)
         return names
+
+    def _touched_in(self, name: str) -> set[str]:
+        """What calling a function of the program touches outside of it."""
+        if name not in self._changes:
+            self._changes[name] = set()  # it may call itself
+            for function in self._found.syntax.functions.get(name, ()):
+                scope = self._scope_in(function)
+                inner = self.touched(ast.walk(function))
+                self._changes[name] |= {one for one in inner if scope is None or one not in scope.bindings}
+        return self._changes[name]
 
     def _scope_in(self, function: Function | ast.Lambda) -> Scope | None:
         first = function.body if isinstance(function, ast.Lambda) else function.body[0]

@@ -9,8 +9,9 @@ Standard library only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from .ahead import Loop
 from .analyse import Analysis
 from .data import Data
 from .parse import Prose
@@ -73,13 +74,17 @@ class Lowered(Data):
 
 
 def lower(
-    found: Analysis, prose: tuple[Prose, ...], *, watch_by_line: bool, policy: Policy = "strict", ahead: bool = False
+    found: Analysis,
+    prose: tuple[Prose, ...],
+    *,
+    watch_by_line: bool,
+    policy: Policy = "strict",
+    loops: Sequence[Loop] = (),
 ) -> Lowered:
-    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated; with `ahead`
-    loops tell what they go through.
+    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated; the `loops` tell
+    what they go through.
     """
-    if ahead:
-        tell_iterations(found)
+    tell_iterations(loops)
     return _Lowering(found, prose, watch_by_line, policy).run()
 
 

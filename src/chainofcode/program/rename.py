@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
-from .ahead import loops
+from .ahead import Loop
 from .analyse import Analysis
 from .statements import put_instead
 
@@ -29,9 +30,9 @@ def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
         name.id = "$eval"  # handed on as a function
 
 
-def tell_iterations(found: Analysis) -> None:
+def tell_iterations(loops: Sequence[Loop]) -> None:
     """`for x in xs:` → `for x in $iter(7, True, xs):`, so that whoever looks ahead knows what comes (in place)."""
-    for index, loop in enumerate(loops(found)):
+    for index, loop in enumerate(loops):
         old, is_statement = loop.iterable, isinstance(loop.node, ast.For)
         told = [ast.Constant(index), ast.Constant(is_statement), old]
         new = ast.copy_location(ast.Call(ast.Name("$iter", ast.Load()), told, []), old)

@@ -8,13 +8,14 @@ from typing import Protocol
 
 from ..errors import InputError
 from .container import ENGINES, Container
-from .job import File, Job, Limits
+from .job import MAX_IN_FLIGHT, File, Job, Limits
 from .pool import TIERS, Jail
 from .process import NoWall
 from .session import Session
 
 __all__ = [
     "CHOICES",
+    "MAX_IN_FLIGHT",
     "Container",
     "File",
     "Jail",

@@ -96,7 +96,7 @@ class Job:
             "seed": self.seed,
             "tools": list(self.tools),
             "with_state": self.with_state,
-            "in_flight": self.in_flight,
+            "ahead": 2 * self.in_flight if self.in_flight > 1 else 1,  # the next are there when a turn is free
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,
         }
