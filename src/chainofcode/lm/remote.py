@@ -58,6 +58,12 @@ async def _close_at_the_end(client: Any) -> None:
         await client.close()
 
 
+def _as_it_is(request: dict[str, Any]) -> dict[str, Any]:
+    """The conversation as an extra body: else the package holds each part of it against every type there is."""
+    extra = {"messages": request["messages"], **request.get("extra_body", {})}
+    return {**request, "messages": [], "extra_body": extra}
+
+
 class Endpoint:
     """Where a model is asked. `request_seconds` is for a whole reply, however slowly it drips."""
 
@@ -77,7 +83,7 @@ class Endpoint:
         try:
             async with asyncio.timeout(self._request_seconds):
                 create = operator.attrgetter(f"{resource}.with_streaming_response.create")(self._client(package, kind))
-                async with create(**request) as response:
+                async with create(**_as_it_is(request)) as response:
                     async for chunk in response.iter_bytes():
                         data += chunk
                         if len(data) > _MAX_REPLY_BYTES:
