@@ -12,6 +12,7 @@ from ..errors import EmulationError
 from ..lm import LM
 from .asking import Asking
 from .pause import Answered, Emulator, Pause
+from .rows import Rows
 from .table import Table, not_json
 from .tools import Tool, Toolbox, read_only, tool
 
@@ -24,6 +25,7 @@ __all__ = [
     "First",
     "Function",
     "Pause",
+    "Rows",
     "Table",
     "Tool",
     "Toolbox",
@@ -40,7 +42,7 @@ def as_emulator(given: Answering) -> Emulator:
     """A table of call texts, a plain (or async) function of the pause, a model, or nobody."""
     if given is None:
         return Table([])
-    if isinstance(given, (Table, Asking)):
+    if isinstance(given, (Table, Asking, Rows)):
         return given.fresh()
     if isinstance(given, Emulator):
         return given

@@ -10,7 +10,7 @@ import functools
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,10 @@ _VOTING_TEMPERATURE = 0.7
 
 
 class Asking:
-    """A language model, asked for one value at a time; it remembers what each function answered in this run."""
+    """A language model, asked for one value a request; it remembers what each function answered in this run.
+
+    Requests that overlap do not see each other's answers, whichever comes first: only those from before.
+    """
 
     reads_state = True
 
@@ -42,6 +45,8 @@ class Asking:
         self._lm, self._votes = lm, votes
         self.in_flight = getattr(lm, "in_flight", 1)
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
+        self._begun = self._open = 0
+        self._held: list[tuple[int, Pause, Any]] = []  # answers that the requests under way do not see
 
     def fresh(self) -> Asking:
         return Asking(self._lm, self._votes)
@@ -49,9 +54,19 @@ class Asking:
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind == "statement":
             return await self._ask(pause, _delta_kind(pause), delta_in)
-        answered = await self._ask(pause, self._kind(pause), value_in)
-        self._remember(pause, answered.value)
-        return answered
+        self._begun += 1
+        self._open += 1
+        turn = self._begun
+        try:
+            answered = await self._ask(pause, self.kind(pause), value_in)
+            self._held.append((turn, pause, answered.value))
+            return answered
+        finally:
+            self._open -= 1
+            if not self._open:
+                for _, asked, value in sorted(self._held, key=lambda held: held[0]):
+                    self.remember(asked, value)
+                self._held.clear()
 
     async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str, bool], Any]) -> Answered:
         schema: Mapping[str, Any] = kind.schema
@@ -74,7 +89,7 @@ class Asking:
                 error.calls = tuple(calls)  # paid for, all the same
                 raise
             seconds = time.monotonic() - started
-            calls += [Call(_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
+            calls += [Call(as_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
             fitting, said = [], replies[-1]
             for reply in replies:
                 try:
@@ -92,13 +107,13 @@ class Asking:
     def _dice(self) -> dict[str, Any]:
         return {"n": self._votes, "temperature": _VOTING_TEMPERATURE} if self._votes > 1 else {}
 
-    def _kind(self, pause: Pause) -> Kind:
+    def kind(self, pause: Pause) -> Kind:
         """The type expected: as the program says, else as the call itself does."""
         given = pause.kwargs.get("ret_type")
         said = given if isinstance(given, str) else given.text if isinstance(given, Opaque) else ""
         return kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
 
-    def _remember(self, pause: Pause, value: Any) -> None:
+    def remember(self, pause: Pause, value: Any) -> None:
         """Only ever appended to, so that the prompt's beginning stays the same."""
         earlier = self._earlier.setdefault(pause.name, [])
         is_new = all(known != value for _, known in earlier)
@@ -106,13 +121,20 @@ class Asking:
             earlier.append((_cut(pause.text, 200), value))
 
     def _messages(self, pause: Pause, kind: Kind) -> list[Message]:
+        return self._asked(pause, [*self._told(pause), f"type: {kind.words}", "delta state:"])
+
+    def messages_for(self, pauses: Sequence[Pause], kind: Kind) -> list[Message]:
+        """Several calls of one function, by number."""
+        lines = [line for line in self._told(pauses[0]) if not line.startswith(("call: ", "state: "))]
+        calls = [f"call {number}: {_cut(pause.text, _MAX_CALL_CHARS)}" for number, pause in enumerate(pauses, 1)]
+        numbers = ", ".join(f'"{number}": …' for number in range(1, min(len(pauses), 3) + 1))
+        wanted = f"type: {kind.words} for each call, by its number: {{{numbers}}}"
+        return self._asked(pauses[0], [*lines, *calls, wanted, "delta state:"])
+
+    def _asked(self, pause: Pause, lines: Sequence[str]) -> list[Message]:
         question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
         program = f"{question}Program:\n```python\n{_cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)}\n```"
-        return [
-            *_instructions(),
-            Message("user", program),
-            Message("user", "\n".join([*self._told(pause), f"type: {kind.words}", "delta state:"])),
-        ]
+        return [*_instructions(), Message("user", program), Message("user", "\n".join(lines))]
 
     def _told(self, pause: Pause) -> list[str]:
         lines = []
@@ -193,7 +215,7 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
-def _text(messages: list[Message]) -> str:
+def as_text(messages: list[Message]) -> str:
     """A request as the trace keeps it: what is the same for every program is left out."""
     return "\n\n".join(message.content for message in messages[len(_instructions()) :])
 
