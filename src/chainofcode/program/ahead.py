@@ -6,7 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from .analyse import Analysis
 from .data import Data
@@ -40,7 +40,7 @@ def holding(found: Analysis) -> set[ast.AST]:
     for node in found.syntax.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             mentions.setdefault(node.id if isinstance(node, ast.Name) else node.attr, []).append(node)
-    pending: list[ast.AST] = list(found.hole_calls())
+    pending: list[ast.AST] = list(found.hole_names())
     while pending:
         inner: ast.AST | None = pending.pop()
         while inner is not None and inner not in marked:
@@ -140,6 +140,10 @@ class Ahead:
     def block(self, node: ast.AST, field: str = "body") -> list[ast.stmt]:
         """A block of a statement as the program has it."""
         return self._bodies.get((node, field), [])
+
+    @property
+    def blocks(self) -> Iterable[list[ast.stmt]]:
+        return self._bodies.values()
 
     def following(self, statement: ast.stmt) -> list[ast.stmt]:
         """What comes after a statement in its block."""

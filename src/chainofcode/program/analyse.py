@@ -66,6 +66,10 @@ class Analysis:
 
     def hole_calls(self) -> Iterator[ast.AST]:
         """The parts of the program where the LM may be asked."""
+        return (self.syntax.parents.get(name, name) for name in self.hole_names())
+
+    def hole_names(self) -> Iterator[ast.AST]:
+        """The names and attributes that mean holes."""
         names = self.holes | self.module_holes | {stub.name for stub in self.stubs}
         chosen: set[ast.AST] = {*self.shadowed, *self.methods}
         attributes = {stub.name for stub in self.stubs}
@@ -78,7 +82,7 @@ class Analysis:
             else:
                 continue
             if is_hole:
-                yield self.syntax.parents.get(node, node)
+                yield node
 
 
 def analyse(
