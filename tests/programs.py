@@ -17,7 +17,8 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.lines: list[str] = ["a, b, c, d = 1, 2, 3, 4", "xs = [1, 2]", "ys = xs", "d0 = {}", "log = []"]
+        self.lines: list[str] = ["a, b, c, d = 1, 2, 3, 4", "xs = [1, 2]", "ys = xs", "d0 = {}", "d1 = {}", "log = []"]
+        self.lines.insert(0, "from collections import defaultdict\nmany = defaultdict(list)")
         self.functions: list[str] = []
         self.depth = 0
         self.loops = 0
@@ -28,7 +29,7 @@ class Generator:
             self.function(index)
         for _ in range(self.random.randint(4, 9)):
             self.statement()
-        self.put("answer = (a, b, c, d, xs, ys, xs is ys, sorted(d0.items()), log)")
+        self.put("answer = (a, b, c, d, xs, ys, xs is ys, sorted(d0.items()), d1, log, dict(many))")
         return "\n".join(self.lines) + "\n"
 
     def put(self, line: str) -> None:
@@ -153,7 +154,7 @@ class Generator:
                     [
                         f"log.append(weigh({n}))",
                         f"print(name_of({n}), is_lucky({n} + 1))",
-                        f"d0.setdefault(name_of({n}), []).append({n}) if is_lucky({n}) else log.append({n})",
+                        f"d1.setdefault(name_of({n}), []).append({n}) if is_lucky({n}) else log.append({n})",
                         f"a = weigh({n}) + weigh(weigh({n}))",
                         f"b = (b + weigh({n})) % 97",
                         f"log.append([weigh(k) for k in pieces({n}) if is_lucky(k + {n})])",
@@ -163,6 +164,12 @@ class Generator:
                         f"c = weigh((c + {n}) % 13)",
                         f"log.append({{k: name_of(k + {n}) for k in (1, 2)}})",
                         f"log.extend(filter(is_lucky, [{n}, 3, {n} * 3]))",
+                        f"log.append(max(enumerate([{n}, 2, 9]), key=lambda p: weigh(p[1])))",
+                        "log.sort(key=lambda v: weigh(len(str(v))))",
+                        f"many[name_of({n})].append(weigh({n}))",
+                        f"k = 0\n{'    ' * self.depth}while k < 3:\n{'    ' * (self.depth + 1)}log.append(weigh(k + {n}))"
+                        f"\n{'    ' * (self.depth + 1)}k += 1",
+                        f"it = iter([{n}, 4, 6])\n{'    ' * self.depth}log.append([weigh(next(it)), *map(weigh, it)])",
                         f"log.append(f'{{weigh({n})}}-{{name_of({n}):>3}}')",
                     ]
                 )

@@ -86,7 +86,7 @@ class Bindings:
         self._called("f", ("x",), {}, 0)
 
     def _hole(self, name: str) -> Hole:
-        return Hole(name, self.ask, self._here, self._found.awaited)
+        return Hole(name, self.ask, self._here, self._found.awaited, self._ask_ahead)
 
     def _here(self) -> int:
         return self._places.current_statement(program_frame())
@@ -110,6 +110,13 @@ class Bindings:
             if "error" in reply:
                 raise ToolError(reply["error"])
             return decode(reply["value"], record=Record)
+
+    def _ask_ahead(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> None:
+        """A call that will be awaited: it can be under way until then."""
+        if self._scout is not None and self._requests.has_room:
+            with headroom():
+                key, message = self._called(name, args, kwargs, statement)
+                self._scout.expect(key, name, message)
 
     def _called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int

@@ -8,6 +8,7 @@ costs a call. Standard library only.
 
 from __future__ import annotations
 
+import ast
 import signal
 import threading
 import time
@@ -72,18 +73,22 @@ class Scout:
 
     # --- what the program tells -------------------------------------------------------------------------------
 
-    def enter(self, index: int, is_statement: bool, iterable: Any) -> Any:
+    def enter(self, index: int, kind: str, iterable: Any) -> Any:
         """A loop begins; gives what it should go through."""
         if self.is_looking or self._is_off or not is_followed(iterable):
             return iterable
         frame: FrameType | None = program_frame()
         while frame is not None and frame.f_code.co_name in _INNER:
             frame = frame.f_back
-        iterator = iter(iterable)
         if len(self._entered) >= _MAX_ENTERED:
             self._entered.pop(next(iter(self._entered)))
-        # In a comprehension nobody can see the element it is at: look from the first one on.
-        self._entered[index, id(frame)] = (iterator, None if is_statement else clone(iterator))
+        if kind == "call":  # a list that is being sorted is empty meanwhile
+            copy = iter(tuple(iterable)) if iter(iterable) is not iterable else clone(iterable)
+            self._entered[index, id(frame)] = (copy, copy)
+            return iterable
+        iterator = iter(iterable)
+        # Only a statement shows the element it is at: look at a comprehension from the first one on.
+        self._entered[index, id(frame)] = (iterator, None if kind == "for" else clone(iterator))
         return iterator
 
     def meet(self, key: str | None, name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -104,6 +109,11 @@ class Scout:
             self._unit.keys.add(key)
             self._waiting.setdefault(key, []).append(self._unit)
         raise NotYet
+
+    def expect(self, key: str | None, name: str, message: dict[str, Any]) -> None:
+        """The program says itself that it will want this value."""
+        if key is not None and name not in self._tools and self._requests.known(key) is None:
+            self._requests.ahead(key, message)
 
     def _hear(self, key: str) -> None:
         for unit in self._waiting.pop(key, ()):
@@ -241,8 +251,12 @@ class Scout:
             index = walker.ahead.index.get(around, -1)
             if index >= 0:
                 sources += self._loop(walker, index, frame, env)
-            env = Env(dict.fromkeys(walker.ahead.touched(around), Env.UNKNOWN), env)
-            sources.append(Unit(walker.ahead.following(around), env))
+            following = walker.ahead.following(around)
+            if isinstance(around, ast.While) and isinstance(sources[-1], Unit):
+                sources[-1].statements += [around, *following]  # it goes on with the next turn
+            else:
+                env = Env(dict.fromkeys(walker.ahead.touched(around), Env.UNKNOWN), env)
+                sources.append(Unit(following, env))
             around = walker.ahead.around(around)
         for source in sources:
             source.owner = id(frame)

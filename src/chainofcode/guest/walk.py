@@ -6,6 +6,7 @@ Standard library only.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
 _MAX_DEPTH = 6  # of functions of the program, each called by the one before
+_MAX_TURNS = 200  # of a `while`
 _PLAIN = (int, float, str, bool, bytes, complex, type(None))
 
 
@@ -157,9 +159,15 @@ class Walker:
         return not self.ahead.leaves(node, ast.Return, ast.Raise)
 
     def _While(self, node: ast.While, env: Env) -> bool:
+        for _ in range(_MAX_TURNS if self.ahead.holds(node) else 0):
+            test = self._visit(node.test, env)
+            if type(test) not in _PLAIN:
+                break
+            if not test:
+                return self._block(self.ahead.block(node, "orelse"), env)
+            if not self._block(self.ahead.block(node), env):
+                break
         env.forget(self.ahead.touched(node))
-        if self.ahead.holds(node.test):
-            self._visit(node.test, env)
         return not self.ahead.leaves(node, ast.Return, ast.Raise)
 
     def _With(self, node: ast.With, env: Env) -> bool:
@@ -198,6 +206,8 @@ class Walker:
 
     def _visit(self, node: ast.expr, env: Env) -> Any:
         """The value of an expression, if it can be known now; the calls in it go out."""
+        if isinstance(node, (ast.Starred, ast.FormattedValue)):  # parts that have no value by themselves
+            return self._visit(node.value, env)
         value = self._evaluate(node, env)
         if value is Env.UNKNOWN and self.ahead.holds(node):
             self._inside(node, env)
@@ -212,10 +222,10 @@ class Walker:
         function, names, reads = code
         values = [env.get(name) for name in names]
         module = env.module()
-        if any(value is Env.UNKNOWN or hasattr(type(value), "__next__") for value in values):
+        if any(value is Env.UNKNOWN or _is_changed_by_reading(value) for value in values):
             return Env.UNKNOWN
-        if any(hasattr(type(module.get(name)), "__next__") for name in reads):
-            return Env.UNKNOWN  # an iterator would be used up
+        if any(_is_changed_by_reading(module.get(name)) for name in reads):
+            return Env.UNKNOWN
         return self.evaluate(function, values)
 
     def _code(self, node: ast.expr) -> tuple[Callable[..., Any], tuple[str, ...], frozenset[str]]:
@@ -354,3 +364,9 @@ class Walker:
             loop = self.loop(self.ahead.index[node], iter(items), Env(dict(env.names), env.outer))
             loop.parent = self._unit
             self._unit.loops[key] = loop
+
+
+def _is_changed_by_reading(value: Any) -> bool:
+    """Iterators, and mappings that make what they lack."""
+    kind = type(value)
+    return hasattr(kind, "__next__") or (hasattr(kind, "__missing__") and kind is not Counter)

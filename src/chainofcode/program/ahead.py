@@ -69,19 +69,17 @@ def loops(found: Analysis, marked: Collection[ast.AST] | None = None) -> list[Lo
 
 
 def each(call: ast.Call) -> Loop | None:
-    """`map(f, xs)`, `sorted(xs, key=f)` and their like, as loops."""
+    """`map(f, xs)`, `sorted(xs, key=f)`, `xs.sort(key=f)` and their like, as loops."""
+    key = next((keyword.value for keyword in call.keywords if keyword.arg == "key"), None)
+    if isinstance(call.func, ast.Attribute):
+        return Loop(call, call.func.value, key) if call.func.attr == "sort" and key is not None else None
     if not isinstance(call.func, ast.Name) or call.func.id not in _EACH:
         return None
     if any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
-    if _EACH[call.func.id] == 1:
-        is_fit, function = len(call.args) == 2, call.args[0] if call.args else None
-    else:
-        is_fit = len(call.args) == 1
-        function = next((keyword.value for keyword in call.keywords if keyword.arg == "key"), None)
-    if not is_fit or function is None:
-        return None
-    return Loop(call, call.args[_EACH[call.func.id]], function)
+    place = _EACH[call.func.id]
+    function = key if place == 0 else call.args[0] if call.args else None
+    return Loop(call, call.args[place], function) if len(call.args) == place + 1 and function is not None else None
 
 
 class Ahead:

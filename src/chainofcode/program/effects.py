@@ -145,7 +145,7 @@ class Effects:
         if name in self._found.awaited:
             return f"`{name}` is awaited"
         if name.startswith("$"):  # as lowering writes the called name of `name = name(…)`, and what loops go through
-            return "" if name[1:] in self._shadowed or name == "$iter" else "it runs a text"
+            return "" if name[1:] in self._shadowed or name in ("$iter", "$attribute") else "it runs a text"
         if node in self._found.shadowed:
             return ""
         if name in self._inner:
@@ -247,23 +247,35 @@ class Effects:
                 return f"`{name}` of a class of the program is decorated, and may run unseen"
         generators = self._generators()
         for node in self._found.syntax.nodes:
-            if isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "defaultdict":
-                return "reading a defaultdict changes it"
             if _is_lazy(node, generators) and self._is_kept(node):
-                return f"an iterator is kept: `{ast.unparse(node)[:40]}`"
+                return f"an iterator is kept where nobody sees it: `{ast.unparse(node)[:40]}`"
+            if isinstance(node, ast.Call) and called_name(node) == "defaultdict" and not self._is_named(node):
+                return f"a defaultdict, which reading changes, is kept where nobody sees it: `{ast.unparse(node)[:40]}`"
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and self._is_module(node.value):
                 return f"`{ast.unparse(node)[:40]}` of a module is changed"
         return ""
 
     def _generators(self) -> set[str]:
-        return {
-            name
-            for name, nodes in self._found.syntax.functions.items()
-            if any(isinstance(child, (ast.Yield, ast.YieldFrom)) for node in nodes for child in ast.walk(node))
-        }
+        yields = [node for node in self._found.syntax.nodes if isinstance(node, (ast.Yield, ast.YieldFrom))]
+        homes = set[ast.AST]()
+        for node in yields:
+            home: ast.AST | None = node
+            while home is not None and not isinstance(home, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                home = self._found.syntax.parents.get(home)
+            homes |= {home} if home is not None else set()
+        return {name for name, nodes in self._found.syntax.functions.items() if not homes.isdisjoint(nodes)}
 
     def _is_module(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id in self._imported and not self._imported[node.id][1]
+
+    def _is_named(self, node: ast.AST) -> bool:
+        """Whether something is bound to a variable: whoever looks ahead sees then what it is."""
+        parent = self._found.syntax.parents.get(node)
+        while isinstance(parent, ast.Lambda) or (isinstance(parent, ast.Call) and called_name(parent) == "defaultdict"):
+            node, parent = parent, self._found.syntax.parents.get(parent)
+        return (isinstance(parent, ast.Assign) and _is_name(parent.targets)) or (
+            isinstance(parent, ast.AnnAssign) and isinstance(parent.target, ast.Name)
+        )
 
     def _is_kept(self, node: ast.AST) -> bool:
         """Whether an iterator outlives the expression that makes it: nobody could tell who has used it up."""
@@ -272,8 +284,8 @@ class Effects:
             return False
         if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
             return parent.iter is not node
-        if isinstance(parent, ast.withitem) or (isinstance(parent, ast.Assign) and _is_name(parent.targets)):
-            return False  # whoever looks ahead sees that it is an iterator
+        if isinstance(parent, ast.withitem) or self._is_named(node):
+            return False
         if isinstance(parent, ast.Call) and node in parent.args:
             if isinstance(parent.func, ast.Attribute):
                 return parent.func.attr not in ("join", "extend", "update", "union", "fromkeys", "from_iterable")
