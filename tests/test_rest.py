@@ -21,8 +21,8 @@ from endpoint import Server
 from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
-from chainofcode.emulator import Tool
-from chainofcode.emulator.openapi import MAX_OPERATIONS
+from chainofcode.emulator import Tool, rest
+from chainofcode.emulator.openapi import MAX_OPERATIONS, Argument, Operation
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
 
@@ -227,6 +227,28 @@ def test_two_parameters_that_would_be_dots_together(tmp_path: Path) -> None:
             assert "path" in error_of(path, call)
         assert run("answer = both('.a', 'b.')", tools=tools(path)).answer == []
         assert [seen[1] for seen in server.seen] == ["/x/.ab./y"]
+
+
+@pytest.mark.parametrize("template", ["@127.0.0.1:{port}/steal", "{h}/x", ":80/x", ""])
+def test_a_path_cannot_change_the_host(tmp_path: Path, template: str) -> None:
+    parameters = [{"name": "h", "in": "path", "schema": {"type": "string"}}]
+    with serving([]) as good, serving([]) as evil:
+        template = template.replace("{port}", evil.url.rpartition(":")[2])
+        paths = {template: {"get": {"operationId": "x", "parameters": parameters}}, "/y": {"get": {}}}
+        path = document(tmp_path, good.url.replace("127.0.0.1", "localhost"), paths=paths, security=[{"bearer": []}])
+        notes: list[str] = []
+        made = rest_tools([(path, None)], {"COC_OPENAPI_TOKEN": TOKEN}, notes.append)
+        assert [one.name for one in made] == ["get_y"]
+        assert "its path does not begin with /" in notes[0]
+        assert evil.seen == []
+
+
+def test_a_request_stays_with_its_host_whatever_the_operation_says() -> None:
+    argument = Argument("h", "h", "path", str, True)
+    operation = Operation("x", "get", "http://good.example", "{h}/x", "", (argument,), ())
+    call = rest._function(operation, {rest.TOKEN: TOKEN, rest.KEY: ""}, 1)
+    with pytest.raises(rest.HTTPError, match="another host"):
+        call(".evil.example")
 
 
 # --- what comes back ----------------------------------------------------------------------------------------------

@@ -143,6 +143,8 @@ class _Document:
         self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
     ) -> Operation | str:
         """An operation; or why there is none."""
+        if not template.startswith("/"):  # what follows a host without it belongs to the host
+            return "its path does not begin with /"
         arguments = list(self._parameters(item, said))
         in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
         if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:

@@ -145,6 +145,8 @@ def _request(operation: Operation, given: Mapping[str, Any], secrets: Mapping[st
     if any(segment in (".", "..") for segment in path.split("/")):
         raise HTTPError("the arguments would lead to another path")
     url = operation.base + quote(path, safe="/:@!$&'()*+,;=~%") + (f"?{urlencode(query)}" if query else "")
+    if urlsplit(url)[:2] != urlsplit(operation.base)[:2]:
+        raise HTTPError("the arguments would lead to another host")
     data = None if body is None else _as_json(body.get("", body))
     if data is not None:
         headers["Content-Type"] = "application/json"
