@@ -8,6 +8,7 @@ import datetime
 import json
 import sqlite3
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -17,6 +18,7 @@ import pytest
 from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask, solve
+from chainofcode.emulator.types import Misfit
 from chainofcode.methods import Asked, compose, sql
 
 
@@ -344,6 +346,19 @@ def test_nothing_but_reading(query: str, shop: Path) -> None:
 @pytest.mark.parametrize("query", [query for query in HOSTILE if "SELECT load" not in query and "pragma_" not in query])
 def test_syntax_alone(query: str) -> None:
     assert queried(query).reason == "error"
+
+
+@pytest.mark.parametrize("query", ["/**/" * 60 + "x", "/*" * 5000, " -- \n" * 3000 + "x", "/* */ " * 3000 + "x"])
+def test_comments_without_a_statement_end_soon(query: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(Misfit, match="only reads"):
+        sql.Query(None).read(query)
+    assert time.monotonic() - started < 1
+
+
+def test_comments_before_a_statement() -> None:
+    query = "-- all\n/* a */ /**/\nSELECT 1"
+    assert sql.Query(None).read(query) == query
 
 
 def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
