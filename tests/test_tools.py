@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from chainofcode import Program, ScriptedLM, arun, run, solve
+from chainofcode import Event, Program, ScriptedLM, arun, run, solve
 from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
 from chainofcode.errors import InputError
-from chainofcode.methods import compose
+from chainofcode.methods import Asked, compose
+from chainofcode.methods.around import ladder
 
 
 def price_of(item: str, count: int = 1) -> float:
@@ -170,6 +171,144 @@ def test_a_repaired_program_does_nothing_twice() -> None:
     result = solve("Send it.", ScriptedLM(replies), tools=[send], method=compose("coc", repairs=1))
     assert result.answer == [1, 2, 3]
     assert done == ["Ann", "Ann", "Bob"]
+
+
+class Paying:
+    """Tools that pay, each in a way that an attempt may not hear of."""
+
+    def __init__(self) -> None:
+        self.paid: list[Any] = []
+
+    def into_nothing(self, x: int) -> object:
+        self.paid.append(x)
+        return object()
+
+    def too_much(self, x: int) -> str:
+        self.paid.append(x)
+        return "x" * 2_000_000
+
+    def failing(self, x: int) -> None:
+        self.paid.append(x)
+        raise TimeoutError("no reply")
+
+    def euros(self, x: float, currency: str = "EUR") -> str:
+        self.paid.append((x, currency))
+        return "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "paid"),
+    [
+        ("into_nothing", "answer = pay(5)", "answer = pay(5)", [5]),
+        ("too_much", "answer = pay(5)", "answer = pay(x=5)", [5]),
+        ("failing", "answer = pay(5)", "answer = pay(5)", [5]),
+        ("failing", "answer = pay(5)", "answer = pay(6)", [5, 6]),
+        ("euros", "pay(5)\nanswer = 1 / 0", "pay(5.0, 'EUR')\nanswer = 1 + 1", [(5.0, "EUR")]),
+        ("euros", "pay(5)\nanswer = 1 / 0", "pay(5, 'USD')\nanswer = 1 + 1", [(5.0, "EUR"), (5.0, "USD")]),
+        ("euros", "pay(10**5000)\nanswer = 1", "pay(5)\nanswer = 1 + 1", [(5.0, "EUR")]),
+    ],
+)
+def test_what_may_have_taken_effect_is_not_done_again(name: str, first: str, second: str, paid: list[Any]) -> None:
+    paying = Paying()
+    replies = [f"```python\n{first}\n```", f"```python\n{second}\n```"]
+    used = tool(getattr(paying, name), name="pay")
+    solve("Pay.", ScriptedLM(replies), tools=[used], method=compose("coc", repairs=1))
+    assert paying.paid == paid
+
+
+def test_records_are_told_apart() -> None:
+    @dataclass
+    class Order:
+        item: str
+
+    sent: list[str] = []
+
+    def send(order: Order) -> str:
+        sent.append(order.item)
+        return order.item
+
+    replies = [
+        "```python\nsend({'item': 'fig'})\nanswer = 1 / 0\n```",
+        "```python\nanswer = [send({'item': 'saw'}), send({'item': 'fig'})]\n```",
+    ]
+    send.__annotations__["order"] = Order
+    result = solve("Send.", ScriptedLM(replies), tools=[send], method=compose("coc", repairs=1))
+    assert (result.answer, sent) == (["saw", "fig"], ["fig", "saw"])
+
+
+def test_what_changes_nothing_is_tried_again_after_a_failure() -> None:
+    tried: list[int] = []
+
+    @read_only
+    def look() -> int:
+        tried.append(1)
+        if len(tried) == 1:
+            raise TimeoutError("no reply")
+        return 7
+
+    program = "```python\nanswer = look() + 0\n```"
+    assert solve("Look.", ScriptedLM([program] * 2), tools=[look], method=compose("coc", repairs=1)).answer == 7
+    assert len(tried) == 2
+
+
+def test_the_next_rung_does_nothing_twice() -> None:
+    sent: list[str] = []
+
+    def send(to: str) -> int:
+        sent.append(to)
+        return len(sent)
+
+    async def rung(asked: Asked) -> AsyncIterator[Event]:
+        async for event in asked.remembering().run("send('Ann')\nanswer = 1 / 0", Table([])):
+            yield event
+
+    solve("Send it.", ScriptedLM([]), tools=[send], method=ladder({"one": rung, "two": rung}))
+    assert sent == ["Ann"]
+
+
+def paused(name: str, *args: Any, **kwargs: Any) -> Pause:
+    return Pause("call", f"{name}()", name, args, kwargs, (), 1, None, Program(""), None)
+
+
+def test_a_call_that_was_interrupted_is_not_made_again() -> None:
+    paid: list[int] = []
+
+    async def pay(x: int) -> str:
+        paid.append(x)
+        await asyncio.sleep(60)
+        return "ok"
+
+    async def interrupt() -> str | None:
+        box = Toolbox.of([pay]).remembering()
+        calling = asyncio.create_task(box.around(Table([])).answer(paused("pay", 5)))
+        await asyncio.sleep(0.05)
+        calling.cancel()
+        await asyncio.wait([calling])
+        return (await box.around(Table([])).answer(paused("pay", 5))).error
+
+    assert "was under way when an earlier program ended" in str(asyncio.run(interrupt()))
+    assert paid == [5]
+
+
+def test_equal_calls_at_once_have_results_of_their_own() -> None:
+    started: list[int] = []
+
+    async def slow(x: int) -> int:
+        started.append(x)
+        number = len(started)
+        await asyncio.sleep(0.3 if number == 1 else 0.01)
+        return number
+
+    async def both(box: Toolbox) -> list[Any]:
+        using = box.around(Table([]))
+        answers = await asyncio.gather(using.answer(paused("slow", 5)), using.answer(paused("slow", 5)))
+        return [answered.value for answered in answers]
+
+    async def twice() -> list[Any]:
+        box = Toolbox.of([slow]).remembering()
+        return [await both(box), await both(box)]
+
+    assert asyncio.run(twice()) == [[1, 2], [1, 2]]
 
 
 def test_votes_and_effects_do_not_go_together() -> None:

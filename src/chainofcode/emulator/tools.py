@@ -65,6 +65,7 @@ class Tool:
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = self._converted(name, value, hints[name])
+        bound.apply_defaults()
         return bound
 
     def _converted(self, name: str, value: Any, wanted: Any) -> Any:
@@ -104,7 +105,7 @@ def read_only(function: _Function) -> _Function:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools of a run, who approves of their use, and results that an earlier attempt has got already."""
+    """The tools of a run, who approves of their use, and what came of calls in earlier attempts, failures too."""
 
     tools: Mapping[str, Tool]
     approve: Approve | None = None
@@ -122,8 +123,8 @@ class Toolbox:
         return cls(named, approve)
 
     def remembering(self) -> Toolbox:
-        """The same, for programs that are repaired: what one of them had done is not done again by the next."""
-        return replace(self, done={})
+        """The same, for one program after another: what one of them had done is not done again by the next."""
+        return self if self.done is not None else replace(self, done={})
 
     def around(self, emulator: Emulator) -> Emulator:
         return _Using(self, emulator)
@@ -156,16 +157,23 @@ class _Using:
             return Answered(None, by="tool", error=str(error))
 
     async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
-        """The result of this call: of the same one in an earlier attempt, as often as it was made there."""
-        call = f"{used.name} {sorted(bound.arguments.items())!r}"
-        self._used[call] += 1
+        """What comes of this call: what came of the same one in an earlier attempt, as often as it was made there."""
         if self._box.done is None:
             return await self._run(used, pause, bound)
-        done = self._box.done.setdefault(call, [])
-        turn = self._used[call]
-        if len(done) < turn:
-            done.append(await self._run(used, pause, bound))
-        return done[turn - 1]
+        call = _key(used.name, bound)
+        turn, outcomes = self._used[call], self._box.done.setdefault(call, [])
+        self._used[call] += 1
+        is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], Refused))
+        if not is_known:  # noted before it is made: whatever ends the program meanwhile, it may have taken effect
+            unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
+            outcomes[turn : turn + 1] = [Refused(unknown)]
+            try:
+                outcomes[turn] = await self._run(used, pause, bound)
+            except Refused as error:
+                outcomes[turn] = error
+        if isinstance(outcomes[turn], Refused):
+            raise outcomes[turn]
+        return outcomes[turn]
 
     async def _run(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
         if self._box.approve is not None:
@@ -188,6 +196,16 @@ class _Using:
         except Exception as error:  # the user's function: what it says is for the program
             raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
         return _as_data(used.name, result)
+
+
+def _key(name: str, bound: inspect.BoundArguments) -> str:
+    """A call by its values, however it is written."""
+
+    def content(part: object) -> str:  # what an annotation made of plain data
+        return msgspec.json.encode(encode(msgspec.to_builtins(part, enc_hook=repr))).decode()
+
+    told = {parameter: encode(value, brief=content) for parameter, value in bound.arguments.items()}
+    return f"{name} {msgspec.json.encode(told, order='sorted').decode()}"
 
 
 async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
