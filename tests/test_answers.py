@@ -241,6 +241,15 @@ def test_what_does_not_fit(answer_type: Any, program: str, told: str) -> None:
     assert len(result.error.message) < 1000
 
 
+@pytest.mark.parametrize(
+    "kind", ["float", "bool", "str", "date", "Decimal", "choice:a,b", "list[str]", "None", "datetime"]
+)
+def test_a_number_too_long_to_write_is_no_accident(kind: str) -> None:
+    result, _ = solved(["answer = 10**5000"] * 2, kind, method=compose("coc"))
+    assert result.error is not None and result.error.type == "AnswerType"
+    assert "<int of 16610 bits>" in result.error.message
+
+
 def test_yaml_that_multiplies_is_refused() -> None:
     lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     result, _ = solved([f"answer = {chr(10).join(lines)!r}"] * 2, "yaml")

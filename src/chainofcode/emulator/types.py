@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..guest.values import brief
+
 _MAX_TEXT = 2000
 _MAX_ITEMS = 100
 _DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%B %d %Y")
@@ -132,7 +134,7 @@ def _fit_any(value: Any) -> Any:
 def _fit_nothing(value: Any) -> None:
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none", "null")):
         return
-    raise Misfit(f"{value!r} is not None")
+    raise Misfit(f"{_short(value)} is not None")
 
 
 def _fit_bool(value: Any) -> bool:
@@ -213,8 +215,7 @@ def _fit_span(value: Any) -> datetime.timedelta:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"
+    return brief(value, 80)
 
 
 _TEXT = {"type": "string"}

@@ -389,6 +389,7 @@ _NAMED: dict[type, Callable[[Any], str]] = {
     type(_other): lambda v: f"<function {v.__name__}>",
     type(len): lambda v: f"<built-in function {v.__name__}>",
     fractions.Fraction: _fraction_text,
+    Opaque: lambda v: v.text[:100],
     datetime.datetime: _moment,
     datetime.time: _moment,
 }
