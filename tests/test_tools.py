@@ -68,6 +68,15 @@ def test_arguments_are_checked(call: str, told: str) -> None:
     assert told in result.error.message
 
 
+def test_numbers_of_any_length_are_arguments() -> None:
+    def bits(x: int) -> int:
+        return x.bit_length()
+
+    replies = ["```python\nanswer = bits(10**5000)\n```"]
+    result = solve("How long?", ScriptedLM(replies), tools=[bits], method=compose("coc", repairs=1))
+    assert result.answer == (10**5000).bit_length()
+
+
 def test_results_are_bounded_and_data() -> None:
     @dataclass
     class Trip:
@@ -131,6 +140,28 @@ def test_what_is_approved_is_what_is_called_whatever_the_guest_says() -> None:
     answered = asyncio.run(Toolbox.of([price_of], approve=refuse).around(Table([])).answer(lie))
     assert answered.error == "price_of was not approved"
     assert asked == ["price_of('saw', count=9)"]
+
+
+def approved(call: str, *functions: Callable[..., Any]) -> str:
+    asked: list[str] = []
+
+    def allow(used: Tool, told: str) -> bool:
+        asked.append(told)
+        return True
+
+    result = run(f"answer = {call}", tools=Toolbox.of(functions, approve=allow))
+    return asked[0] if asked else str(result.error)
+
+
+def test_whoever_approves_sees_every_argument() -> None:
+    def pay(note: Any, to: str, amount: Any = 0, *more: Any) -> str:
+        return "paid"
+
+    told = approved("pay('x' * 250_000, 'mallory', 9)", pay)
+    assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "characters more" in told
+    told = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
+    assert '"to":"eve"' in told and "0x" in told and told.endswith(", 'mallory')")
+    assert "nobody can approve of 103 arguments" in approved("pay(1, 'mallory', 2, *range(100))", pay)
 
 
 def test_read_only() -> None:

@@ -29,6 +29,8 @@ from .pause import Answered, Emulator, Pause
 MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
+_MAX_TOLD_CHARS = 2000  # of one argument, to whoever approves
+_MAX_TOLD_ARGUMENTS = 50
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -177,10 +179,8 @@ class _Using:
 
     async def _run(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
         if self._box.approve is not None:
-            from ..guest.holes import call_text  # late: few ask, and every import of ours would wait for it
-
             # Not `pause.text`: the guest wrote that, and may show one call and make another.
-            approved = self._box.approve(used, call_text(used.name, pause.args, dict(pause.kwargs)))
+            approved = self._box.approve(used, _told(used.name, pause.args, pause.kwargs))
             if not (await approved if inspect.isawaitable(approved) else approved):
                 raise Refused(f"{used.name} was not approved")
         started = time.monotonic()
@@ -196,6 +196,25 @@ class _Using:
         except Exception as error:  # the user's function: what it says is for the program
             raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
         return _as_data(used.name, result)
+
+
+def _told(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call for whoever approves of it: a long argument is cut, and none hides another."""
+    if len(args) + len(kwargs) > _MAX_TOLD_ARGUMENTS:
+        raise Refused(f"{name}: nobody can approve of {len(args) + len(kwargs):,} arguments; give a list instead")
+    parts = [_told_argument(value) for value in args]
+    parts += [f"{key}={_told_argument(kwargs[key])}" for key in sorted(kwargs)]
+    return f"{name}({', '.join(parts)})"
+
+
+def _told_argument(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python writes
+        text = msgspec.json.encode(encode(value)).decode()
+    half = _MAX_TOLD_CHARS // 2
+    hidden = len(text) - 2 * half
+    return text if hidden <= 0 else f"{text[:half]} … {hidden:,} characters more … {text[-half:]}"
 
 
 def _key(name: str, bound: inspect.BoundArguments) -> str:
