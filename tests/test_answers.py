@@ -250,10 +250,14 @@ def test_a_number_too_long_to_write_is_no_accident(kind: str) -> None:
     assert "<int of 16610 bits>" in result.error.message
 
 
-def test_yaml_that_multiplies_is_refused() -> None:
-    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+@pytest.mark.parametrize(
+    ("first", "more"), [("[x, x]", "[{}]"), ("{k: v}", "{{<<: [{}]}}"), ("{k: v}", "{{{}: 1}}"), ("{<<: {k: v}}", "x")]
+)
+def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
+    lines = [f"a0: &a0 {first}"] + [f"a{n}: &a{n} {more.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
     result, _ = solved([f"answer = {chr(10).join(lines)!r}"] * 2, "yaml")
-    assert result.error is not None and "or too much" in result.error.message
+    assert result.error is not None and "is not YAML" in result.error.message
+    assert "write out what that stands for" in result.error.message
 
 
 @pytest.mark.parametrize(

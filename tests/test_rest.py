@@ -599,9 +599,13 @@ def test_yaml(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(json.loads(json.dumps(PETS))).replace("'200':", "200:"))
     assert len(tools(path, "http://127.0.0.1:1")) == 5
     assert "Gives [{" in tools(path, "http://127.0.0.1:1")[0].told
-    path.write_text("openapi: 3.1.0\npaths: &a\n  /x: *a\n")
-    with pytest.raises(InputError, match=r"not YAML|no operations"):
-        tools(path, "http://127.0.0.1:1")
+    bomb = ["x0: &a0 [lollol]", *(f"x{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))]
+    for text in ("openapi: 3.1.0\npaths: &a\n  /x: *a\n", "\n".join([*bomb, "openapi: *a8", "paths: {}"])):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"not YAML: it refers to \*a"):
+            tools(path, "http://127.0.0.1:1")
+    path.write_text("openapi: 3.1\npaths: {/x: {get: {operationId: 0x" + "f" * 9000 + "}}}\n")
+    assert [one.name for one in tools(path, "http://127.0.0.1:1")] == ["get_x"]
     path.write_text("a: [")
     with pytest.raises(InputError, match="is not YAML"):
         tools(path)

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from ..emulator.documents import read_yaml
 from ..emulator.replies import data_in
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of
 from ..errors import InputError
@@ -187,13 +188,12 @@ def _no_number(text: str) -> Any:
 def _yaml_in(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    yaml = _import("yaml", "the answer type yaml", "PyYAML", "yaml")
     if len(value) > _MAX_YAML_CHARS:
         raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
     try:
-        return yaml.safe_load(_unfenced(value))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Misfit(f"{_short(value)} is not YAML: {' '.join(str(error).split())[:300]}") from None
+        return read_yaml(_unfenced(value))
+    except ValueError as error:
+        raise Misfit(f"{_short(value)} is not YAML: {error}") from None
 
 
 def _unfenced(text: str) -> str:
