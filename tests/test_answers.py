@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import datetime
 import json
+import resource
 import sqlite3
 import sys
 import time
@@ -381,11 +382,44 @@ def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("SELECT count(*) FROM sales a, sales b, sales c, sales d", "it took over 0.5 seconds"),
         ("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c", "over 1,000 rows"),
         ("SELECT randomblob(2000000)", "too big"),
-        ("SELECT randomblob(900000) FROM sales LIMIT 900", "or too much"),
+        ("SELECT randomblob(900000) FROM sales LIMIT 900", "over 5,000,000 bytes"),
+        (f"SELECT {', '.join(['zeroblob(999990)'] * 20)} FROM sales LIMIT 1", "5,000,000 bytes"),
+        ("SELECT sum(hex(zeroblob(100000)) LIKE '%' || hex(zeroblob(4000)) || item || '1%') FROM sales", "0.5 seconds"),
+        ("SELECT instr(hex(zeroblob(400000)), hex(zeroblob(200000)) || item) FROM sales", "0.5 seconds"),
         ("SELECT " + "a" * 20_001, "20,000 characters"),
     ]:
         result = queried(query, shop)
         assert result.error is not None and told in result.error.message, result
+
+
+def test_memory_of_queries_is_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 900) SELECT randomblob(999000), n FROM c"
+    )
+    monkeypatch.setattr(sql, "MAX_SECONDS", 60.0)
+    monkeypatch.setattr(sql, "MAX_MEMORY_BYTES", 200 * 1024**2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Misfit, match="memory"):
+        sql.Query(shop).read(f"SELECT max(n) FROM ({rows} ORDER BY 1 LIMIT -1 OFFSET 800)")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000
+
+
+def test_a_database_with_a_log_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    connection.commit()
+    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]  # it is in the log alone
+    connection.close()
+    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]
+    assert [one.name for one in tmp_path.iterdir()] == ["log.db"]
+
+
+def test_no_column_takes_the_place_of_another(shop: Path) -> None:
+    assert sql.Query(shop).read("SELECT 1 AS a_3, 2 AS a, 3 AS a, 4 AS a, 5 AS a_2") == [
+        {"a_3": 1, "a": 2, "a_4": 3, "a_5": 4, "a_2": 5}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -404,7 +438,8 @@ def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
         solve("What?", ScriptedLM([]), answer_type="int", database=str(path))
 
 
-def test_duckdb(tmp_path: Path) -> None:
+def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "MAX_SECONDS", 3.0)
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "shop.duckdb"
     with duckdb.connect(str(path)) as connection:
@@ -413,6 +448,7 @@ def test_duckdb(tmp_path: Path) -> None:
     assert result.answer == [{"item": "fig", "day": datetime.date(2024, 1, 2)}]
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
+    database = sql.Query(path)
     for query in (
         "DELETE FROM sales",
         f"SELECT * FROM read_csv('{secret}')",
@@ -421,9 +457,14 @@ def test_duckdb(tmp_path: Path) -> None:
         "SELECT 1; DROP TABLE sales",
         "WITH x AS (SELECT 1) DELETE FROM sales",
         "SELECT range FROM range(2000)",
+        "SELECT $$'$$) ; ATTACH ':memory:' AS m; SELECT * FROM (SELECT $$'$$",
+        "SELECT $$'$$; CREATE TEMP TABLE z AS SELECT 42; SELECT $$'$$",
+        "SELECT repeat('x', 1000000) FROM range(300)",
+        "SELECT max(x) FROM (SELECT repeat(i::VARCHAR, 20) AS x, i FROM range(12000000) t(i) ORDER BY hash(i) OFFSET 11999990)",
     ):
-        result = queried(query, path)
-        assert result.error is not None and result.error.type == "AnswerType", query
+        with pytest.raises(Misfit, match=r"fails|only reads|more than one"):
+            database.read(query)
+        assert {one.name for one in tmp_path.iterdir()} == {path.name, secret.name}
     assert secret.read_text() == "a\n1\n"
 
 
