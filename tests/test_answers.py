@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import enum
 import json
 import resource
 import sqlite3
@@ -20,7 +21,7 @@ from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask, solve
 from chainofcode.emulator.types import Misfit
-from chainofcode.methods import Asked, compose, sql
+from chainofcode.methods import Asked, answer_type_of, compose, sql
 
 
 @dataclasses.dataclass
@@ -105,6 +106,30 @@ def test_what_fits_is_converted(answer_type: Any, program: str, value: Any) -> N
 def test_what_a_reply_states(answer_type: Any, reply: str, value: Any, method: str) -> None:
     result, _ = solved([reply, "A: no idea"], answer_type, method=method)
     assert result.answer == value, result
+
+
+class Vote(enum.Enum):
+    YES = "yes"
+    NO = "no"
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "text", "value"),
+    [
+        ({"enum": ["yes", "no"]}, "yes", "yes"),
+        ({"const": "true"}, "true", "true"),
+        ({"type": ["string", "null"]}, "123", "123"),
+        ({"anyOf": [{"type": "string", "maxLength": 9}, {"type": "null"}]}, "2024", "2024"),
+        ({"type": ["integer", "null"]}, "123", 123),
+        ({"type": "string"}, "", ""),
+        ({"properties": {"a": {"type": "integer"}}}, '{"a": 1}', {"a": 1}),
+        (Vote, "yes", "yes"),
+        (Bill, '{"items": []}', {"items": []}),
+    ],
+)
+def test_text_that_fits_is_taken_at_its_word(answer_type: Any, text: str, value: Any) -> None:
+    wanted = answer_type_of(answer_type)
+    assert wanted is not None and wanted.read(text) == value
 
 
 def test_the_form_is_told_to_the_model() -> None:

@@ -137,15 +137,32 @@ def _by_model(given: Any) -> AnswerType:
 def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], error: type[Exception]) -> AnswerType:
     """Data that becomes a value without that error."""
 
-    def read(value: Any) -> Any:
-        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
+    def fit(data: Any) -> Any:
         try:
             made(data)
         except error as misfit:
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
-    return AnswerType(name, _fitting(schema), read, made)
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), made)
+
+
+def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
+    """A value, or the data that its text holds: a list or an object rather than its text, else what is text first."""
+    if not isinstance(value, str):
+        return fit(value)
+    try:
+        data = data_in(value)
+    except Misfit:
+        return fit(value)
+    first, second = (data, value) if isinstance(data, (list, tuple, set, dict)) else (value, data)
+    try:
+        return fit(first)
+    except Misfit as misfit:
+        try:
+            return fit(second)
+        except Misfit as other:
+            raise (misfit if first is data else other) from None
 
 
 def _fitting(schema: Mapping[str, Any]) -> str:
@@ -229,15 +246,14 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
         raise InputError(f"{name} refers to {foreign[:200]!r}: nothing is fetched; put all of the schema into it")
     checking = validator(schema, registry=referencing.Registry())  # an empty one: the default fetches what is named
 
-    def read(value: Any) -> Any:
-        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
-        data = _json_data(data)
+    def fit(value: Any) -> Any:
+        data = _json_data(value)
         found = jsonschema.exceptions.best_match(checking.iter_errors(data))
         if found is not None:
             raise Misfit(f"{_short(data)} does not fit: {found.message[:300]} (at {found.json_path[:100]})")
         return data
 
-    return AnswerType(name, _fitting(schema), read, is_text=True)
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), is_text=True)
 
 
 def _references(part: Any) -> typing.Iterator[str]:
