@@ -48,6 +48,9 @@ class Mood(TypedDict):
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}, "required": ["n"]}
 
 
+TREE = {"type": "object", "properties": {"of": {"type": "array", "items": {"$ref": "#"}}}}
+
+
 def solved(replies: list[str], answer_type: Any, **options: Any) -> tuple[Result, ScriptedLM]:
     lm = ScriptedLM(replies)
     return solve("What?", lm, answer_type=answer_type, **options), lm
@@ -130,6 +133,42 @@ class Vote(enum.Enum):
 def test_text_that_fits_is_taken_at_its_word(answer_type: Any, text: str, value: Any) -> None:
     wanted = answer_type_of(answer_type)
     assert wanted is not None and wanted.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "string", "format": "date"}, "2024-02-29", "2024-02-30"),
+        ({"type": "string", "format": "date-time"}, "2024-02-29T10:00:00Z", "xx"),
+        ({"type": "string", "format": "time"}, "10:00:00", "25:00"),
+        ({"type": "string", "format": "email"}, "a@example.org", "nobody"),
+        ({"format": "date-time"}, 3, "xx"),
+        ({"uniqueItems": True}, [1, True, "1", [1], {"a": 1}], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]),
+        ({"uniqueItems": False}, [1, 1], None),
+        (TREE, {"of": [{"of": []}]}, {"of": [{"of": [3]}]}),
+        (
+            {"properties": {"a": {"$id": "urn:a", "$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}}},
+            {"a": None},
+            {"a": 1},
+        ),
+    ],
+)
+def test_what_a_schema_says_counts(schema: Any, good: Any, bad: Any) -> None:
+    wanted = answer_type_of(schema)
+    assert wanted is not None and wanted.read(good) == good
+    if bad is not None:
+        with pytest.raises(Misfit, match="does not fit"):
+            wanted.read(bad)
+
+
+def test_data_that_is_hard_to_check() -> None:
+    unique, tree = answer_type_of({"uniqueItems": True}), answer_type_of(TREE)
+    assert unique is not None and tree is not None
+    started = time.monotonic()
+    assert len(unique.read([{"a": n} for n in range(20_000)])) == 20_000
+    assert time.monotonic() - started < 5
+    with pytest.raises(Misfit, match=r"nested too deep|not JSON|recursion"):
+        tree.read('{"of": [' * 400 + "]}" * 400)
 
 
 def test_the_form_is_told_to_the_model() -> None:
@@ -295,6 +334,10 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
         ({"type": "nonsense"}, "no JSON schema"),
         ({"$ref": "http://example.org/s.json"}, "nothing is fetched"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
+        ({"$dynamicRef": "http://example.org/s"}, "nothing is fetched"),
+        ({"$ref": "#/nope"}, "refers to '#/nope', which is not in it"),
+        ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "refers to '#/\\$defs/x', which is not in it"),
+        ({"$ref": "#"}, "refers to itself without end"),
         (object(), "no answer can be made"),
     ],
 )
