@@ -288,6 +288,8 @@ def test_ask_gives_data_in_its_last_event() -> None:
         ("json", "answer = '{1: 2}'", "is not JSON: Expecting property name"),
         ("json", "answer = float('nan') * len('a')", "is not JSON"),
         ("json", "answer = '[NaN]'", "NaN is no number"),
+        ("json", "answer = '[1e999]'", "1e999 is no number"),
+        ("float", "answer = 'NaN'", "is no number"),
         ("json", "answer = '[' * 100_000", "is not JSON"),
         ("yaml", "answer = 'a: [1'", "is not YAML"),
         ("yaml", "answer = '[' * 50_000", "is not YAML"),

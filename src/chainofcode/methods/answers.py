@@ -6,12 +6,13 @@ import asyncio
 import datetime
 import importlib
 import json
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -179,7 +180,7 @@ def _fitting(schema: Mapping[str, Any]) -> str:
 def _json_in(value: Any) -> Any:
     if isinstance(value, str):
         try:
-            return json.loads(_unfenced(value), parse_constant=_no_number)
+            return json.loads(_unfenced(value), parse_constant=_no_number, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise Misfit(f"{_short(value)} is not JSON: {error}") from None
     return _json_data(value)
@@ -200,8 +201,13 @@ def _json_data(value: Any) -> Any:
         raise Misfit(f"{_short(value)} is not JSON: {error}") from None
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:100]} is no number")
 
 
 def _yaml_in(value: Any) -> Any:
