@@ -21,7 +21,7 @@ from endpoint import Server
 from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
-from chainofcode.emulator import Tool, rest
+from chainofcode.emulator import Tool, Toolbox, rest
 from chainofcode.emulator.openapi import MAX_OPERATIONS, Argument, Operation
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
@@ -570,6 +570,40 @@ def test_schemas_that_never_end(tmp_path: Path) -> None:
     assert len(made) == 420
     assert sum(len(one.told) for one in made) < 1_000_000
     assert time.monotonic() - started < 20
+
+
+def test_documents_that_multiply(tmp_path: Path) -> None:
+    variables = {f"v{n}": {"default": f"{{v{n + 1}}}{{v{n + 1}}}"} for n in range(40)}
+    wide = {"properties": {f"p{n}": {} for n in range(5000)}}
+    labels = {"enum": ["z" * 100_000 + str(n) for n in range(100)]}
+    schemas = {"E": labels, "T": wide, "S": {"allOf": [{"$ref": "#/components/schemas/T"}] * 5000}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S"}}}}
+    parameters = [{"name": "z", "in": "query", "schema": {"$ref": "#/components/schemas/E"}}]
+    paths: dict[str, Any] = {f"/{n}": {"post": {"requestBody": body, "parameters": parameters}} for n in range(20)}
+    paths["/e"] = {"get": {"parameters": parameters}}
+    servers = [{"url": "http://127.0.0.1:1/{v0}", "variables": variables}]
+    path = tmp_path / "d.json"
+    path.write_text(
+        json.dumps({"openapi": "3.0.0", "paths": paths, "servers": servers, "components": {"schemas": schemas}})
+    )
+    started = time.monotonic()
+    made = tools(path)
+    assert time.monotonic() - started < 10
+    assert "get_e" in [one.name for one in made]
+    assert len(Toolbox.of(made).told) < 10_000
+    path.write_text(path.read_text().replace("{v0}", "{v0}" * 500))
+    with pytest.raises(InputError, match="is not an address"):
+        tools(path)
+
+
+def test_what_the_model_is_told_of_many_tools_is_bounded() -> None:
+    names = ", ".join(f"argument_number_{n}" for n in range(2000))
+    space: dict[str, Any] = {}
+    exec(f"def wide({names}): 'Wide.'", space)
+    many = [Tool(f"wide{n}", space["wide"]) for n in range(500)]
+    assert len(many[0].told) < 9000
+    assert "Wide." in many[0].told
+    assert len(Toolbox.of(many).told) < 600_000
 
 
 def test_names(tmp_path: Path) -> None:

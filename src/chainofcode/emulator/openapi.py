@@ -25,7 +25,10 @@ from .documents import read_document
 MAX_OPERATIONS = 500  # the model reads about each of them
 _MAX_ARGUMENTS = 100
 _MAX_VISITS = 200_000  # of schemas, in one document
+_FIELDS_A_VISIT = 20  # so many count as one more
 _MAX_DEPTH = 5
+_MAX_LABEL_CHARS = 100
+_MAX_URL_CHARS = 2000
 _MAX_REFERENCES = 20  # from one to the next
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 # Not for a program to set: who asks, whom, and how the message is framed.
@@ -229,10 +232,15 @@ class _Document:
         required = schema.get("required")
         wanted = {_text(name) for name in required} if isinstance(required, list) else set()
         parts = schema.get("allOf")
-        self._left -= 1
-        for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH and self._left > 0 else ():
+        self._left -= 1 + len(fields) // _FIELDS_A_VISIT
+        for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH else ():
+            if self._left <= 0:
+                break
             more, needed = self._fields(part, depth + 1)
-            fields, wanted = {**more, **fields}, wanted | needed
+            self._left -= len(more) // _FIELDS_A_VISIT
+            wanted |= needed
+            for name, field in more.items():
+                fields.setdefault(name, field)
         return fields, wanted
 
     def _type(self, schema: Any, depth: int = 0) -> Any:
@@ -294,6 +302,7 @@ class _Document:
         try:
             parts = urlsplit(server)
             is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            is_good = is_good and len(server) <= _MAX_URL_CHARS
         except ValueError:
             is_good = False
         if not is_good or parts.username is not None or not server.isprintable() or " " in server:
@@ -303,10 +312,16 @@ class _Document:
         return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
     def _filled(self, server: Mapping[str, Any]) -> str:
-        url = _text(server.get("url", "/"))
-        for name, variable in self._at(server.get("variables")).items():
-            url = url.replace(f"{{{name}}}", _text(self._at(variable).get("default")))
-        return url
+        variables = self._at(server.get("variables"))
+
+        def default(found: re.Match[str]) -> str:
+            return (
+                _text(self._at(variables[found[1]]).get("default"))[: _MAX_URL_CHARS + 1]
+                if found[1] in variables
+                else found[0]
+            )
+
+        return re.sub(r"\{([^{}]*)\}", default, _text(server.get("url", "/"))[: _MAX_URL_CHARS + 1])
 
     def _security(self, said: Mapping[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
         wanted = said.get("security", self._data.get("security"))
@@ -326,8 +341,12 @@ def _scheme(said: Mapping[str, Any]) -> Scheme:
 
 def _labels(schema: Mapping[str, Any]) -> tuple[Any, ...]:
     labels = [schema["const"]] if "const" in schema else schema.get("enum")
-    is_plain = isinstance(labels, list) and all(isinstance(label, (str, int, type(None))) for label in labels)
-    return tuple(labels) if is_plain and labels and len(labels) <= 100 else ()
+    if not isinstance(labels, list) or len(labels) > 100:
+        return ()
+    is_plain = all(
+        label is None or isinstance(label, (bool, str)) or (type(label) is int and _text(label)) for label in labels
+    )
+    return tuple(labels) if is_plain and all(len(str(label)) <= _MAX_LABEL_CHARS for label in labels) else ()
 
 
 def _text(value: object) -> str:

@@ -29,6 +29,8 @@ from .pause import Answered, Emulator, Pause
 MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
+_MAX_HEAD_CHARS = 8000
+_MAX_ALL_CHARS = 500_000  # of all tools, to the model
 _MAX_TOLD_CHARS = 2000  # of one argument, to whoever approves
 _MAX_TOLD_ARGUMENTS = 50
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
@@ -52,7 +54,8 @@ class Tool:
         """How it is shown to the model: signature and docstring."""
         doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS].replace('"""', "'''")
         is_async = inspect.iscoroutinefunction(self.function)
-        head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}:"
+        head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}"
+        head = f"{head if len(head) <= _MAX_HEAD_CHARS else head[:_MAX_HEAD_CHARS] + '…)'}:"
         return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
@@ -133,7 +136,9 @@ class Toolbox:
 
     @property
     def told(self) -> str:
-        return "\n\n".join(one.told for one in self.tools.values())
+        most = _MAX_ALL_CHARS // max(len(self.tools), 1)
+        told = [one.told for one in self.tools.values()]
+        return "\n\n".join(text if len(text) <= most else text[:most] + "…" for text in told)
 
     @property
     def has_effects(self) -> bool:
