@@ -618,6 +618,8 @@ def test_names(tmp_path: Path) -> None:
         "/d/{lost}": {"get": {}},
         "/e": {"post": {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}},
         "/f": {"get": {"parameters": [{"name": f"p{n}", "in": "query"} for n in range(150)]}},
+        "/g": {"get": {"parameters": [{"name": "p", "in": "query", "style": "deepObject"}]}},
+        "/h/{p}": {"get": {"parameters": [{"name": "p", "in": "path", "style": "matrix"}]}},
     }  # fmt: skip
     notes: list[str] = []
     path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
@@ -627,6 +629,7 @@ def test_names(tmp_path: Path) -> None:
     assert told.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
         "nothing is said of 'lost' in its path", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
+        "its parameter 'p' has the style 'deepObject'", "its parameter 'p' has the style 'matrix'",
     ]  # fmt: skip
 
 

@@ -34,6 +34,7 @@ _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 # Not for a program to set: who asks, whom, and how the message is framed.
 _OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
                 "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
+_STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how we write lists
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TEXTS: dict[Any, Any] = {"date": datetime.date, "date-time": datetime.datetime}
 _KINDS: dict[Any, Any] = {"integer": int, "number": int | float, "boolean": bool, "null": None}
@@ -118,7 +119,11 @@ class _Document:
         """An operation; or why there is none."""
         if not template.startswith("/"):  # what follows a host without it belongs to the host
             return "its path does not begin with /"
-        arguments = list(self._parameters(item, said))
+        found = self._found(item, said)
+        for (sent_as, where), parameter in found.items():
+            if where in _STYLES and parameter.get("style", _STYLES[where]) != _STYLES[where]:
+                return f"its parameter {sent_as[:100]!r} has the style {_words(parameter['style'], 50)!r}"
+        arguments = list(self._parameters(found))
         in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
         if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:
             return f"nothing is said of {min(unknown)!r} in its path"
@@ -151,12 +156,16 @@ class _Document:
 
     # --- arguments --------------------------------------------------------------------------------------------
 
-    def _parameters(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Argument]:
+    def _found(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+        """The parameters by name and place; those of the operation count before those of its path."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for holder in (item, said):
             listed = holder.get("parameters")
             for parameter in map(self._at, listed[: 2 * _MAX_ARGUMENTS] if isinstance(listed, list) else ()):
                 found[_text(parameter.get("name")), _text(parameter.get("in"))] = parameter
+        return found
+
+    def _parameters(self, found: Mapping[tuple[str, str], dict[str, Any]]) -> Iterator[Argument]:
         names: dict[str, object] = {}
         for (sent_as, where), parameter in found.items():
             is_ours = where == "header" and (sent_as.lower() in _OUR_HEADERS or not _HEADER.fullmatch(sent_as))

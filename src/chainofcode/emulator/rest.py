@@ -34,7 +34,7 @@ _MAX_ERROR_CHARS = 300
 _MAX_REDIRECTS = 3
 _VARIABLES = {"bearer": TOKEN, "header": KEY, "query": KEY}
 _CHARSETS = {"ascii", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250",
-             "cp1251", "cp1252", "koi8-r", "shift_jis", "euc_jp", "gb2312", "gbk", "gb18030", "big5", "euc_kr"}  # fmt: skip
+             "cp1251", "cp1252", "koi8-r", "shift_jis", "euc_jp", "gb2312", "gbk", "big5", "euc_kr"}  # fmt: skip
 _READ_ONLY = ("get", "head")
 
 
