@@ -153,8 +153,9 @@ def _looked_at(name: str, path: str, kind: Any, has_pandas: bool) -> tuple[File,
         case "text":
             with _opened(path) as file:
                 text = file.read()
-            begins = f" It begins:\n{text[:_SHOWN_CHARS]}…" if len(text) > _SHOWN_CHARS else f" It is:\n{text}"
-            return File(name, place, kind), f"the text of {what} (str), {len(text):,} characters.{begins}"
+            is_cut = len(text) > _SHOWN_CHARS
+            begins = f"It begins:\n{_fenced(text[:_SHOWN_CHARS] + '…')}" if is_cut else f"It is:\n{_fenced(text)}"
+            return File(name, place, kind), f"the text of {what} (str), {len(text):,} characters. {begins}"
         case "path":
             return File(name, place, kind), f"{place!r}, the path (str) of an image"
     return File(name, place, kind), ""
@@ -262,8 +263,16 @@ def _frame(file: File, rows: int, columns: int, types: list[list[str]], head: st
     rest = f" and {columns - len(types)} more" if columns > len(types) else ""
     return (
         f"a pandas DataFrame of {rows:,} rows, from {os.path.basename(file.path)}. Columns: {told}{rest}. "
-        f"The first rows, as CSV:\n{head.rstrip()}"
+        f"The first rows, as CSV:\n{_fenced(head.rstrip())}"
     )
+
+
+def _fenced(text: str) -> str:
+    """Text of a file's in a fence that it cannot close: nothing in it passes for what we say ourselves."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
 
 
 __all__ = ["MAX_BYTES", "Files", "files_of"]
