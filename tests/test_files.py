@@ -137,6 +137,16 @@ def test_names(stems: list[str], names: list[str], tmp_path: Path) -> None:
     assert [file.name for file in found.prelude] == names
 
 
+def test_a_file_does_not_hide_a_tool(tmp_path: Path) -> None:
+    def pay(amount: int) -> int:
+        return amount
+
+    (tmp_path / "pay.csv").write_text("a\n1\n")
+    result, prompt = solved("answer = pay(len(pay_2))", tmp_path / "pay.csv", tools=[pay])
+    assert result.answer == 1
+    assert "pay_2 = a list of 1 dicts" in prompt
+
+
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [

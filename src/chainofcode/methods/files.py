@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from ..emulator import Toolbox
 from ..engine import Given, arun
 from ..errors import InputError
 from ..guest.values import brief
@@ -77,7 +78,8 @@ async def files_of(
     listed = [os.fspath(path) for path in paths]
     kinds = {path: _kind(path) for path in listed}
     packages = _packages(listed, kinds, given.get("packages", ()))
-    taken, prelude, told = {"question", *given.get("inputs", {})}, [], []
+    taken = {"question", *given.get("inputs", {}), *Toolbox.of(given.get("tools", ())).tools}
+    prelude, told = [], []
     for path in listed:
         name = _name(Path(path).stem, taken)
         taken.add(name)
