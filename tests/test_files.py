@@ -269,6 +269,22 @@ answer = {
     assert result.trace.steps[1].delta == {"n": "2.5"}
 
 
+def test_labels_that_come_again_lose_nothing() -> None:
+    program = """
+import pandas as pd
+answer = [
+    pd.Series([1, 2, 3], index=['a', 'a', 'b']),
+    pd.DataFrame([[1, 2, 3, 4]], columns=['a', 'a', 'a_2', 'a']),
+    pd.DataFrame([[1, 2], [3, 4]], columns=['a', 'a'], index=['x', 'x']),
+]
+"""
+    assert run(program, packages=["pandas"]).answer == [
+        [("a", 1), ("a", 2), ("b", 3)],
+        [{"a": 1, "a_3": 2, "a_2": 3, "a_4": 4}],
+        [{"index": "x", "a": 1, "a_2": 2}, {"index": "x", "a": 3, "a_2": 4}],
+    ]
+
+
 def test_a_program_that_poses_as_numpy() -> None:
     program = """
 import sys, types

@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from urllib.parse import quote
 
+from ..guest.arrays import numbered
 from ..guest.values import encode
 
 TYPE_CHECKING = False
@@ -121,7 +122,7 @@ def _duck(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rows(cursor: Any, job: dict[str, Any]) -> list[Any]:
-    names = _names([column[0] for column in cursor.description])
+    names = numbered([column[0] for column in cursor.description])
     rows: list[Any] = []
     left = job["bytes"]
     while (row := cursor.fetchone()) is not None:
@@ -134,18 +135,6 @@ def _rows(cursor: Any, job: dict[str, Any]) -> list[Any]:
         if is_long or left < 0:
             raise _Failed(f"its rows have over {job['bytes']:,} bytes; ask for less")
     return rows
-
-
-def _names(columns: list[str]) -> list[str]:
-    """A name for each column; one that comes again has a number."""
-    names: list[str] = []
-    for column in columns:
-        name, number = column, 1
-        while name in names or (number > 1 and name in columns):
-            number += 1
-            name = f"{column}_{number}"
-        names.append(name)
-    return names
 
 
 def _first_line(error: Exception) -> str:
