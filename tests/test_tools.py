@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
+import zoneinfo
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -100,6 +101,31 @@ def test_results_are_bounded_and_data() -> None:
     assert "object" in str(run("answer = odd()", tools=tools).error)
     assert run("answer = trip().city", tools=tools).answer == "Rome"
     assert run("answer = facts()['when'].year", tools=tools).answer == 2024
+
+
+def test_moments_have_offsets() -> None:
+    moment = datetime.datetime(2024, 7, 1, 10, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+
+    def when() -> Any:
+        return {"at": [moment, moment.date()]}
+
+    def odd() -> Any:
+        return datetime.time(10, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+
+    result = run("answer = when()['at'][0].isoformat()", tools=[when])
+    assert result.answer == "2024-07-01T10:00:00+02:00"
+    assert run("answer = odd()", tools=[odd]).error is None  # as text, as in a record
+
+
+def test_results_that_hold_themselves() -> None:
+    def cyclic() -> Any:
+        held: list[Any] = []
+        held.append({"in": held})
+        return held
+
+    result = run("answer = cyclic()", tools=[cyclic])
+    assert result.error is not None and result.error.type == "ToolError"
+    assert "which a program cannot get" in result.error.message
 
 
 def test_a_tool_wins_over_the_library_and_the_program_over_the_tool() -> None:

@@ -11,6 +11,7 @@ import builtins
 import collections
 import contextlib
 import contextvars
+import datetime
 import inspect
 import keyword
 import threading
@@ -269,23 +270,37 @@ def _holds_object(value: Any) -> bool:
 
 
 def _as_data(name: str, result: Any) -> Any:
-    """A result of the value language, bounded; records become dicts."""
+    """A result of the value language, bounded; moments have offsets instead of zones, records become dicts."""
 
     def refuse(part: object) -> str:
         raise Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
 
-    try:
-        encode(result, brief=refuse)
-    except Refused:
+    why = Refused(f"{name} gave what a program cannot get")
+    ways: tuple[Callable[[Any], Any], ...] = (lambda data: data, _with_offsets, msgspec.to_builtins)
+    for made in ways:
         try:
-            result = msgspec.to_builtins(result)
-            encode(result, brief=refuse)
-        except (TypeError, ValueError):
-            refuse(result)
-    size = len(msgspec.json.encode(encode(result)))
-    if size > MAX_RESULT_BYTES:
-        raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
-    return result
+            data = made(result)
+            told = encode(data, brief=refuse)
+        except Refused as error:
+            why = error
+        except (TypeError, ValueError, RecursionError):  # an object of the user's own, or one that holds itself
+            continue
+        else:
+            size = len(msgspec.json.encode(told))
+            if size > MAX_RESULT_BYTES:
+                raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+            return data
+    raise why
+
+
+def _with_offsets(value: Any) -> Any:
+    """Zones are Python code, which stays here; what a moment needs of one is its offset."""
+    if isinstance(value, dict):
+        return {name: _with_offsets(part) for name, part in value.items()}
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(_with_offsets, value))
+    offset = value.utcoffset() if isinstance(value, datetime.datetime) else None
+    return value if offset is None else value.replace(tzinfo=datetime.timezone(offset))
 
 
 def _signature(function: Callable[..., Any]) -> str:
