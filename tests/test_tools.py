@@ -190,6 +190,14 @@ def test_whoever_approves_sees_every_argument() -> None:
     assert "nobody can approve of 103 arguments" in approved("pay(1, 'mallory', 2, *range(100))", pay)
 
 
+def test_the_name_of_an_argument_is_a_name() -> None:
+    def send(**fields: Any) -> str:
+        return "sent"
+
+    assert approved("send(to='Ann')", send) == "send(to='Ann')"
+    assert "takes no argument of the name 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
+
+
 def test_read_only() -> None:
     @read_only
     def look(at: str) -> str:
@@ -388,6 +396,13 @@ def test_what_is_no_tool() -> None:
         tool(price_of, name="import")
     with pytest.raises(InputError, match="Python's own"):
         tool(price_of, name="list")
+
+    def unknown() -> None: ...
+
+    unknown.__signature__ = "?"  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="nobody knows what arguments unknown takes"):
+        tool(unknown)
+    assert "unknown: " in str(run("answer = unknown()", tools=[Tool("unknown", unknown)]).error)
 
 
 async def slow() -> int:

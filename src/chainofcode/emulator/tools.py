@@ -63,9 +63,12 @@ class Tool:
         """The arguments, each as its annotation wants it."""
         if _holds_object([*args, *kwargs.values()]):
             raise Refused(f"{self.name} takes plain values, not objects of the program")
+        for name in kwargs:
+            if not name.isidentifier():  # whoever approves would read something else
+                raise Refused(f"{self.name} takes no argument of the name {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise Refused(f"{self.name}: {error}") from None
         hints = _hints(self.function)
         for name, value in bound.arguments.items():
@@ -99,6 +102,10 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
         raise InputError(f"a tool needs a name that a program can call, not {called!r}")
     if hasattr(builtins, called):
         raise InputError(f"a tool cannot be named {called!r}: a program that says so means Python's own")
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InputError(f"nobody knows what arguments {called} takes: wrap it in a function of your own") from None
     effect = getattr(function, "has_effect", True) if has_effect is None else has_effect
     return Tool(called, function, bool(effect))
 
