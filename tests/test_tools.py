@@ -431,7 +431,9 @@ def test_cancelling_while_a_tool_runs(function: Callable[[], Any]) -> None:
     assert time.monotonic() - started < 10  # nor does anything wait for it afterwards
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no")])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no"), TimeoutError("no reply")]
+)
 def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
     def fail() -> None:
         raise error

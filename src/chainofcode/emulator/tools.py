@@ -198,15 +198,15 @@ class _Using:
                 raise Refused(f"{used.name} was not approved")
         started = time.monotonic()
         try:
-            async with asyncio.timeout(TOOL_SECONDS):
+            async with asyncio.timeout(TOOL_SECONDS) as clock:
                 if inspect.iscoroutinefunction(used.function):
                     result = await used.function(*bound.args, **bound.kwargs)
                 else:
                     result = await _in_thread(used.function, bound)
                     result = await result if inspect.isawaitable(result) else result
-        except TimeoutError:
-            raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
         except Exception as error:  # the user's function: what it says is for the program
+            if clock.expired():
+                raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
             raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
         return _as_data(used.name, result)
 
