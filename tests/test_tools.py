@@ -281,6 +281,20 @@ def test_what_may_have_taken_effect_is_not_done_again(name: str, first: str, sec
     assert paying.paid == paid
 
 
+def test_a_call_that_takes_too_long_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid: list[int] = []
+
+    async def pay(x: int) -> None:
+        paid.append(x)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("chainofcode.emulator.tools.TOOL_SECONDS", 0.1)
+    replies = ["```python\nanswer = pay(5)\n```"] * 2
+    result = solve("Pay.", ScriptedLM(replies), tools=[pay], method=compose("coc", repairs=1))
+    assert result.error is not None and "pay took over 0 s" in result.error.message
+    assert paid == [5]
+
+
 def test_records_are_told_apart() -> None:
     @dataclass
     class Order:
