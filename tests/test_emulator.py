@@ -107,6 +107,7 @@ def test_hostile_replies_are_text(reply: str) -> None:
         ("date", '"2024-02-14".', datetime.date(2024, 2, 14)),
         ("datetime", datetime.date(2024, 2, 14), datetime.datetime(2024, 2, 14)),
         ("int", "12 Apples", 12),
+        ("int", "7 or so", 7),
         ("list[int]", [10**5000], [10**5000]),
         ("float", "40 Km per Hour", 40.0),
         ("Decimal", 1.1, decimal.Decimal("1.1")),
@@ -157,6 +158,7 @@ def test_fits(annotation: str, data: Any, value: Any) -> None:
                 "2 DOZEN",
                 "4 point five",
                 "1 to two",
+                "7 or eight",
             )
         ),
         ("float", "1.5 Billion"),

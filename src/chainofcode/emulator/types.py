@@ -24,7 +24,7 @@ _DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "
 # `$1,234.50`, `3 apples`, `40 %`; not `3rd`, `2024-02-14`, `5 Million`, `3 - 4`, `3 and a half`
 _MORE = (
     "hundreds?|thousands?|millions?|billions?|trillions?|dozens?|lakh|crore|grand|k|m|mn|b|bn|tn|"
-    "and|or|plus|minus|times|to|point|over|divided|half|halves|thirds?|quarters?"
+    "and|or(?! so)|plus|minus|times|to|point|over|divided|half|halves|thirds?|quarters?"
 )
 _NUMBER = re.compile(
     r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d{1,3})?)"
