@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import enum
 import json
+import resource
 import sqlite3
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Literal, TypedDict
@@ -17,7 +20,8 @@ import pytest
 from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask, solve
-from chainofcode.methods import Asked, compose, sql
+from chainofcode.emulator.types import Misfit
+from chainofcode.methods import Asked, answer_type_of, compose, sql
 
 
 @dataclasses.dataclass
@@ -42,6 +46,9 @@ class Mood(TypedDict):
 
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 3}}, "required": ["n"]}
+
+
+TREE = {"type": "object", "properties": {"of": {"type": "array", "items": {"$ref": "#"}}}}
 
 
 def solved(replies: list[str], answer_type: Any, **options: Any) -> tuple[Result, ScriptedLM]:
@@ -102,6 +109,66 @@ def test_what_fits_is_converted(answer_type: Any, program: str, value: Any) -> N
 def test_what_a_reply_states(answer_type: Any, reply: str, value: Any, method: str) -> None:
     result, _ = solved([reply, "A: no idea"], answer_type, method=method)
     assert result.answer == value, result
+
+
+class Vote(enum.Enum):
+    YES = "yes"
+    NO = "no"
+
+
+@pytest.mark.parametrize(
+    ("answer_type", "text", "value"),
+    [
+        ({"enum": ["yes", "no"]}, "yes", "yes"),
+        ({"const": "true"}, "true", "true"),
+        ({"type": ["string", "null"]}, "123", "123"),
+        ({"anyOf": [{"type": "string", "maxLength": 9}, {"type": "null"}]}, "2024", "2024"),
+        ({"type": ["integer", "null"]}, "123", 123),
+        ({"type": "string"}, "", ""),
+        ({"properties": {"a": {"type": "integer"}}}, '{"a": 1}', {"a": 1}),
+        (Vote, "yes", "yes"),
+        (Bill, '{"items": []}', {"items": []}),
+    ],
+)
+def test_text_that_fits_is_taken_at_its_word(answer_type: Any, text: str, value: Any) -> None:
+    wanted = answer_type_of(answer_type)
+    assert wanted is not None and wanted.read(text) == value
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        ({"type": "string", "format": "date"}, "2024-02-29", "2024-02-30"),
+        ({"type": "string", "format": "date-time"}, "2024-02-29T10:00:00Z", "xx"),
+        ({"type": "string", "format": "time"}, "10:00:00", "25:00"),
+        ({"type": "string", "format": "email"}, "a@example.org", "nobody"),
+        ({"format": "date-time"}, 3, "xx"),
+        ({"uniqueItems": True}, [1, True, "1", [1], {"a": 1}], [{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}]),
+        ({"uniqueItems": False}, [1, 1], None),
+        (TREE, {"of": [{"of": []}]}, {"of": [{"of": [3]}]}),
+        (
+            {"properties": {"a": {"$id": "urn:a", "$ref": "#/$defs/n", "$defs": {"n": {"type": "null"}}}}},
+            {"a": None},
+            {"a": 1},
+        ),
+    ],
+)
+def test_what_a_schema_says_counts(schema: Any, good: Any, bad: Any) -> None:
+    wanted = answer_type_of(schema)
+    assert wanted is not None and wanted.read(good) == good
+    if bad is not None:
+        with pytest.raises(Misfit, match="does not fit"):
+            wanted.read(bad)
+
+
+def test_data_that_is_hard_to_check() -> None:
+    unique, tree = answer_type_of({"uniqueItems": True}), answer_type_of(TREE)
+    assert unique is not None and tree is not None
+    started = time.monotonic()
+    assert len(unique.read([{"a": n} for n in range(20_000)])) == 20_000
+    assert time.monotonic() - started < 5
+    with pytest.raises(Misfit, match=r"nested too deep|not JSON|recursion"):
+        tree.read('{"of": [' * 400 + "]}" * 400)
 
 
 def test_the_form_is_told_to_the_model() -> None:
@@ -221,6 +288,8 @@ def test_ask_gives_data_in_its_last_event() -> None:
         ("json", "answer = '{1: 2}'", "is not JSON: Expecting property name"),
         ("json", "answer = float('nan') * len('a')", "is not JSON"),
         ("json", "answer = '[NaN]'", "NaN is no number"),
+        ("json", "answer = '[1e999]'", "1e999 is no number"),
+        ("float", "answer = 'NaN'", "is no number"),
         ("json", "answer = '[' * 100_000", "is not JSON"),
         ("yaml", "answer = 'a: [1'", "is not YAML"),
         ("yaml", "answer = '[' * 50_000", "is not YAML"),
@@ -239,10 +308,23 @@ def test_what_does_not_fit(answer_type: Any, program: str, told: str) -> None:
     assert len(result.error.message) < 1000
 
 
-def test_yaml_that_multiplies_is_refused() -> None:
-    lines = ["a0: &a0 [x, x]"] + [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+@pytest.mark.parametrize(
+    "kind", ["float", "bool", "str", "date", "Decimal", "choice:a,b", "list[str]", "None", "datetime"]
+)
+def test_a_number_too_long_to_write_is_no_accident(kind: str) -> None:
+    result, _ = solved(["answer = 10**5000"] * 2, kind, method=compose("coc"))
+    assert result.error is not None and result.error.type == "AnswerType"
+    assert "<int of 16610 bits>" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("first", "more"), [("[x, x]", "[{}]"), ("{k: v}", "{{<<: [{}]}}"), ("{k: v}", "{{{}: 1}}"), ("{<<: {k: v}}", "x")]
+)
+def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
+    lines = [f"a0: &a0 {first}"] + [f"a{n}: &a{n} {more.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
     result, _ = solved([f"answer = {chr(10).join(lines)!r}"] * 2, "yaml")
-    assert result.error is not None and "or too much" in result.error.message
+    assert result.error is not None and "is not YAML" in result.error.message
+    assert "write out what that stands for" in result.error.message
 
 
 @pytest.mark.parametrize(
@@ -254,6 +336,10 @@ def test_yaml_that_multiplies_is_refused() -> None:
         ({"type": "nonsense"}, "no JSON schema"),
         ({"$ref": "http://example.org/s.json"}, "nothing is fetched"),
         ({"properties": {"a": {"$ref": "file:///etc/passwd"}}}, "nothing is fetched"),
+        ({"$dynamicRef": "http://example.org/s"}, "nothing is fetched"),
+        ({"$ref": "#/nope"}, "refers to '#/nope', which is not in it"),
+        ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "refers to '#/\\$defs/x', which is not in it"),
+        ({"$ref": "#"}, "refers to itself without end"),
         (object(), "no answer can be made"),
     ],
 )
@@ -346,6 +432,19 @@ def test_syntax_alone(query: str) -> None:
     assert queried(query).reason == "error"
 
 
+@pytest.mark.parametrize("query", ["/**/" * 60 + "x", "/*" * 5000, " -- \n" * 3000 + "x", "/* */ " * 3000 + "x"])
+def test_comments_without_a_statement_end_soon(query: str) -> None:
+    started = time.monotonic()
+    with pytest.raises(Misfit, match="only reads"):
+        sql.Query(None).read(query)
+    assert time.monotonic() - started < 1
+
+
+def test_comments_before_a_statement() -> None:
+    query = "-- all\n/* a */ /**/\nSELECT 1"
+    assert sql.Query(None).read(query) == query
+
+
 def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql, "MAX_SECONDS", 0.5)
     for query, told in [
@@ -353,11 +452,44 @@ def test_queries_are_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         ("SELECT count(*) FROM sales a, sales b, sales c, sales d", "it took over 0.5 seconds"),
         ("WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c", "over 1,000 rows"),
         ("SELECT randomblob(2000000)", "too big"),
-        ("SELECT randomblob(900000) FROM sales LIMIT 900", "or too much"),
+        ("SELECT randomblob(900000) FROM sales LIMIT 900", "over 5,000,000 bytes"),
+        (f"SELECT {', '.join(['zeroblob(999990)'] * 20)} FROM sales LIMIT 1", "5,000,000 bytes"),
+        ("SELECT sum(hex(zeroblob(100000)) LIKE '%' || hex(zeroblob(4000)) || item || '1%') FROM sales", "0.5 seconds"),
+        ("SELECT instr(hex(zeroblob(400000)), hex(zeroblob(200000)) || item) FROM sales", "0.5 seconds"),
         ("SELECT " + "a" * 20_001, "20,000 characters"),
     ]:
         result = queried(query, shop)
         assert result.error is not None and told in result.error.message, result
+
+
+def test_memory_of_queries_is_bounded(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 900) SELECT randomblob(999000), n FROM c"
+    )
+    monkeypatch.setattr(sql, "MAX_SECONDS", 60.0)
+    monkeypatch.setattr(sql, "MAX_MEMORY_BYTES", 200 * 1024**2)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Misfit, match="memory"):
+        sql.Query(shop).read(f"SELECT max(n) FROM ({rows} ORDER BY 1 LIMIT -1 OFFSET 800)")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 50_000
+
+
+def test_a_database_with_a_log_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("CREATE TABLE t AS SELECT 1 AS a")
+    connection.commit()
+    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]  # it is in the log alone
+    connection.close()
+    assert sql.Query(path).read("SELECT a FROM t") == [{"a": 1}]
+    assert [one.name for one in tmp_path.iterdir()] == ["log.db"]
+
+
+def test_no_column_takes_the_place_of_another(shop: Path) -> None:
+    assert sql.Query(shop).read("SELECT 1 AS a_3, 2 AS a, 3 AS a, 4 AS a, 5 AS a_2") == [
+        {"a_3": 1, "a": 2, "a_4": 3, "a_5": 4, "a_2": 5}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -376,7 +508,8 @@ def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
         solve("What?", ScriptedLM([]), answer_type="int", database=str(path))
 
 
-def test_duckdb(tmp_path: Path) -> None:
+def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "MAX_SECONDS", 3.0)
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "shop.duckdb"
     with duckdb.connect(str(path)) as connection:
@@ -385,6 +518,7 @@ def test_duckdb(tmp_path: Path) -> None:
     assert result.answer == [{"item": "fig", "day": datetime.date(2024, 1, 2)}]
     secret = tmp_path / "secret.csv"
     secret.write_text("a\n1\n")
+    database = sql.Query(path)
     for query in (
         "DELETE FROM sales",
         f"SELECT * FROM read_csv('{secret}')",
@@ -393,9 +527,14 @@ def test_duckdb(tmp_path: Path) -> None:
         "SELECT 1; DROP TABLE sales",
         "WITH x AS (SELECT 1) DELETE FROM sales",
         "SELECT range FROM range(2000)",
+        "SELECT $$'$$) ; ATTACH ':memory:' AS m; SELECT * FROM (SELECT $$'$$",
+        "SELECT $$'$$; CREATE TEMP TABLE z AS SELECT 42; SELECT $$'$$",
+        "SELECT repeat('x', 1000000) FROM range(300)",
+        "SELECT max(x) FROM (SELECT repeat(i::VARCHAR, 20) AS x, i FROM range(12000000) t(i) ORDER BY hash(i) OFFSET 11999990)",
     ):
-        result = queried(query, path)
-        assert result.error is not None and result.error.type == "AnswerType", query
+        with pytest.raises(Misfit, match=r"fails|only reads|more than one"):
+            database.read(query)
+        assert {one.name for one in tmp_path.iterdir()} == {path.name, secret.name}
     assert secret.read_text() == "a\n1\n"
 
 

@@ -128,6 +128,20 @@ answer = 1
     assert not result.artifacts and not unsent(result)
 
 
+def test_what_cannot_be_read_does_not_keep_the_rest() -> None:
+    program = """
+import os
+os.mkdir('shut')
+for name in ('a', 'shut/b', 'z'):
+    open(name, 'w').write(name)
+os.chmod('a', 0); os.chmod('shut', 0)
+answer = 1
+"""
+    result = left(program)
+    assert result.artifacts == {"z": b"z"}
+    assert sorted(unsent(result)) == ["a: Permission denied", "shut: Permission denied"]
+
+
 def test_large_files_stay() -> None:
     result = left(f"""
 open('huge', 'wb').truncate({MAX_FILE_BYTES + 1})
@@ -252,11 +266,18 @@ def test_nothing_is_written_outside_or_over(tmp_path: Path) -> None:
     assert written["plot.png"] == into / "plot.2.png"
     assert written["to"] == into / "to.2"
     assert len(set(written.values())) == len(names)
-    with pytest.raises(InputError, match="cannot write into"):
-        artifacts.write({"link/x": b"new"}, into)
+    assert artifacts.write({"link/x": b"new"}, into) == {"link/x": into / "link.2" / "x"}
     assert not list(outside.iterdir())
     with pytest.raises(InputError, match="cannot write into"):
         artifacts.write({"x": b"new"}, into / "plot.png")
+
+
+def test_names_that_become_one(tmp_path: Path) -> None:
+    names = ["q?", "q_/x", "q_/y", "q*/x", "z/a", "z"]
+    written = artifacts.write({name: name.encode() for name in names}, tmp_path)
+    assert {name: path.read_bytes().decode() for name, path in written.items()} == {name: name for name in names}
+    assert written["q_/x"] == tmp_path / "q_.2" / "x"
+    assert written["z"] == tmp_path / "z.2"
 
 
 def png(width: int, height: int) -> bytes:

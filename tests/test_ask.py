@@ -371,6 +371,21 @@ def test_live_in_a_terminal(script: Path) -> None:
     assert final.rstrip().endswith("\r\n1")
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_an_answer_does_nothing_to_the_terminal(tmp_path: Path, more: tuple[str, ...]) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(
+        json.dumps("```python\nanswer = 'a' + chr(27) + ']0;pwned' + chr(7) + chr(155) + '2J\\nb' * 1\n```")
+    )
+    arguments = ("ask", QUESTION, "--quiet", "--model", f"scripted:{path}", *more)
+    code, drawn = in_terminal(*arguments)
+    assert code == 0
+    assert not set(drawn) & {"\x1b", "\x07", "\x9b"}
+    assert "]0;pwned" in drawn
+    piped = coc(*arguments)
+    assert ("]0;pwned\x07\x9b2J\nb" in piped.stdout) != bool(more)
+
+
 def test_interrupting_is_clean(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(json.dumps("```python\nimport time\nwhile True: pass\n```"))

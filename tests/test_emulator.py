@@ -14,6 +14,7 @@ import pytest
 from chainofcode import Message, ScriptedLM, arun, run
 from chainofcode.emulator.replies import data_in, delta_in, value_in
 from chainofcode.emulator.types import Misfit, kind_of
+from chainofcode.guest.values import Opaque
 from chainofcode.lm import Completion, Usage
 
 # --- replies, as models write them --------------------------------------------------------------------------------
@@ -101,6 +102,14 @@ def test_hostile_replies_are_text(reply: str) -> None:
         ("date", "February 14, 2024", datetime.date(2024, 2, 14)),
         ("datetime", "2024-02-14T10:00:00", datetime.datetime(2024, 2, 14, 10)),
         ("time", "09:30", datetime.time(9, 30)),
+        ("date", datetime.datetime(2024, 2, 14, 10), datetime.date(2024, 2, 14)),
+        ("date", "2024-02-14T10:00:00Z", datetime.date(2024, 2, 14)),
+        ("date", '"2024-02-14".', datetime.date(2024, 2, 14)),
+        ("datetime", datetime.date(2024, 2, 14), datetime.datetime(2024, 2, 14)),
+        ("int", "12 Apples", 12),
+        ("int", "7 or so", 7),
+        ("list[int]", [10**5000], [10**5000]),
+        ("float", "40 Km per Hour", 40.0),
         ("Decimal", 1.1, decimal.Decimal("1.1")),
         ("{'name': str, 'age': int}", {"name": "Ann", "age": "7", "extra": 1}, {"name": "Ann", "age": 7, "extra": 1}),
         ("list[{'name': str}]", [{"name": "Ann"}], [{"name": "Ann"}]),
@@ -137,6 +146,34 @@ def test_fits(annotation: str, data: Any, value: Any) -> None:
         ("{'name': str}", {"age": 1}),
         ("set[str]", "abc"),
         ("set", [[1]]),
+        *(
+            (annotation, text)
+            for annotation in ("int", "float", "Decimal")
+            for text in (
+                "5 Million",
+                "5 K",
+                "5 B",
+                "3 and a half",
+                "12 minus four",
+                "2 DOZEN",
+                "4 point five",
+                "1 to two",
+                "7 or eight",
+            )
+        ),
+        ("float", "1.5 Billion"),
+        ("float", "1e999"),
+        ("float", float("nan")),
+        ("timedelta", float("inf")),
+        ("date", "2024-02-1499"),
+        ("date", "2024-02-14 or later 2024-03-01"),
+        ("date", 20240214),
+        ("datetime", 20240214),
+        ("time", 10),
+        ("str", Opaque("Basket", "<Basket>")),
+        ("dict[str, str]", {"a": Opaque("Basket", "<Basket>")}),
+        ("Literal['none', 'some']", None),
+        ("Literal['<Basket>']", Opaque("Basket", "<Basket>")),
     ],
 )
 def test_misfits(annotation: str, data: Any) -> None:

@@ -17,6 +17,7 @@ from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
 from chainofcode.methods import METHODS, compose
 from chainofcode.methods.parts import answer_in
+from chainofcode.methods.react import _NEXT
 
 CASES = SHARED / "cases" / "bbh.jsonl"
 
@@ -169,6 +170,32 @@ def test_react_keeps_its_state_and_runs_nothing_twice() -> None:
     assert "ZeroDivisionError" in lm.requests[3][-1].content
     stated = ScriptedLM(["I know it.\nA: 5"])
     assert solve("How many?", stated, method="react").answer == "5"
+
+
+@pytest.mark.parametrize("call", ["", "3", "'x' * 3_000_000", "[object()], 2, a=1"])
+def test_react_bears_with_actions_that_call_its_own_function(call: str) -> None:
+    lm = ScriptedLM([f"```python\n{_NEXT}({call})\n```", "```python\nprint(1)\n```", "A: 5"])
+    assert solve("How many?", lm, method="react").answer == "5"
+    assert max(len(message.content) for request in lm.requests for message in request) < 10_000
+
+
+def test_what_react_observes_is_bounded() -> None:
+    broken = "class E(Exception):\n    def __str__(self): raise ValueError\nraise E"
+    for failing in ("raise ValueError('x' * 3_000_000)", broken):
+        lm = ScriptedLM([f"```python\nprint('y' * 9000)\n{failing}\n```", "A: 5"])
+        assert solve("How many?", lm, method="react").answer == "5"
+        assert 2000 < len(lm.requests[1][-1].content) < 5000
+
+
+def test_react_is_driven_by_no_tool_and_no_file(tmp_path: Path) -> None:
+    def next_action(observation: str) -> dict[str, str]:
+        return {"answer": "hijacked"}
+
+    path = tmp_path / "next_action.csv"
+    path.write_text("a\n1\n")
+    program = "```python\nanswer = len(next_action)\n```"
+    assert solve("How many?", ScriptedLM(["A: 5"]), method="react", tools=[next_action]).answer == "5"
+    assert solve("How many?", ScriptedLM([program]), method="react", files=[path]).answer == 1
 
 
 def test_react_ends() -> None:

@@ -21,8 +21,8 @@ from endpoint import Server
 from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
-from chainofcode.emulator import Tool
-from chainofcode.emulator.openapi import MAX_OPERATIONS
+from chainofcode.emulator import Tool, Toolbox, rest
+from chainofcode.emulator.openapi import MAX_OPERATIONS, Argument, Operation
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
 
@@ -229,6 +229,28 @@ def test_two_parameters_that_would_be_dots_together(tmp_path: Path) -> None:
         assert [seen[1] for seen in server.seen] == ["/x/.ab./y"]
 
 
+@pytest.mark.parametrize("template", ["@127.0.0.1:{port}/steal", "{h}/x", ":80/x", ""])
+def test_a_path_cannot_change_the_host(tmp_path: Path, template: str) -> None:
+    parameters = [{"name": "h", "in": "path", "schema": {"type": "string"}}]
+    with serving([]) as good, serving([]) as evil:
+        template = template.replace("{port}", evil.url.rpartition(":")[2])
+        paths = {template: {"get": {"operationId": "x", "parameters": parameters}}, "/y": {"get": {}}}
+        path = document(tmp_path, good.url.replace("127.0.0.1", "localhost"), paths=paths, security=[{"bearer": []}])
+        notes: list[str] = []
+        made = rest_tools([(path, None)], {"COC_OPENAPI_TOKEN": TOKEN}, notes.append)
+        assert [one.name for one in made] == ["get_y"]
+        assert "its path does not begin with /" in notes[0]
+        assert evil.seen == []
+
+
+def test_a_request_stays_with_its_host_whatever_the_operation_says() -> None:
+    argument = Argument("h", "h", "path", str, True)
+    operation = Operation("x", "get", "http://good.example", "{h}/x", "", (argument,), ())
+    call = rest._function(operation, {rest.TOKEN: TOKEN, rest.KEY: ""}, 1)
+    with pytest.raises(rest.HTTPError, match="another host"):
+        call(".evil.example")
+
+
 # --- what comes back ----------------------------------------------------------------------------------------------
 
 
@@ -243,6 +265,9 @@ def test_two_parameters_that_would_be_dots_together(tmp_path: Path) -> None:
         (b'"hello"', "text/plain", '"hello"'),
         (b"caf\xe9", "text/plain; charset=latin-1", "café"),
         (b"caf\xe9", "text/plain; charset=nonsense", "caf\ufffd"),
+        (b"\x83J", "text/plain; charset=Shift_JIS", "カ"),
+        (b"bcher-kva", "text/plain; charset=punycode", "bcher-kva"),
+        (b"aGk=", "text/plain; charset=base64", "aGk="),
         (b"", "application/json", None),
     ],
     ids=lambda value: str(value)[:20],
@@ -550,6 +575,40 @@ def test_schemas_that_never_end(tmp_path: Path) -> None:
     assert time.monotonic() - started < 20
 
 
+def test_documents_that_multiply(tmp_path: Path) -> None:
+    variables = {f"v{n}": {"default": f"{{v{n + 1}}}{{v{n + 1}}}"} for n in range(40)}
+    wide = {"properties": {f"p{n}": {} for n in range(5000)}}
+    labels = {"enum": ["z" * 100_000 + str(n) for n in range(100)]}
+    schemas = {"E": labels, "T": wide, "S": {"allOf": [{"$ref": "#/components/schemas/T"}] * 5000}}
+    body = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/S"}}}}
+    parameters = [{"name": "z", "in": "query", "schema": {"$ref": "#/components/schemas/E"}}]
+    paths: dict[str, Any] = {f"/{n}": {"post": {"requestBody": body, "parameters": parameters}} for n in range(20)}
+    paths["/e"] = {"get": {"parameters": parameters}}
+    servers = [{"url": "http://127.0.0.1:1/{v0}", "variables": variables}]
+    path = tmp_path / "d.json"
+    path.write_text(
+        json.dumps({"openapi": "3.0.0", "paths": paths, "servers": servers, "components": {"schemas": schemas}})
+    )
+    started = time.monotonic()
+    made = tools(path)
+    assert time.monotonic() - started < 10
+    assert "get_e" in [one.name for one in made]
+    assert len(Toolbox.of(made).told) < 10_000
+    path.write_text(path.read_text().replace("{v0}", "{v0}" * 500))
+    with pytest.raises(InputError, match="is not an address"):
+        tools(path)
+
+
+def test_what_the_model_is_told_of_many_tools_is_bounded() -> None:
+    names = ", ".join(f"argument_number_{n}" for n in range(2000))
+    space: dict[str, Any] = {}
+    exec(f"def wide({names}): 'Wide.'", space)
+    many = [Tool(f"wide{n}", space["wide"]) for n in range(500)]
+    assert len(many[0].told) < 9000
+    assert "Wide." in many[0].told
+    assert len(Toolbox.of(many).told) < 600_000
+
+
 def test_names(tmp_path: Path) -> None:
     paths: dict[str, Any] = {
         "/a": {"get": {"operationId": "list"}, "post": {"operationId": "a b!"}, "put": {"operationId": "a-b"}},
@@ -559,6 +618,8 @@ def test_names(tmp_path: Path) -> None:
         "/d/{lost}": {"get": {}},
         "/e": {"post": {"requestBody": {"required": True, "content": {"multipart/form-data": {}}}}},
         "/f": {"get": {"parameters": [{"name": f"p{n}", "in": "query"} for n in range(150)]}},
+        "/g": {"get": {"parameters": [{"name": "p", "in": "query", "style": "deepObject"}]}},
+        "/h/{p}": {"get": {"parameters": [{"name": "p", "in": "path", "style": "matrix"}]}},
     }  # fmt: skip
     notes: list[str] = []
     path = document(tmp_path, "http://127.0.0.1:1", paths=paths)
@@ -568,6 +629,7 @@ def test_names(tmp_path: Path) -> None:
     assert told.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
         "nothing is said of 'lost' in its path", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
+        "its parameter 'p' has the style 'deepObject'", "its parameter 'p' has the style 'matrix'",
     ]  # fmt: skip
 
 
@@ -577,9 +639,13 @@ def test_yaml(tmp_path: Path) -> None:
     path.write_text(yaml.safe_dump(json.loads(json.dumps(PETS))).replace("'200':", "200:"))
     assert len(tools(path, "http://127.0.0.1:1")) == 5
     assert "Gives [{" in tools(path, "http://127.0.0.1:1")[0].told
-    path.write_text("openapi: 3.1.0\npaths: &a\n  /x: *a\n")
-    with pytest.raises(InputError, match=r"not YAML|no operations"):
-        tools(path, "http://127.0.0.1:1")
+    bomb = ["x0: &a0 [lollol]", *(f"x{n}: &a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9))]
+    for text in ("openapi: 3.1.0\npaths: &a\n  /x: *a\n", "\n".join([*bomb, "openapi: *a8", "paths: {}"])):
+        path.write_text(text)
+        with pytest.raises(InputError, match=r"not YAML: it refers to \*a"):
+            tools(path, "http://127.0.0.1:1")
+    path.write_text("openapi: 3.1\npaths: {/x: {get: {operationId: 0x" + "f" * 9000 + "}}}\n")
+    assert [one.name for one in tools(path, "http://127.0.0.1:1")] == ["get_x"]
     path.write_text("a: [")
     with pytest.raises(InputError, match="is not YAML"):
         tools(path)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Callable
+import zoneinfo
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from chainofcode import Program, ScriptedLM, arun, run, solve
+from chainofcode import Event, Program, ScriptedLM, arun, run, solve
 from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
 from chainofcode.errors import InputError
-from chainofcode.methods import compose
+from chainofcode.methods import Asked, compose
+from chainofcode.methods.around import ladder
 
 
 def price_of(item: str, count: int = 1) -> float:
@@ -67,6 +69,15 @@ def test_arguments_are_checked(call: str, told: str) -> None:
     assert told in result.error.message
 
 
+def test_numbers_of_any_length_are_arguments() -> None:
+    def bits(x: int) -> int:
+        return x.bit_length()
+
+    replies = ["```python\nanswer = bits(10**5000)\n```"]
+    result = solve("How long?", ScriptedLM(replies), tools=[bits], method=compose("coc", repairs=1))
+    assert result.answer == (10**5000).bit_length()
+
+
 def test_results_are_bounded_and_data() -> None:
     @dataclass
     class Trip:
@@ -90,6 +101,31 @@ def test_results_are_bounded_and_data() -> None:
     assert "object" in str(run("answer = odd()", tools=tools).error)
     assert run("answer = trip().city", tools=tools).answer == "Rome"
     assert run("answer = facts()['when'].year", tools=tools).answer == 2024
+
+
+def test_moments_have_offsets() -> None:
+    moment = datetime.datetime(2024, 7, 1, 10, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+
+    def when() -> Any:
+        return {"at": [moment, moment.date()]}
+
+    def odd() -> Any:
+        return datetime.time(10, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+
+    result = run("answer = when()['at'][0].isoformat()", tools=[when])
+    assert result.answer == "2024-07-01T10:00:00+02:00"
+    assert run("answer = odd()", tools=[odd]).error is None  # as text, as in a record
+
+
+def test_results_that_hold_themselves() -> None:
+    def cyclic() -> Any:
+        held: list[Any] = []
+        held.append({"in": held})
+        return held
+
+    result = run("answer = cyclic()", tools=[cyclic])
+    assert result.error is not None and result.error.type == "ToolError"
+    assert "which a program cannot get" in result.error.message
 
 
 def test_a_tool_wins_over_the_library_and_the_program_over_the_tool() -> None:
@@ -132,6 +168,36 @@ def test_what_is_approved_is_what_is_called_whatever_the_guest_says() -> None:
     assert asked == ["price_of('saw', count=9)"]
 
 
+def approved(call: str, *functions: Callable[..., Any]) -> str:
+    asked: list[str] = []
+
+    def allow(used: Tool, told: str) -> bool:
+        asked.append(told)
+        return True
+
+    result = run(f"answer = {call}", tools=Toolbox.of(functions, approve=allow))
+    return asked[0] if asked else str(result.error)
+
+
+def test_whoever_approves_sees_every_argument() -> None:
+    def pay(note: Any, to: str, amount: Any = 0, *more: Any) -> str:
+        return "paid"
+
+    told = approved("pay('x' * 250_000, 'mallory', 9)", pay)
+    assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "characters more" in told
+    told = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
+    assert '"to":"eve"' in told and "0x" in told and told.endswith(", 'mallory')")
+    assert "nobody can approve of 103 arguments" in approved("pay(1, 'mallory', 2, *range(100))", pay)
+
+
+def test_the_name_of_an_argument_is_a_name() -> None:
+    def send(**fields: Any) -> str:
+        return "sent"
+
+    assert approved("send(to='Ann')", send) == "send(to='Ann')"
+    assert "takes no argument of the name 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
+
+
 def test_read_only() -> None:
     @read_only
     def look(at: str) -> str:
@@ -172,6 +238,158 @@ def test_a_repaired_program_does_nothing_twice() -> None:
     assert done == ["Ann", "Ann", "Bob"]
 
 
+class Paying:
+    """Tools that pay, each in a way that an attempt may not hear of."""
+
+    def __init__(self) -> None:
+        self.paid: list[Any] = []
+
+    def into_nothing(self, x: int) -> object:
+        self.paid.append(x)
+        return object()
+
+    def too_much(self, x: int) -> str:
+        self.paid.append(x)
+        return "x" * 2_000_000
+
+    def failing(self, x: int) -> None:
+        self.paid.append(x)
+        raise TimeoutError("no reply")
+
+    def euros(self, x: float, currency: str = "EUR") -> str:
+        self.paid.append((x, currency))
+        return "ok"
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "paid"),
+    [
+        ("into_nothing", "answer = pay(5)", "answer = pay(5)", [5]),
+        ("too_much", "answer = pay(5)", "answer = pay(x=5)", [5]),
+        ("failing", "answer = pay(5)", "answer = pay(5)", [5]),
+        ("failing", "answer = pay(5)", "answer = pay(6)", [5, 6]),
+        ("euros", "pay(5)\nanswer = 1 / 0", "pay(5.0, 'EUR')\nanswer = 1 + 1", [(5.0, "EUR")]),
+        ("euros", "pay(5)\nanswer = 1 / 0", "pay(5, 'USD')\nanswer = 1 + 1", [(5.0, "EUR"), (5.0, "USD")]),
+        ("euros", "pay(10**5000)\nanswer = 1", "pay(5)\nanswer = 1 + 1", [(5.0, "EUR")]),
+    ],
+)
+def test_what_may_have_taken_effect_is_not_done_again(name: str, first: str, second: str, paid: list[Any]) -> None:
+    paying = Paying()
+    replies = [f"```python\n{first}\n```", f"```python\n{second}\n```"]
+    used = tool(getattr(paying, name), name="pay")
+    solve("Pay.", ScriptedLM(replies), tools=[used], method=compose("coc", repairs=1))
+    assert paying.paid == paid
+
+
+def test_a_call_that_takes_too_long_is_not_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid: list[int] = []
+
+    async def pay(x: int) -> None:
+        paid.append(x)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr("chainofcode.emulator.tools.TOOL_SECONDS", 0.1)
+    replies = ["```python\nanswer = pay(5)\n```"] * 2
+    result = solve("Pay.", ScriptedLM(replies), tools=[pay], method=compose("coc", repairs=1))
+    assert result.error is not None and "pay took over 0 s" in result.error.message
+    assert paid == [5]
+
+
+def test_records_are_told_apart() -> None:
+    @dataclass
+    class Order:
+        item: str
+
+    sent: list[str] = []
+
+    def send(order: Order) -> str:
+        sent.append(order.item)
+        return order.item
+
+    replies = [
+        "```python\nsend({'item': 'fig'})\nanswer = 1 / 0\n```",
+        "```python\nanswer = [send({'item': 'saw'}), send({'item': 'fig'})]\n```",
+    ]
+    send.__annotations__["order"] = Order
+    result = solve("Send.", ScriptedLM(replies), tools=[send], method=compose("coc", repairs=1))
+    assert (result.answer, sent) == (["saw", "fig"], ["fig", "saw"])
+
+
+def test_what_changes_nothing_is_tried_again_after_a_failure() -> None:
+    tried: list[int] = []
+
+    @read_only
+    def look() -> int:
+        tried.append(1)
+        if len(tried) == 1:
+            raise TimeoutError("no reply")
+        return 7
+
+    program = "```python\nanswer = look() + 0\n```"
+    assert solve("Look.", ScriptedLM([program] * 2), tools=[look], method=compose("coc", repairs=1)).answer == 7
+    assert len(tried) == 2
+
+
+def test_the_next_rung_does_nothing_twice() -> None:
+    sent: list[str] = []
+
+    def send(to: str) -> int:
+        sent.append(to)
+        return len(sent)
+
+    async def rung(asked: Asked) -> AsyncIterator[Event]:
+        async for event in asked.remembering().run("send('Ann')\nanswer = 1 / 0", Table([])):
+            yield event
+
+    solve("Send it.", ScriptedLM([]), tools=[send], method=ladder({"one": rung, "two": rung}))
+    assert sent == ["Ann"]
+
+
+def paused(name: str, *args: Any, **kwargs: Any) -> Pause:
+    return Pause("call", f"{name}()", name, args, kwargs, (), 1, None, Program(""), None)
+
+
+def test_a_call_that_was_interrupted_is_not_made_again() -> None:
+    paid: list[int] = []
+
+    async def pay(x: int) -> str:
+        paid.append(x)
+        await asyncio.sleep(60)
+        return "ok"
+
+    async def interrupt() -> str | None:
+        box = Toolbox.of([pay]).remembering()
+        calling = asyncio.create_task(box.around(Table([])).answer(paused("pay", 5)))
+        await asyncio.sleep(0.05)
+        calling.cancel()
+        await asyncio.wait([calling])
+        return (await box.around(Table([])).answer(paused("pay", 5))).error
+
+    assert "was under way when an earlier program ended" in str(asyncio.run(interrupt()))
+    assert paid == [5]
+
+
+def test_equal_calls_at_once_have_results_of_their_own() -> None:
+    started: list[int] = []
+
+    async def slow(x: int) -> int:
+        started.append(x)
+        number = len(started)
+        await asyncio.sleep(0.3 if number == 1 else 0.01)
+        return number
+
+    async def both(box: Toolbox) -> list[Any]:
+        using = box.around(Table([]))
+        answers = await asyncio.gather(using.answer(paused("slow", 5)), using.answer(paused("slow", 5)))
+        return [answered.value for answered in answers]
+
+    async def twice() -> list[Any]:
+        box = Toolbox.of([slow]).remembering()
+        return [await both(box), await both(box)]
+
+    assert asyncio.run(twice()) == [[1, 2], [1, 2]]
+
+
 def test_votes_and_effects_do_not_go_together() -> None:
     lm = ScriptedLM([])
     with pytest.raises(InputError, match="not with tools that have effects"):
@@ -192,6 +410,13 @@ def test_what_is_no_tool() -> None:
         tool(price_of, name="import")
     with pytest.raises(InputError, match="Python's own"):
         tool(price_of, name="list")
+
+    def unknown() -> None: ...
+
+    unknown.__signature__ = "?"  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="nobody knows what arguments unknown takes"):
+        tool(unknown)
+    assert "unknown: " in str(run("answer = unknown()", tools=[Tool("unknown", unknown)]).error)
 
 
 async def slow() -> int:
@@ -220,7 +445,9 @@ def test_cancelling_while_a_tool_runs(function: Callable[[], Any]) -> None:
     assert time.monotonic() - started < 10  # nor does anything wait for it afterwards
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no")])
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), StopIteration(), KeyboardInterrupt(), ValueError("no"), TimeoutError("no reply")]
+)
 def test_whatever_a_tool_raises_is_the_programs(error: BaseException) -> None:
     def fail() -> None:
         raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import zoneinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -41,6 +42,13 @@ TAGGED: list[tuple[Any, Any]] = [
     (range(0, 9, 2), {"$range": [0, 9, 2]}),
     ("a\ud800b", {"$text": "Ye2ggGI="}),
 ]
+
+
+def test_a_zone_is_no_data() -> None:
+    zone = zoneinfo.ZoneInfo("Europe/Berlin")
+    for moment in (datetime.datetime(2024, 2, 14, 10, tzinfo=zone), datetime.time(10, tzinfo=zone)):
+        told = {"$object": {"type": type(moment).__name__, "text": "seen"}}
+        assert encode([moment], brief=lambda part: "seen") == [told]
 
 
 @pytest.mark.parametrize(("value", "form"), TAGGED, ids=lambda item: repr(item)[:30])

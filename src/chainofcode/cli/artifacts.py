@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import errno
 import os
 import re
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -79,23 +80,40 @@ def _parts(name: str) -> list[str]:
 def _write(at: int, parts: list[str], data: bytes) -> str:
     """Step by step from the directory downwards: no link on the way leads anywhere else. Takes the descriptor."""
     *above, name = parts
+    made: list[str] = []
     try:
         for part in above:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(part, 0o755, dir_fd=at)
-            below = os.open(part, _AT, dir_fd=at)
+            free, below = _below(at, part)
             os.close(at)
             at = below
-        stem, dot, suffix = name.rpartition(".") if "." in name[1:] else (name, "", "")
-        for number in range(1, _MAX_NUMBER):
-            free = name if number == 1 else f"{stem}.{number}{dot}{suffix}"
+            made.append(free)
+        for free in _numbered(name):
             with contextlib.suppress(FileExistsError):
                 with os.fdopen(os.open(free, _INTO, 0o644, dir_fd=at), "wb") as file:
                     file.write(data)
-                return "/".join([*above, free])
+                return "/".join([*made, free])
         raise FileExistsError(0, f"there are {_MAX_NUMBER} files like {name} already")
     finally:
         os.close(at)
+
+
+def _below(at: int, name: str) -> tuple[str, int]:
+    """A directory in a directory, new or one that is there; where a file or a link has its name, it gets a number."""
+    for free in _numbered(name):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(free, 0o755, dir_fd=at)
+        try:
+            return free, os.open(free, _AT, dir_fd=at)
+        except OSError as error:
+            if error.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+    raise FileExistsError(0, f"there are {_MAX_NUMBER} files like {name} already")
+
+
+def _numbered(name: str) -> Iterator[str]:
+    stem, dot, suffix = name.rpartition(".") if "." in name[1:] else (name, "", "")
+    yield name
+    yield from (f"{stem}.{number}{dot}{suffix}" for number in range(2, _MAX_NUMBER))
 
 
 # --- showing ------------------------------------------------------------------------------------------------------

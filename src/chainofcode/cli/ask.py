@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from .asking import add_model, chosen_model
 from .hints import hints
 from .live import Live
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, NO_ANSWER, read_text, record
+from .terminal import ANSWERED, NO_ANSWER, read_text, record, say, say_json
 from .tools import add_tools, chosen_tools
 
 _MAX_QUESTION_CHARS = 100_000
@@ -103,10 +102,9 @@ def _print(question: str, result: Result, given: argparse.Namespace) -> None:
     if given.json:
         program = result.trace.program
         told = {"question": question, **record(result), "program": program.source if program is not None else None}
-        print(json.dumps(told, ensure_ascii=False))
+        say_json(told)
     elif result.reason == "answered":
-        print(in_words(result))
-    sys.stdout.flush()
+        say(in_words(result))
     keep(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):
         print(f"coc: {plain(hint)}", file=sys.stderr)

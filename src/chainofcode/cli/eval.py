@@ -18,7 +18,7 @@ from ..render import cut, fit, plain
 from .ask import add_ways, chosen_ways
 from .asking import add_model, chosen_model
 from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
-from .terminal import ANSWERED
+from .terminal import ANSWERED, say_json
 
 
 def add_to(commands: Any) -> None:
@@ -59,7 +59,7 @@ async def _eval(given: argparse.Namespace) -> int:
                 score = msgspec.structs.replace(score, method=method)
                 scores.append(score)
                 if given.json:
-                    print(json.dumps(msgspec.to_builtins(score), ensure_ascii=False), flush=True)
+                    say_json(msgspec.to_builtins(score))
                 _progress(scores, len(samples) * len(ways))
     if sys.stderr.isatty():
         print(file=sys.stderr)

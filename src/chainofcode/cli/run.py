@@ -25,7 +25,7 @@ from .artifacts import keep
 from .asking import add_model, chosen_model, read_budget
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record
+from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record, say_json
 from .tools import add_tools, chosen_tools
 
 _MAX_DELAY_SECONDS = 3600
@@ -85,7 +85,7 @@ def _run(given: argparse.Namespace) -> int:
 
 def _print(result: Result, given: argparse.Namespace) -> None:
     if given.json:
-        print(json.dumps(record(result), ensure_ascii=False))
+        say_json(record(result))
     else:
         print_trace(result.trace, given.all)
     sys.stdout.flush()
@@ -142,7 +142,7 @@ async def _run_lines(given: argparse.Namespace, lm: LM | None, sandbox: Sandbox,
     worst = ANSWERED
     try:
         async for record, code in _as_finished(tasks):
-            print(json.dumps(record, ensure_ascii=False), flush=True)
+            say_json(record)
             worst = max(worst, code)
     finally:
         for task in tasks:

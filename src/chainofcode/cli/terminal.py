@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -12,7 +13,7 @@ import msgspec
 
 from ..engine import Result
 from ..errors import InputError
-from ..render import Page
+from ..render import Page, plain
 from ..trace import Answer, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
@@ -25,6 +26,15 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     return data.decode("utf-8", "surrogateescape")
+
+
+def say(text: str) -> None:
+    """What is not ours, on standard output: word for word, but nothing that a terminal would obey."""
+    print("\n".join(map(plain, text.split("\n"))) if sys.stdout.isatty() else text, flush=True)
+
+
+def say_json(data: object) -> None:
+    say(json.dumps(data, ensure_ascii=False))
 
 
 def print_trace(trace: Trace, all_steps: bool) -> None:

@@ -21,7 +21,6 @@ from ..errors import InputError
 from ..render import plain
 
 NOBODY_TO_ASK = "there is no terminal to ask at"
-_MAX_SHOWN_CHARS = 2000
 _WITH_BASE = re.compile(r"(.+?)=(https?://.*)", re.S)
 
 
@@ -106,18 +105,10 @@ class _Approval:
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise Refused(f"{used.name} was not approved: {NOBODY_TO_ASK}")
             with self._screen():
-                is_allowed = await _ask(f"coc: the program wants to call {_shown(call)} — allow? [y/N] ")
+                is_allowed = await _ask(f"coc: the program wants to call {plain(call)} — allow? [y/N] ")
             if not is_allowed:
                 self._refused.add(call)
             return is_allowed
-
-
-def _shown(call: str) -> str:
-    text = plain(call)
-    if len(text) <= _MAX_SHOWN_CHARS:
-        return text
-    half = _MAX_SHOWN_CHARS // 2
-    return f"{text[:half]} … {len(text) - 2 * half:,} characters more … {text[-half:]}"
 
 
 async def _ask(question: str) -> bool:

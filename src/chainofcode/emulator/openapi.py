@@ -1,7 +1,7 @@
 """OpenAPI 3 documents: from a file to operations, each with a name, arguments and a place. Nothing is requested here.
 
 A document is someone else's data: references are followed within it only, and only so far; what a schema says that we
-do not understand is `Any`. JSON, or YAML where PyYAML is installed.
+do not understand is `Any`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import builtins
 import datetime
 import functools
-import importlib
 import inspect
-import json
 import keyword
 import operator
 import re
@@ -22,17 +20,21 @@ from typing import Any, Literal
 from urllib.parse import unquote, urljoin, urlsplit
 
 from ..errors import InputError
+from .documents import read_document
 
 MAX_OPERATIONS = 500  # the model reads about each of them
-_MAX_BYTES = 20_000_000
 _MAX_ARGUMENTS = 100
 _MAX_VISITS = 200_000  # of schemas, in one document
+_FIELDS_A_VISIT = 20  # so many count as one more
 _MAX_DEPTH = 5
+_MAX_LABEL_CHARS = 100
+_MAX_URL_CHARS = 2000
 _MAX_REFERENCES = 20  # from one to the next
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 # Not for a program to set: who asks, whom, and how the message is framed.
 _OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
                 "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
+_STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how we write lists
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TEXTS: dict[Any, Any] = {"date": datetime.date, "date-time": datetime.datetime}
 _KINDS: dict[Any, Any] = {"integer": int, "number": int | float, "boolean": bool, "null": None}
@@ -76,8 +78,8 @@ class Operation:
 
 def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -> list[Operation]:
     """The operations of a document; `base` is where it is served, `note` is told of what is left out."""
-    data = _read(path)
-    if not isinstance(data, dict) or not str(data.get("openapi", "")).startswith("3."):
+    data = read_document(path)
+    if not isinstance(data, dict) or not _text(data.get("openapi")).startswith("3."):
         raise InputError(f"{path} is not an OpenAPI 3 document: its `openapi` must be 3.0 or 3.1")
     document = _Document(data, path, base)
     listed = list(document.listed())
@@ -98,34 +100,6 @@ def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -
     return list(operations.values())
 
 
-def _read(path: Path) -> Any:
-    try:
-        data = path.read_bytes()
-        if len(data) > _MAX_BYTES:
-            raise InputError(f"{path} has {len(data):,} bytes; {_MAX_BYTES:,} are allowed")
-        text = data.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    try:
-        return _read_yaml(path, text) if path.suffix in (".yaml", ".yml") else json.loads(text)
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{path} is not JSON: {error.msg}, {where} (the name of a YAML file ends in .yaml)") from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} cannot be read: {str(error) or 'it is nested too deep'}") from None
-
-
-def _read_yaml(path: Path, text: str) -> Any:
-    try:
-        yaml: Any = importlib.import_module("yaml")
-    except ImportError:
-        raise InputError(f"{path} is YAML, which needs PyYAML: pip install pyyaml, or give it as JSON") from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise InputError(f"{path} is not YAML: {' '.join(str(error).split())[:300]}") from None
-
-
 class _Document:
     def __init__(self, data: dict[str, Any], path: Path, base: str | None) -> None:
         self._data, self._path, self._base = data, path, base
@@ -143,7 +117,13 @@ class _Document:
         self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
     ) -> Operation | str:
         """An operation; or why there is none."""
-        arguments = list(self._parameters(item, said))
+        if not template.startswith("/"):  # what follows a host without it belongs to the host
+            return "its path does not begin with /"
+        found = self._found(item, said)
+        for (sent_as, where), parameter in found.items():
+            if where in _STYLES and parameter.get("style", _STYLES[where]) != _STYLES[where]:
+                return f"its parameter {sent_as[:100]!r} has the style {_words(parameter['style'], 50)!r}"
+        arguments = list(self._parameters(found))
         in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
         if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:
             return f"nothing is said of {min(unknown)!r} in its path"
@@ -154,7 +134,7 @@ class _Document:
         if len(arguments) > _MAX_ARGUMENTS:
             return f"it takes {len(arguments)} arguments; {_MAX_ARGUMENTS} are allowed"
         arguments.sort(key=lambda argument: not argument.is_required)
-        name = _free(taken, str(said.get("operationId", "")), f"{method}_{template}")
+        name = _free(taken, _text(said.get("operationId")), f"{method}_{template}")
         base = self._server(item, said)
         security = self._security(said)
         doc = self._doc(method, template, said, arguments)
@@ -166,7 +146,7 @@ class _Document:
     ) -> str:  # the most useful first: what is too long for the model is cut at its end
         words = _words(said.get("summary"), 200) or _words(said.get("description"), 200)
         lines = [words or f"{method.upper()} {template}"]
-        responses = {str(status): one for status, one in self._at(said.get("responses")).items()}  # numbers, in YAML
+        responses = {_text(status): one for status, one in self._at(said.get("responses")).items()}  # numbers, in YAML
         schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
         given = next((schema for schema in schemas if schema is not None), None)
         if given is not None:
@@ -176,12 +156,16 @@ class _Document:
 
     # --- arguments --------------------------------------------------------------------------------------------
 
-    def _parameters(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> Iterator[Argument]:
+    def _found(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+        """The parameters by name and place; those of the operation count before those of its path."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for holder in (item, said):
             listed = holder.get("parameters")
             for parameter in map(self._at, listed[: 2 * _MAX_ARGUMENTS] if isinstance(listed, list) else ()):
-                found[str(parameter.get("name")), str(parameter.get("in"))] = parameter
+                found[_text(parameter.get("name")), _text(parameter.get("in"))] = parameter
+        return found
+
+    def _parameters(self, found: Mapping[tuple[str, str], dict[str, Any]]) -> Iterator[Argument]:
         names: dict[str, object] = {}
         for (sent_as, where), parameter in found.items():
             is_ours = where == "header" and (sent_as.lower() in _OUR_HEADERS or not _HEADER.fullmatch(sent_as))
@@ -227,7 +211,7 @@ class _Document:
 
     def _json_schema(self, holder: Any) -> Any:
         content = self._at(self._at(holder).get("content"))
-        return next((self._at(of).get("schema", {}) for kind, of in content.items() if "json" in str(kind)), None)
+        return next((self._at(of).get("schema", {}) for kind, of in content.items() if "json" in _text(kind)), None)
 
     # --- schemas ----------------------------------------------------------------------------------------------
 
@@ -253,14 +237,19 @@ class _Document:
     def _fields(self, schema: Any, depth: int = 0) -> tuple[dict[str, Any], set[str]]:
         """The properties of an object, and which of them it must have."""
         schema = self._at(schema)
-        fields = {str(name): field for name, field in self._at(schema.get("properties")).items()}
+        fields = {_text(name): field for name, field in self._at(schema.get("properties")).items()}
         required = schema.get("required")
-        wanted = {str(name) for name in required} if isinstance(required, list) else set()
+        wanted = {_text(name) for name in required} if isinstance(required, list) else set()
         parts = schema.get("allOf")
-        self._left -= 1
-        for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH and self._left > 0 else ():
+        self._left -= 1 + len(fields) // _FIELDS_A_VISIT
+        for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH else ():
+            if self._left <= 0:
+                break
             more, needed = self._fields(part, depth + 1)
-            fields, wanted = {**more, **fields}, wanted | needed
+            self._left -= len(more) // _FIELDS_A_VISIT
+            wanted |= needed
+            for name, field in more.items():
+                fields.setdefault(name, field)
         return fields, wanted
 
     def _type(self, schema: Any, depth: int = 0) -> Any:
@@ -286,7 +275,7 @@ class _Document:
 
     def _kind(self, kind: Any, schema: Mapping[str, Any], depth: int) -> Any:
         if kind == "string":
-            return _TEXTS.get(str(schema.get("format")), str)
+            return _TEXTS.get(_text(schema.get("format")), str)
         if kind == "array":
             return list[self._type(schema.get("items"), depth + 1)]  # type: ignore[misc]
         if kind == "object" or (kind is None and "properties" in schema):
@@ -322,6 +311,7 @@ class _Document:
         try:
             parts = urlsplit(server)
             is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            is_good = is_good and len(server) <= _MAX_URL_CHARS
         except ValueError:
             is_good = False
         if not is_good or parts.username is not None or not server.isprintable() or " " in server:
@@ -331,10 +321,16 @@ class _Document:
         return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
     def _filled(self, server: Mapping[str, Any]) -> str:
-        url = str(server.get("url", "/"))
-        for name, variable in self._at(server.get("variables")).items():
-            url = url.replace(f"{{{name}}}", str(self._at(variable).get("default", "")))
-        return url
+        variables = self._at(server.get("variables"))
+
+        def default(found: re.Match[str]) -> str:
+            return (
+                _text(self._at(variables[found[1]]).get("default"))[: _MAX_URL_CHARS + 1]
+                if found[1] in variables
+                else found[0]
+            )
+
+        return re.sub(r"\{([^{}]*)\}", default, _text(server.get("url", "/"))[: _MAX_URL_CHARS + 1])
 
     def _security(self, said: Mapping[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
         wanted = said.get("security", self._data.get("security"))
@@ -344,8 +340,8 @@ class _Document:
 
 
 def _scheme(said: Mapping[str, Any]) -> Scheme:
-    kind, where, name = said.get("type"), said.get("in"), str(said.get("name"))
-    if kind in ("oauth2", "openIdConnect") or (kind == "http" and str(said.get("scheme")).lower() == "bearer"):
+    kind, where, name = said.get("type"), said.get("in"), _text(said.get("name"))
+    if kind in ("oauth2", "openIdConnect") or (kind == "http" and _text(said.get("scheme")).lower() == "bearer"):
         return Scheme("bearer")
     if kind == "apiKey" and where in ("header", "query") and (where == "query" or _HEADER.fullmatch(name)):
         return Scheme(where, name)
@@ -354,8 +350,18 @@ def _scheme(said: Mapping[str, Any]) -> Scheme:
 
 def _labels(schema: Mapping[str, Any]) -> tuple[Any, ...]:
     labels = [schema["const"]] if "const" in schema else schema.get("enum")
-    is_plain = isinstance(labels, list) and all(isinstance(label, (str, int, type(None))) for label in labels)
-    return tuple(labels) if is_plain and labels and len(labels) <= 100 else ()
+    if not isinstance(labels, list) or len(labels) > 100:
+        return ()
+    is_plain = all(
+        label is None or isinstance(label, (bool, str)) or (type(label) is int and _text(label)) for label in labels
+    )
+    return tuple(labels) if is_plain and all(len(str(label)) <= _MAX_LABEL_CHARS for label in labels) else ()
+
+
+def _text(value: object) -> str:
+    """A text, or a number that YAML has made of one; empty for all else, however large it is."""
+    is_number = isinstance(value, float) or (type(value) is int and value.bit_length() <= 64)
+    return value if isinstance(value, str) else str(value) if is_number else ""
 
 
 def _words(text: object, most: int) -> str:

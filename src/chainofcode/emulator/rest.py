@@ -6,6 +6,7 @@ Credentials come from the environment, go to one host, and are taken out of what
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import datetime
 import http.client
@@ -32,6 +33,8 @@ REST_SECONDS = 30.0
 _MAX_ERROR_CHARS = 300
 _MAX_REDIRECTS = 3
 _VARIABLES = {"bearer": TOKEN, "header": KEY, "query": KEY}
+_CHARSETS = {"ascii", "utf-8", "utf-16", "utf-16-le", "utf-16-be", "iso8859-1", "iso8859-2", "iso8859-15", "cp1250",
+             "cp1251", "cp1252", "koi8-r", "shift_jis", "euc_jp", "gb2312", "gbk", "big5", "euc_kr"}  # fmt: skip
 _READ_ONLY = ("get", "head")
 
 
@@ -145,6 +148,8 @@ def _request(operation: Operation, given: Mapping[str, Any], secrets: Mapping[st
     if any(segment in (".", "..") for segment in path.split("/")):
         raise HTTPError("the arguments would lead to another path")
     url = operation.base + quote(path, safe="/:@!$&'()*+,;=~%") + (f"?{urlencode(query)}" if query else "")
+    if urlsplit(url)[:2] != urlsplit(operation.base)[:2]:
+        raise HTTPError("the arguments would lead to another host")
     data = None if body is None else _as_json(body.get("", body))
     if data is not None:
         headers["Content-Type"] = "application/json"
@@ -235,16 +240,22 @@ def _read(data: bytes, headers: http.client.HTTPMessage) -> Any:
     """JSON as data, everything else as text."""
     if not data:
         return None
-    try:
-        text = data.decode(headers.get_content_charset("utf-8"), "replace")
-    except LookupError:
-        text = data.decode("utf-8", "replace")
+    text = data.decode(_charset(headers.get_content_charset("utf-8")), "replace")
     if "json" not in headers.get("Content-Type", "json"):
         return text
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
         return text
+
+
+def _charset(named: str) -> str:
+    """The charset that a server names, where it is one: Python knows codecs that take the square of a text's length."""
+    try:
+        found = codecs.lookup(named).name
+    except (LookupError, ValueError):
+        return "utf-8"
+    return found if found in _CHARSETS else "utf-8"
 
 
 def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple[int, http.client.HTTPMessage, bytes]:

@@ -11,6 +11,7 @@ import builtins
 import collections
 import contextlib
 import contextvars
+import datetime
 import inspect
 import keyword
 import threading
@@ -29,6 +30,10 @@ from .pause import Answered, Emulator, Pause
 MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
+_MAX_HEAD_CHARS = 8000
+_MAX_ALL_CHARS = 500_000  # of all tools, to the model
+_MAX_TOLD_CHARS = 2000  # of one argument, to whoever approves
+_MAX_TOLD_ARGUMENTS = 50
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -50,21 +55,26 @@ class Tool:
         """How it is shown to the model: signature and docstring."""
         doc = inspect.cleandoc(self.function.__doc__ or "")[:_MAX_DOC_CHARS].replace('"""', "'''")
         is_async = inspect.iscoroutinefunction(self.function)
-        head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}:"
+        head = f"{'async ' if is_async else ''}def {self.name}{_signature(self.function)}"
+        head = f"{head if len(head) <= _MAX_HEAD_CHARS else head[:_MAX_HEAD_CHARS] + '…)'}:"
         return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments, each as its annotation wants it."""
         if _holds_object([*args, *kwargs.values()]):
             raise Refused(f"{self.name} takes plain values, not objects of the program")
+        for name in kwargs:
+            if not name.isidentifier():  # whoever approves would read something else
+                raise Refused(f"{self.name} takes no argument of the name {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise Refused(f"{self.name}: {error}") from None
         hints = _hints(self.function)
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = self._converted(name, value, hints[name])
+        bound.apply_defaults()
         return bound
 
     def _converted(self, name: str, value: Any, wanted: Any) -> Any:
@@ -92,6 +102,10 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
         raise InputError(f"a tool needs a name that a program can call, not {called!r}")
     if hasattr(builtins, called):
         raise InputError(f"a tool cannot be named {called!r}: a program that says so means Python's own")
+    try:
+        inspect.signature(function)
+    except (TypeError, ValueError):
+        raise InputError(f"nobody knows what arguments {called} takes: wrap it in a function of your own") from None
     effect = getattr(function, "has_effect", True) if has_effect is None else has_effect
     return Tool(called, function, bool(effect))
 
@@ -104,7 +118,7 @@ def read_only(function: _Function) -> _Function:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools of a run, who approves of their use, and results that an earlier attempt has got already."""
+    """The tools of a run, who approves of their use, and what came of calls in earlier attempts, failures too."""
 
     tools: Mapping[str, Tool]
     approve: Approve | None = None
@@ -122,15 +136,17 @@ class Toolbox:
         return cls(named, approve)
 
     def remembering(self) -> Toolbox:
-        """The same, for programs that are repaired: what one of them had done is not done again by the next."""
-        return replace(self, done={})
+        """The same, for one program after another: what one of them had done is not done again by the next."""
+        return self if self.done is not None else replace(self, done={})
 
     def around(self, emulator: Emulator) -> Emulator:
         return _Using(self, emulator)
 
     @property
     def told(self) -> str:
-        return "\n\n".join(one.told for one in self.tools.values())
+        most = _MAX_ALL_CHARS // max(len(self.tools), 1)
+        told = [one.told for one in self.tools.values()]
+        return "\n\n".join(text if len(text) <= most else text[:most] + "…" for text in told)
 
     @property
     def has_effects(self) -> bool:
@@ -157,38 +173,72 @@ class _Using:
             return Answered(None, by="tool", error=str(error))
 
     async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
-        """The result of this call: of the same one in an earlier attempt, as often as it was made there."""
-        call = f"{used.name} {sorted(bound.arguments.items())!r}"
-        self._used[call] += 1
+        """What comes of this call: what came of the same one in an earlier attempt, as often as it was made there."""
         if self._box.done is None:
             return await self._run(used, pause, bound)
-        done = self._box.done.setdefault(call, [])
-        turn = self._used[call]
-        if len(done) < turn:
-            done.append(await self._run(used, pause, bound))
-        return done[turn - 1]
+        call = _key(used.name, bound)
+        turn, outcomes = self._used[call], self._box.done.setdefault(call, [])
+        self._used[call] += 1
+        is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], Refused))
+        if not is_known:  # noted before it is made: whatever ends the program meanwhile, it may have taken effect
+            unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
+            outcomes[turn : turn + 1] = [Refused(unknown)]
+            try:
+                outcomes[turn] = await self._run(used, pause, bound)
+            except Refused as error:
+                outcomes[turn] = error
+        if isinstance(outcomes[turn], Refused):
+            raise outcomes[turn]
+        return outcomes[turn]
 
     async def _run(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
         if self._box.approve is not None:
-            from ..guest.holes import call_text  # late: few ask, and every import of ours would wait for it
-
             # Not `pause.text`: the guest wrote that, and may show one call and make another.
-            approved = self._box.approve(used, call_text(used.name, pause.args, dict(pause.kwargs)))
+            approved = self._box.approve(used, _told(used.name, pause.args, pause.kwargs))
             if not (await approved if inspect.isawaitable(approved) else approved):
                 raise Refused(f"{used.name} was not approved")
         started = time.monotonic()
         try:
-            async with asyncio.timeout(TOOL_SECONDS):
+            async with asyncio.timeout(TOOL_SECONDS) as clock:
                 if inspect.iscoroutinefunction(used.function):
                     result = await used.function(*bound.args, **bound.kwargs)
                 else:
                     result = await _in_thread(used.function, bound)
                     result = await result if inspect.isawaitable(result) else result
-        except TimeoutError:
-            raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
         except Exception as error:  # the user's function: what it says is for the program
+            if clock.expired():
+                raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
             raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
         return _as_data(used.name, result)
+
+
+def _told(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """A call for whoever approves of it: a long argument is cut, and none hides another."""
+    if len(args) + len(kwargs) > _MAX_TOLD_ARGUMENTS:
+        raise Refused(f"{name}: nobody can approve of {len(args) + len(kwargs):,} arguments; give a list instead")
+    parts = [_told_argument(value) for value in args]
+    parts += [f"{key}={_told_argument(kwargs[key])}" for key in sorted(kwargs)]
+    return f"{name}({', '.join(parts)})"
+
+
+def _told_argument(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python writes
+        text = msgspec.json.encode(encode(value)).decode()
+    half = _MAX_TOLD_CHARS // 2
+    hidden = len(text) - 2 * half
+    return text if hidden <= 0 else f"{text[:half]} … {hidden:,} characters more … {text[-half:]}"
+
+
+def _key(name: str, bound: inspect.BoundArguments) -> str:
+    """A call by its values, however it is written."""
+
+    def content(part: object) -> str:  # what an annotation made of plain data
+        return msgspec.json.encode(encode(msgspec.to_builtins(part, enc_hook=repr))).decode()
+
+    told = {parameter: encode(value, brief=content) for parameter, value in bound.arguments.items()}
+    return f"{name} {msgspec.json.encode(told, order='sorted').decode()}"
 
 
 async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
@@ -228,23 +278,37 @@ def _holds_object(value: Any) -> bool:
 
 
 def _as_data(name: str, result: Any) -> Any:
-    """A result of the value language, bounded; records become dicts."""
+    """A result of the value language, bounded; moments have offsets instead of zones, records become dicts."""
 
     def refuse(part: object) -> str:
         raise Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
 
-    try:
-        encode(result, brief=refuse)
-    except Refused:
+    why = Refused(f"{name} gave what a program cannot get")
+    ways: tuple[Callable[[Any], Any], ...] = (lambda data: data, _with_offsets, msgspec.to_builtins)
+    for made in ways:
         try:
-            result = msgspec.to_builtins(result)
-            encode(result, brief=refuse)
-        except (TypeError, ValueError):
-            refuse(result)
-    size = len(msgspec.json.encode(encode(result)))
-    if size > MAX_RESULT_BYTES:
-        raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
-    return result
+            data = made(result)
+            told = encode(data, brief=refuse)
+        except Refused as error:
+            why = error
+        except (TypeError, ValueError, RecursionError):  # an object of the user's own, or one that holds itself
+            continue
+        else:
+            size = len(msgspec.json.encode(told))
+            if size > MAX_RESULT_BYTES:
+                raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+            return data
+    raise why
+
+
+def _with_offsets(value: Any) -> Any:
+    """Zones are Python code, which stays here; what a moment needs of one is its offset."""
+    if isinstance(value, dict):
+        return {name: _with_offsets(part) for name, part in value.items()}
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(map(_with_offsets, value))
+    offset = value.utcoffset() if isinstance(value, datetime.datetime) else None
+    return value if offset is None else value.replace(tzinfo=datetime.timezone(offset))
 
 
 def _signature(function: Callable[..., Any]) -> str:

@@ -6,21 +6,30 @@ An annotation comes from a program, so it is read with `ast` and never evaluated
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import decimal
 import fractions
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ..guest.values import Opaque, brief
+
 _MAX_TEXT = 2000
 _MAX_ITEMS = 100
 _DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%B %d %Y")
-# `$1,234.50`, `3 apples`, `40 %`; not `3rd`, `2024-02-14`, `5 million`, `3 - 4`
+# `$1,234.50`, `3 apples`, `40 %`; not `3rd`, `2024-02-14`, `5 Million`, `3 - 4`, `3 and a half`
+_MORE = (
+    "hundreds?|thousands?|millions?|billions?|trillions?|dozens?|lakh|crore|grand|k|m|mn|b|bn|tn|"
+    "and|or(?! so)|plus|minus|times|to|point|over|divided|half|halves|thirds?|quarters?"
+)
 _NUMBER = re.compile(
-    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)"
-    r"\.?(?:\s*%|\s+(?!(?:hundred|thousand|million|billion|trillion|dozen|k|m|bn)\b)[^\W\d][^\d]*)?\s*"
+    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d{1,3})?)"
+    rf"\.?(?:\s*%|\s+(?!\D*\b(?:{_MORE})\b)[^\W\d]\D*)?\s*",
+    re.I,
 )
 _MAX_NUMBER_CHARS = 400
 _YES = {"true": True, "yes": True, "y": True, "1": True, "false": False, "no": False, "n": False, "0": False}
@@ -132,7 +141,7 @@ def _fit_any(value: Any) -> Any:
 def _fit_nothing(value: Any) -> None:
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none", "null")):
         return
-    raise Misfit(f"{value!r} is not None")
+    raise Misfit(f"{_short(value)} is not None")
 
 
 def _fit_bool(value: Any) -> bool:
@@ -151,9 +160,10 @@ def _fit_number(value: Any) -> int | float:
             raise Misfit(f"{_short(value)} is no number")
         digits = written[1].replace(",", "")
         value = int(digits) if digits.lstrip("-").isdecimal() else float(digits)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or (isinstance(value, float) and not math.isfinite(value)):
         raise Misfit(f"{_short(value)} is no number")
-    return value
+    return value  # type: ignore[no-any-return]
 
 
 def _fit_int(value: Any) -> int:
@@ -168,19 +178,19 @@ def _fit_int(value: Any) -> int:
 def _fit_str(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if value is None or isinstance(value, (list, dict, tuple, set)):
+    if value is None or isinstance(value, (list, dict, tuple, set, Opaque)):
         raise Misfit(f"{_short(value)} is not text")
     return str(value)
 
 
 def _fit_date(value: Any) -> datetime.date:
+    if isinstance(value, datetime.datetime):
+        return value.date()
     if isinstance(value, datetime.date):
         return value
-    text = str(value).strip()
-    try:
-        return datetime.date.fromisoformat(text[:10])
-    except ValueError:
-        pass
+    text = value.strip(" \n.\"'") if isinstance(value, str) else ""
+    with contextlib.suppress(ValueError):
+        return datetime.datetime.fromisoformat(text).date()
     for form in _DATE_FORMATS:
         try:
             return datetime.datetime.strptime(text, form).date()
@@ -192,18 +202,20 @@ def _fit_date(value: Any) -> datetime.date:
 def _fit_moment(value: Any) -> datetime.datetime:
     if isinstance(value, datetime.datetime):
         return value
-    try:
-        return datetime.datetime.fromisoformat(str(value).strip())
-    except ValueError:
-        day = _fit_date(value)
-        return datetime.datetime(day.year, day.month, day.day)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.datetime.fromisoformat(value.strip())
+    day = _fit_date(value)
+    return datetime.datetime(day.year, day.month, day.day)
 
 
 def _fit_time(value: Any) -> datetime.time:
-    try:
-        return value if isinstance(value, datetime.time) else datetime.time.fromisoformat(str(value).strip())
-    except ValueError:
-        raise Misfit(f"{_short(value)} is no time; write it as HH:MM") from None
+    if isinstance(value, datetime.time):
+        return value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return datetime.time.fromisoformat(value.strip())
+    raise Misfit(f"{_short(value)} is no time; write it as HH:MM")
 
 
 def _fit_span(value: Any) -> datetime.timedelta:
@@ -213,8 +225,7 @@ def _fit_span(value: Any) -> datetime.timedelta:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:80] + "…"
+    return brief(value, 80)
 
 
 _TEXT = {"type": "string"}
@@ -305,7 +316,8 @@ def _labels(labels: list[Any]) -> Kind:
         for label in labels:
             if value == label and isinstance(value, bool) == isinstance(label, bool):
                 return label
-        said = str(value).strip().strip(".\"'").casefold()
+        is_plain = isinstance(value, (str, int, float))
+        said = str(value).strip().strip(".\"'").casefold() if is_plain else None
         for label in labels:
             if said == str(label).casefold():
                 return label

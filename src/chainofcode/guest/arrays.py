@@ -72,10 +72,33 @@ def _scalar(value: Any, numpy: Any) -> Any:
 
 
 def _table(value: Any, pandas: Any) -> Any:
-    """Rows by column, with the index where it says something; a column as a list, or by its index."""
+    """Rows by column, with the index where it says something; a column as a list, or by its index.
+
+    Where labels come again, a column is pairs, and the columns of a table have numbers: nothing gets lost.
+    """
     if issubclass(type(value), pandas.Index):
         return value.tolist()
     is_numbered = issubclass(type(value.index), pandas.RangeIndex)
     if issubclass(type(value), pandas.Series):
+        if not is_numbered and not value.index.is_unique:
+            return list(zip(value.index.tolist(), value.tolist(), strict=True))
         return value.tolist() if is_numbered else value.to_dict()
-    return (value if is_numbered else value.reset_index()).to_dict("records")
+    table = value if is_numbered else value.reset_index()
+    if not table.columns.is_unique:
+        table = table.set_axis(numbered(table.columns.tolist()), axis=1)
+    return table.to_dict("records")
+
+
+def numbered(labels: list[Any]) -> list[Any]:
+    """Labels that are each their own: one that comes again has a number."""
+    made: list[Any] = []
+    numbers: dict[Any, int] = {}
+    taken = set(labels)
+    for label in labels:
+        name, number = label, numbers.get(label, 1)
+        while number > 1 and name in taken:
+            name, number = f"{label}_{number}", number + 1
+        numbers[label] = max(number, 2)
+        taken.add(name)
+        made.append(name)
+    return made

@@ -49,18 +49,21 @@ class Artifacts:
         pending, entries = [""], 0
         while pending:
             below = pending.pop()
-            with os.scandir(os.path.join(self._home, below)) as listed:
-                for entry in listed:
-                    entries += 1
-                    if entries > _MAX_ENTRIES:
-                        self._leave("the rest", f"over {_MAX_ENTRIES:,} files and directories")
-                        return sorted(found)
-                    if entry.name.startswith(".") or entry.name == "__pycache__":
-                        continue
-                    if entry.is_dir(follow_symlinks=False):
-                        pending.append(os.path.join(below, entry.name))
-                    elif entry.is_file(follow_symlinks=False):
-                        found.append(os.path.join(below, entry.name))
+            try:
+                with os.scandir(os.path.join(self._home, below)) as listed:
+                    for entry in listed:
+                        entries += 1
+                        if entries > _MAX_ENTRIES:
+                            self._leave("the rest", f"over {_MAX_ENTRIES:,} files and directories")
+                            return sorted(found)
+                        if entry.name.startswith(".") or entry.name == "__pycache__":
+                            continue
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(os.path.join(below, entry.name))
+                        elif entry.is_file(follow_symlinks=False):
+                            found.append(os.path.join(below, entry.name))
+            except OSError as error:  # one that cannot be read does not keep the others
+                self._leave(below or "everything", str(error.strerror))
         return sorted(found)
 
     def _send(self, link: Link, name: str) -> None:
@@ -70,7 +73,11 @@ class Artifacts:
         except ValueError:
             self._leave(name, "its name is too long, or not text")
             return
-        fd = os.open(os.path.join(self._home, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fd = os.open(os.path.join(self._home, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError as error:
+            self._leave(name, str(error.strerror))
+            return
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:

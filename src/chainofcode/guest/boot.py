@@ -10,7 +10,7 @@ import types
 
 if __name__ == "__main__":
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    for name in ("", "program", "guest", "sandbox"):
+    for name in ("", "program", "guest", "sandbox", "methods"):
         package = types.ModuleType(f"chainofcode.{name}".rstrip("."))
         package.__path__ = [os.path.join(root, name)]
         sys.modules[package.__name__] = package

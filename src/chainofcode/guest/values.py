@@ -122,7 +122,8 @@ class _Encoder:
             raise _TooLarge
         simple = _SIMPLE.get(kind)
         if simple is not None:
-            return simple(value)
+            told = simple(value)
+            return self.opaque(value) if told is None else told
         sequence = _SEQUENCES.get(kind)
         if sequence is not None:
             items = [self.encode(item, depth + 1) for item in tuple(value)]
@@ -163,6 +164,11 @@ def _encode_float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
+def _has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
+    """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
+    return value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+
+
 _SIMPLE: dict[type, Callable[[Any], Any]] = {
     str: _encode_str,
     int: _encode_int,
@@ -176,17 +182,8 @@ _SIMPLE: dict[type, Callable[[Any], Any]] = {
         else {"$fraction": str(v)}
     ),
     datetime.date: lambda v: {"$date": v.isoformat()},
-    # A datetime with a zone of the program's own making would run the program's code here: only fixed offsets pass.
-    datetime.datetime: lambda v: (
-        {"$datetime": v.isoformat()}
-        if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
-        else {"$object": {"type": "datetime", "text": "<datetime>"}}
-    ),
-    datetime.time: lambda v: (
-        {"$time": v.isoformat()}
-        if v.tzinfo is None or type(v.tzinfo) is datetime.timezone
-        else {"$object": {"type": "time", "text": "<time>"}}
-    ),
+    datetime.datetime: lambda v: {"$datetime": v.isoformat()} if _has_plain_zone(v) else None,
+    datetime.time: lambda v: {"$time": v.isoformat()} if _has_plain_zone(v) else None,
     datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
     range: lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
 }
@@ -376,8 +373,7 @@ _BRACKETS: dict[type, tuple[Any, str, str, bool]] = {
 
 
 def _moment(value: datetime.datetime | datetime.time) -> str:
-    plain = value.tzinfo is None or type(value.tzinfo) is datetime.timezone
-    return repr(value) if plain else _other(value)
+    return repr(value) if _has_plain_zone(value) else _other(value)
 
 
 def _fraction_text(value: fractions.Fraction) -> str:
@@ -389,6 +385,7 @@ _NAMED: dict[type, Callable[[Any], str]] = {
     type(_other): lambda v: f"<function {v.__name__}>",
     type(len): lambda v: f"<built-in function {v.__name__}>",
     fractions.Fraction: _fraction_text,
+    Opaque: lambda v: v.text[:100],
     datetime.datetime: _moment,
     datetime.time: _moment,
 }

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import importlib
 import json
+import math
 import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
+from ..emulator.documents import read_yaml
 from ..emulator.replies import data_in
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of
 from ..errors import InputError
@@ -136,15 +140,32 @@ def _by_model(given: Any) -> AnswerType:
 def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], error: type[Exception]) -> AnswerType:
     """Data that becomes a value without that error."""
 
-    def read(value: Any) -> Any:
-        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
+    def fit(data: Any) -> Any:
         try:
             made(data)
         except error as misfit:
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
-    return AnswerType(name, _fitting(schema), read, made)
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), made)
+
+
+def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
+    """A value, or the data that its text holds: a list or an object rather than its text, else what is text first."""
+    if not isinstance(value, str):
+        return fit(value)
+    try:
+        data = data_in(value)
+    except Misfit:
+        return fit(value)
+    first, second = (data, value) if isinstance(data, (list, tuple, set, dict)) else (value, data)
+    try:
+        return fit(first)
+    except Misfit as misfit:
+        try:
+            return fit(second)
+        except Misfit as other:
+            raise (misfit if first is data else other) from None
 
 
 def _fitting(schema: Mapping[str, Any]) -> str:
@@ -159,7 +180,7 @@ def _fitting(schema: Mapping[str, Any]) -> str:
 def _json_in(value: Any) -> Any:
     if isinstance(value, str):
         try:
-            return json.loads(_unfenced(value), parse_constant=_no_number)
+            return json.loads(_unfenced(value), parse_constant=_no_number, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise Misfit(f"{_short(value)} is not JSON: {error}") from None
     return _json_data(value)
@@ -180,20 +201,24 @@ def _json_data(value: Any) -> Any:
         raise Misfit(f"{_short(value)} is not JSON: {error}") from None
 
 
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text} is no number")
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _no_number(text)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text[:100]} is no number")
 
 
 def _yaml_in(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    yaml = _import("yaml", "the answer type yaml", "PyYAML", "yaml")
     if len(value) > _MAX_YAML_CHARS:
         raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
     try:
-        return yaml.safe_load(_unfenced(value))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Misfit(f"{_short(value)} is not YAML: {' '.join(str(error).split())[:300]}") from None
+        return read_yaml(_unfenced(value))
+    except ValueError as error:
+        raise Misfit(f"{_short(value)} is not YAML: {error}") from None
 
 
 def _unfenced(text: str) -> str:
@@ -224,35 +249,82 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise InputError(f"{name} is no JSON schema: {error.message[:300]}") from None
-    foreign = next(_references(schema), None)
-    if foreign is not None:
-        raise InputError(f"{name} refers to {foreign[:200]!r}: nothing is fetched; put all of the schema into it")
-    checking = validator(schema, registry=referencing.Registry())  # an empty one: the default fetches what is named
+    _check_references(name, schema, referencing)
+    checked = jsonschema.validators.extend(validator, {"uniqueItems": _unique_items})
+    registry = referencing.Registry()  # an empty one: the default fetches what is named
+    checking = checked(schema, registry=registry, format_checker=_formats(jsonschema, validator))
 
-    def read(value: Any) -> Any:
-        data = data_in(value) if isinstance(value, str) and schema.get("type") != "string" else value
-        data = _json_data(data)
-        found = jsonschema.exceptions.best_match(checking.iter_errors(data))
+    def fit(value: Any) -> Any:
+        data = _json_data(value)
+        try:
+            found = jsonschema.exceptions.best_match(checking.iter_errors(data))
+        except RecursionError:
+            raise Misfit(f"{_short(data)} is nested too deep") from None
+        except referencing.exceptions.Unresolvable as error:
+            raise InputError(f"{name} cannot be used: {str(error)[:300]}") from None
         if found is not None:
             raise Misfit(f"{_short(data)} does not fit: {found.message[:300]} (at {found.json_path[:100]})")
         return data
 
-    return AnswerType(name, _fitting(schema), read, is_text=True)
+    try:
+        list(checking.iter_errors({}))
+    except RecursionError:
+        raise InputError(f"{name} cannot be used: it refers to itself without end") from None
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), is_text=True)
+
+
+def _check_references(name: str, schema: Mapping[str, Any], referencing: Any) -> None:
+    specification = importlib.import_module("referencing.jsonschema").DRAFT202012
+    root = referencing.Resource.from_contents(schema, default_specification=specification)
+    resolver = referencing.Registry().resolver_with_root(root)
+    for reference in _references(schema):
+        if not reference.startswith("#"):
+            raise InputError(f"{name} refers to {reference[:200]!r}: nothing is fetched; put all of the schema into it")
+        try:
+            resolver.lookup(reference)
+        except referencing.exceptions.Unresolvable:
+            raise InputError(f"{name} refers to {reference[:200]!r}, which is not in it") from None
 
 
 def _references(part: Any) -> typing.Iterator[str]:
-    """References that lead out of the schema."""
     if isinstance(part, Mapping):
-        reference = part.get("$ref")
-        if isinstance(reference, str) and not reference.startswith("#"):
-            yield reference
+        found = (part.get(keyword) for keyword in ("$ref", "$dynamicRef", "$recursiveRef"))
+        yield from (reference for reference in found if isinstance(reference, str))
     for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
-        yield from _references(inner)
+        has_own = isinstance(inner, Mapping) and "$id" in inner  # what it refers to by `#` is in itself
+        yield from (found for found in _references(inner) if not (has_own and found.startswith("#")))
+
+
+def _formats(jsonschema: Any, validator: Any) -> Any:
+    """Its own checks of `format`, and those of moments, which it leaves to another package."""
+    formats = jsonschema.FormatChecker(())
+    formats.checkers = {**validator.FORMAT_CHECKER.checkers}
+    for name, read in (("date-time", datetime.datetime.fromisoformat), ("time", datetime.time.fromisoformat)):
+        formats.checks(name, raises=ValueError)(lambda text, read=read: not isinstance(text, str) or bool(read(text)))
+    return formats
+
+
+def _unique_items(validator: Any, is_wanted: Any, items: Any, schema: Any) -> typing.Iterator[Any]:
+    """In place of jsonschema's own, which takes the square of their number."""
+    if is_wanted is True and isinstance(items, list) and len(set(map(_canonical, items))) < len(items):
+        error = importlib.import_module("jsonschema").ValidationError
+        yield error(f"{_short(items)} has non-unique elements")
+
+
+def _canonical(value: Any) -> str:
+    """The same text for what JSON holds to be the same."""
+
+    def plain(part: Any) -> Any:
+        if isinstance(part, list):
+            return [plain(inner) for inner in part]
+        if isinstance(part, dict):
+            return {name: plain(inner) for name, inner in part.items()}
+        return int(part) if isinstance(part, float) and part.is_integer() else part
+
+    return json.dumps(plain(value), sort_keys=True)
 
 
 def _import(module: str, what: str, package: str, extra: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError:

@@ -55,7 +55,7 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
     """
 
     async def method(asked: Asked) -> AsyncIterator[Event]:
-        names = list(rungs)
+        names, asked = list(rungs), asked.remembering()
         has_answered, written = False, None  # whether the model did, at all; its last reply
         for number, name in enumerate(names):
             following = names[number + 1] if number + 1 < len(names) else ""

@@ -22,6 +22,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from ..emulator import Toolbox
 from ..engine import Given, arun
 from ..errors import InputError
 from ..guest.values import brief
@@ -77,7 +78,8 @@ async def files_of(
     listed = [os.fspath(path) for path in paths]
     kinds = {path: _kind(path) for path in listed}
     packages = _packages(listed, kinds, given.get("packages", ()))
-    taken, prelude, told = {"question", *given.get("inputs", {})}, [], []
+    taken = {"question", *given.get("inputs", {}), *Toolbox.of(given.get("tools", ())).tools}
+    prelude, told = [], []
     for path in listed:
         name = _name(Path(path).stem, taken)
         taken.add(name)
@@ -153,8 +155,9 @@ def _looked_at(name: str, path: str, kind: Any, has_pandas: bool) -> tuple[File,
         case "text":
             with _opened(path) as file:
                 text = file.read()
-            begins = f" It begins:\n{text[:_SHOWN_CHARS]}…" if len(text) > _SHOWN_CHARS else f" It is:\n{text}"
-            return File(name, place, kind), f"the text of {what} (str), {len(text):,} characters.{begins}"
+            is_cut = len(text) > _SHOWN_CHARS
+            begins = f"It begins:\n{_fenced(text[:_SHOWN_CHARS] + '…')}" if is_cut else f"It is:\n{_fenced(text)}"
+            return File(name, place, kind), f"the text of {what} (str), {len(text):,} characters. {begins}"
         case "path":
             return File(name, place, kind), f"{place!r}, the path (str) of an image"
     return File(name, place, kind), ""
@@ -262,8 +265,16 @@ def _frame(file: File, rows: int, columns: int, types: list[list[str]], head: st
     rest = f" and {columns - len(types)} more" if columns > len(types) else ""
     return (
         f"a pandas DataFrame of {rows:,} rows, from {os.path.basename(file.path)}. Columns: {told}{rest}. "
-        f"The first rows, as CSV:\n{head.rstrip()}"
+        f"The first rows, as CSV:\n{_fenced(head.rstrip())}"
     )
+
+
+def _fenced(text: str) -> str:
+    """Text of a file's in a fence that it cannot close: nothing in it passes for what we say ourselves."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return f"{fence}\n{text}\n{fence}"
 
 
 __all__ = ["MAX_BYTES", "Files", "files_of"]

@@ -58,7 +58,7 @@ class Asked:
         return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
 
     def remembering(self) -> Asked:
-        """The same, with tools that remember what they did: a program that is repaired does nothing twice."""
+        """The same, with tools that remember what they did: the program that comes next does nothing twice."""
         box = Toolbox.of(self.given.get("tools", ()))
         return replace(self, given=Given(**{**self.given, "tools": box.remembering()})) if box.tools else self
 

@@ -12,16 +12,19 @@ from typing import Any
 
 from ..emulator import Answered, Asking, Pause
 from ..errors import EmulationError
+from ..guest.values import brief
 from ..trace import Call, Event
 from .parts import Asked, prompt
 
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)
-_DRIVER = """
-import contextlib, io
+_MAX_OBSERVED_CHARS = 4000
+_NEXT = "_next_action_of_coc"  # a name that no tool, file or action has
+_DRIVER = f"""
+import contextlib, io, traceback
 state, observation = dict(globals()), ""
 while True:
-    action = next_action(observation)
+    action = {_NEXT}(observation)
     if "answer" in action:
         answer = action["answer"]
         break
@@ -32,7 +35,7 @@ while True:
             exec(action["code"], state)
         error = ""
     except (Exception, SystemExit) as failure:
-        error = f"{type(failure).__name__}: {failure}"
+        error = traceback.format_exception_only(failure)[-1].strip()[:1000]
     if "answer" in state and not error:
         answer = state["answer"]
         break
@@ -57,10 +60,10 @@ class _Acting:
         self._turns = [asked.text]
 
     async def answer(self, pause: Pause) -> Answered:
-        if pause.name != "next_action":
+        if pause.name != _NEXT:
             return await self._other.answer(pause)
         if len(self._turns) > 1:
-            self._turns.append(f"Observation: {pause.args[0]}")
+            self._turns.append(f"Observation: {_observed(pause)}")
         if len(self._turns) > 2 * MAX_TURNS:
             raise EmulationError(f"no answer after {MAX_TURNS} actions")
         call = await self._asked.complete(prompt("react"), *self._turns)
@@ -74,3 +77,11 @@ class _Acting:
             return {"code": blocks[0]}
         said = self._asked.answer_in(call.reply)
         return {"answer": said} if said is not None else {"code": "print('write code in a ```python block, or A: …')"}
+
+
+def _observed(pause: Pause) -> str:
+    """What the last action said, bounded: an action may have called us itself, with anything."""
+    said = pause.args[0] if pause.args else ""
+    text = said if isinstance(said, str) else brief(said)
+    half = _MAX_OBSERVED_CHARS // 2
+    return text if len(text) <= 2 * half else f"{text[:half]}\n…\n{text[-half:]}"

@@ -1,0 +1,141 @@
+"""The process that carries out one query and ends: `boot.py methods.querying`, JSON in, JSON out.
+
+A process of its own, because nothing else ends a query inside a function of the engine's, or bounds its memory: here
+the kernel does both. Standard library, and DuckDB for a database of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from urllib.parse import quote
+
+from ..guest.arrays import numbered
+from ..guest.values import encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take longer than all of ours
+    from typing import Any
+
+_MAX_FILE_BYTES = 1024**2  # whatever is sorted stays in memory; SQLite keeps an index of a log beside some databases
+_MAX_CELL_BYTES = 1_000_000
+_UNKNOWN = ("no such table", "no such column", "no such function")  # without a database nobody can know
+_AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # no statement that does anything else parses there
+_SQLITE_TABLES = "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
+_DUCK_TABLES = "SELECT sql FROM duckdb_tables() UNION ALL SELECT sql FROM duckdb_views() WHERE NOT internal"
+
+
+class _Failed(Exception):
+    """A query that brings nothing, and why."""
+
+
+def main() -> None:
+    job = json.load(sys.stdin)
+    for which, most in (
+        (resource.RLIMIT_DATA, job["memory"]),
+        (resource.RLIMIT_FSIZE, _MAX_FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(which)[1]
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(which, (allowed, allowed))
+    try:
+        told = (_duck if job["engine"] == "DuckDB" else _sqlite)(job)
+    except _Failed as error:
+        told = {"error": str(error)}
+    except MemoryError:
+        told = {"error": "it takes too much memory"}
+    json.dump(told, sys.stdout)
+
+
+@contextlib.contextmanager
+def _bounded(seconds: float) -> Iterator[None]:
+    """The kernel ends us when the time is over, whatever we are doing."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
+    import sqlite3
+
+    path, query = job["path"], job["query"]
+    place = ":memory:" if path is None else f"file:{quote(path)}?mode=ro{'&immutable=1' * _is_quiet(path)}"
+    reading = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+    try:
+        connection = sqlite3.connect(place, uri=path is not None)
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        if query is None:
+            return {"schema": "\n".join(f"{sql};" for (sql,) in connection.execute(_SQLITE_TABLES) if sql)}
+    except sqlite3.Error as error:
+        return {"unreadable": str(error)}
+    connection.set_authorizer(lambda what, *_: sqlite3.SQLITE_OK if what in reading else sqlite3.SQLITE_DENY)
+    try:
+        with _bounded(job["seconds"]):
+            connection.execute(_AS_PART.format(query))
+            return {"rows": [] if path is None else _rows(connection.execute(query), job)}
+    except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
+        if path is None and str(error).startswith(_UNKNOWN):
+            return {"rows": []}
+        raise _Failed(str(error)) from None
+
+
+def _is_quiet(path: str) -> bool:
+    """Whether it keeps a log of writes and has none now: to read it as usual would leave one there."""
+    with open(path, "rb") as file:
+        return file.read(20)[18:] == b"\2\2" and not os.path.exists(f"{path}-wal")
+
+
+def _duck(job: dict[str, Any]) -> dict[str, Any]:
+    duckdb: Any = importlib.import_module("duckdb")
+    settings = {
+        "enable_external_access": "false",
+        "lock_configuration": "true",
+        "memory_limit": f"{job['memory'] // 2}B",
+        "temp_directory": "",
+        "threads": "2",
+    }
+    query = job["query"]
+    try:
+        connection = duckdb.connect(job["path"], read_only=True, config=settings)
+        if query is None:
+            listed = connection.execute(_DUCK_TABLES).fetchall()
+            return {"schema": "\n".join(sql for (sql,) in listed if sql)}
+    except duckdb.Error as error:
+        return {"unreadable": _first_line(error)}
+    try:
+        with _bounded(job["seconds"]):
+            if len(connection.extract_statements(query)) != 1:
+                raise _Failed("it is more than one statement")
+            connection.execute(_AS_PART.format(query))
+            return {"rows": _rows(connection.execute(query), job)}
+    except duckdb.Error as error:
+        raise _Failed(_first_line(error)) from None
+
+
+def _rows(cursor: Any, job: dict[str, Any]) -> list[Any]:
+    names = numbered([column[0] for column in cursor.description])
+    rows: list[Any] = []
+    left = job["bytes"]
+    while (row := cursor.fetchone()) is not None:
+        if len(rows) == job["rows"]:
+            raise _Failed(f"it gives over {len(rows):,} rows; ask for less, or say LIMIT {len(rows)}")
+        is_long = sum(len(cell) for cell in row if isinstance(cell, (str, bytes))) > left
+        if not is_long:
+            rows.append(encode(dict(zip(names, row, strict=True))))
+            left -= len(json.dumps(rows[-1]))
+        if is_long or left < 0:
+            raise _Failed(f"its rows have over {job['bytes']:,} bytes; ask for less")
+    return rows
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0][:300]
