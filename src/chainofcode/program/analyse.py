@@ -20,16 +20,8 @@ from .syntax import Syntax, called_name, last_name
 
 ALWAYS_DEFINED = frozenset(dir(builtins)) | {"exit", "quit", "__file__", "__builtins__", "__annotations__"}
 _FUNCTION_MAKERS = {
-    "partial",
-    "partialmethod",
-    "getattr",
-    "lru_cache",
-    "cache",
-    "type",
-    "namedtuple",
-    "itemgetter",
-    "eval",
-}
+    "partial", "partialmethod", "getattr", "lru_cache", "cache", "type", "namedtuple", "itemgetter", "eval",
+}  # fmt: skip
 _EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
 _HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
 _NOISY = {"antigravity", "this"}  # what they do when imported is not for us to do
