@@ -9,6 +9,8 @@ import pytest
 from chainofcode import Program
 
 CASES = [
+    ("w = f(1)\nanswer = len(w)", "list | str"),
+    ("answer = f('wedding').strftime('%A')", "date"),
     # declared
     ("answer = f(1, ret_type=bool)", "bool"),
     ("answer = f(1, ret_type='list[str]')", "list[str]"),
@@ -115,7 +117,6 @@ def test_names(source: str, name: str, expected: str) -> None:
         "rs = [f(x) for x in [1]]\nanswer = [r for r in rs if r]",
         "if f(1): print(f(2))",
         "w = f(1)\nanswer = w[0]",
-        "w = f(1)\nanswer = len(w)",
         "t = f(1)\nanswer = 'a' in t",
         "answer = f(1)[item]",
         "answer = set(f(1))",

@@ -25,7 +25,7 @@ _TAKES = {  # what well-known functions take as their argument; what takes a tex
     "sum": "list[number]", "any": "list", "all": "list", "sorted": "list", "list": "list", "enumerate": "list",
     "Counter": "list", "int": "", "float": "number", "round": "number", "abs": "number", "range": "int",
     "bool": "truth", "sqrt": "number", "timedelta": "number", "Decimal": "number", "Fraction": "number",
-    "join": "list[str]", "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str",
+    "len": "sized", "join": "list[str]", "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str",
 }  # fmt: skip
 _TAKES_EACH = {"any": "truth", "all": "truth", "sum": "number", "join": "str"}
 _ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)

@@ -14,8 +14,8 @@ _BOOL_NAMES = {"is", "has", "have", "are", "can", "should", "does", "did", "was"
 _STR_METHODS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(object))
 _LIST_METHODS = frozenset(dir(list)) - frozenset(dir(str)) - frozenset(dir(object))
 _DICT_METHODS = frozenset(dir(dict)) - frozenset(dir(list)) - frozenset(dir(object))
-_DATE_ATTRIBUTES = {"year", "month", "day", "weekday", "isoweekday", "toordinal"}
-_EITHER = {"count", "index", "copy", "replace", "strftime", "isoformat", "hour", "minute", "second", "date", "time"}
+_DATE_ATTRIBUTES = {"year", "month", "day", "weekday", "isoweekday", "toordinal", "strftime"}
+_EITHER = {"count", "index", "copy", "replace", "isoformat", "hour", "minute", "second", "date", "time"}
 
 
 class Resolved(ast.NodeTransformer):
@@ -56,12 +56,12 @@ def by_name(name: str) -> str:
 
 def merge(kinds: Iterable[str]) -> str:
     """One type for several uses, each of which may know nothing (an empty one). Uses that contradict each other know
-    nothing either. `truth`: only ever tested; `None`: compared with it.
+    nothing either. `truth`: only ever tested; `None`: compared with it; `sized`: measured with `len`.
     """
     uses = list(dict.fromkeys(kinds))
-    known = [kind for kind in uses if kind not in ("", "truth", "None")]
-    base = _agreed(known)
-    if not known and "truth" in uses and "" not in uses:
+    known = [kind for kind in uses if kind not in ("", "truth", "None", "sized")]
+    base = _agreed(known) if known or "sized" not in uses else "list | str"
+    if not known and "truth" in uses and not {"", "sized"} & set(uses):
         return "truth" if "None" not in uses else "bool | None"
     if uses == ["None"]:
         return "None"
