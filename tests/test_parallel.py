@@ -6,13 +6,20 @@ import asyncio
 import json
 import os
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import SHARED
 from programs import HOLES, program
+from test_cli import coc
 
-from chainofcode import Limits, Result, arun
-from chainofcode.emulator import Answered, Pause
+from chainofcode import EmulationError, Limits, Result, ScriptedLM, Table, arun
+from chainofcode.emulator import Answered, Delayed, Pause, Rows
+from chainofcode.guest.values import decode
+from chainofcode.lm.wrappers import Budgeted
+from chainofcode.program.explain import explain
 from chainofcode.sandbox import opened
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "120"))
@@ -65,3 +72,321 @@ def test_random_programs_are_the_same_ahead_and_one_by_one(start: int) -> None:
             await asyncio.gather(*(one(seed) for seed in range(start, start + SIZE)))
 
     asyncio.run(run_all())
+
+
+# --- every case, ahead and one by one -----------------------------------------------------------------------------
+
+
+def cases(name: str) -> list[dict[str, Any]]:
+    path = SHARED / "cases" / name
+    if not path.exists():
+        pytest.skip(f"../shared/cases/{name} is not here")
+    if path.is_dir():
+        return [
+            {"program": one.read_text(), "values": one.with_suffix(".values.jsonl")}
+            for one in sorted(path.glob("*.py"))
+        ]
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize("name", ["bbh.jsonl", "holes.jsonl", "recorded.jsonl", "parallel"])
+def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
+    async def both(case: dict[str, Any], sandbox: Any) -> int:
+        def values() -> Table:
+            if "values" in case:
+                return Table.read(case["values"])
+            return Table.of_records(case.get("calls") or [], "case")
+
+        inputs = {key: decode(value) for key, value in (case.get("inputs") or {}).items()}
+        given: Any = {"sandbox": sandbox, "inputs": inputs, "question": case.get("question")}
+        ahead = await arun(case["program"], Delayed(values(), 0.0005), in_flight=8, **given)
+        plain = await arun(case["program"], values(), in_flight=1, **given)
+        assert same(ahead) == same(plain), case.get("id")
+        return sum(step.how == "ahead" for step in ahead.trace.steps)
+
+    async def run_all() -> int:
+        async with opened("auto") as sandbox:
+            slots = asyncio.Semaphore(4)
+
+            async def one(case: dict[str, Any]) -> int:
+                async with slots:
+                    return await both(case, sandbox)
+
+            return sum(await asyncio.gather(*map(one, cases(name))))
+
+    assert asyncio.run(run_all()) > 10  # else this test would hold for nothing
+
+
+# --- ends ---------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """Answers after a while; some calls it has no value for."""
+
+    in_flight = 8
+
+    def __init__(self, unknown: str = "", delay: float = 0.02) -> None:
+        self.asked: list[str] = []
+        self.open = self.most = 0
+        self._unknown, self._delay = unknown, delay
+
+    async def answer(self, pause: Pause) -> Answered:
+        self.asked.append(pause.text)
+        self.open += 1
+        self.most = max(self.most, self.open)
+        try:
+            await asyncio.sleep(self._delay)
+        finally:
+            self.open -= 1
+        if pause.text == self._unknown:
+            raise EmulationError(f"no value for {pause.text}")
+        return Answered(HOLES[pause.name](*pause.args))
+
+
+def counted(program: str, emulator: Counting, **options: Any) -> Result:
+    """A run, after whose end nothing more is asked."""
+
+    async def once() -> Result:
+        result = await arun(program, emulator, **options)
+        asked = len(emulator.asked)
+        await asyncio.sleep(0.1)
+        assert (len(emulator.asked), emulator.open) == (asked, 0)
+        return result
+
+    result = asyncio.run(once())
+    assert len(emulator.asked) == result.trace.lm_calls + result.trace.wasted + (result.reason == "emulation failed")
+    return result
+
+
+SWEEP = "out = []\nfor n in range(40):\n    out.append(weigh(n))\nanswer = len(out)"
+
+
+def test_calls_overlap_up_to_the_limit() -> None:
+    emulator = Counting()
+    result = counted(SWEEP, emulator)
+    assert (result.answer, emulator.most, result.trace.wasted) == (40, 8, 0)
+    assert [step.call for step in result.trace.steps if step.call] == [f"weigh({n})" for n in range(40)]
+    assert sum(step.how == "ahead" for step in result.trace.steps) == 39
+    alone = Counting()
+    assert counted(SWEEP, alone, in_flight=1).answer == 40
+    assert alone.most == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "reached"),
+    [
+        ("for n in range(1, 40):\n    if is_lucky(n):\n        break\nanswer = n", 3),
+        ("answer = any(is_lucky(n) for n in range(1, 40))", 3),
+        ("answer = next(n for n in range(1, 40) if is_lucky(n))", 3),
+        (
+            "def first():\n    for n in range(1, 40):\n        if is_lucky(n):\n            return n\nanswer = first()",
+            3,
+        ),
+        ("answer = 0\nfor n in range(40):\n    if weigh(n) > 9:\n        raise ValueError(n)", 2),
+        ("answer = 0\nfor n in range(40):\n    answer += 1 // (weigh(n) - 10)", 2),
+    ],
+)
+def test_what_ends_early_wastes_little(program: str, reached: int) -> None:
+    emulator = Counting()
+    result = counted(program, emulator)
+    assert result.trace.lm_calls == reached
+    # That a division fails nobody can foresee: what was under way, and next in the queue, is lost then.
+    assert result.trace.wasted <= (2 * emulator.in_flight if "answer +=" in program else 2)
+
+
+def test_a_limit_on_calls_counts_all_of_them() -> None:
+    emulator = Counting()
+    result = counted(SWEEP, emulator, limits=Limits(lm_calls=10))
+    assert (result.reason, len(emulator.asked)) == ("limit:calls", 10)
+    assert result.error is not None
+    assert result.error.line == 3
+
+
+def test_a_budget_ends_the_run_where_the_program_gets_to_it() -> None:
+    def reply(messages: Any) -> str:
+        return '{"value": 1}'
+
+    lm = Budgeted(ScriptedLM(reply, in_flight=8), calls=5)
+    result = asyncio.run(arun(SWEEP, lm))
+    assert result.reason == "limit:calls"
+    assert result.trace.lm_calls == 5
+
+
+def test_a_cancelled_run_asks_no_more() -> None:
+    emulator = Counting(delay=0.05)
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(arun(SWEEP, emulator))
+        while len(emulator.asked) < 8:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        asked = len(emulator.asked)
+        await asyncio.sleep(0.15)
+        assert (len(emulator.asked), emulator.open) == (asked, 0)
+
+    asyncio.run(cancelled())
+
+
+def test_what_fails_ahead_matters_only_where_the_program_gets_there() -> None:
+    program = (
+        "out = []\nfor n in [1, 2, 3]:\n    if n == 2:\n        x = weigh(n)\n    out.append(is_lucky(n))\nanswer = out"
+    )
+    never = "for n in [1, 2, 3, 4, 5]:\n    if is_lucky(n):\n        break\nanswer = n"
+    assert counted(never, Counting("is_lucky(4)")).answer == 3
+    result = counted(program, Counting("weigh(2)"))
+    assert (result.reason, result.error and result.error.line) == ("emulation failed", 4)
+    assert [step.call for step in result.trace.steps if step.call] == ["is_lucky(1)"]
+
+
+def test_an_error_of_the_emulators_own_comes_out_where_the_program_gets_there() -> None:
+    class Broken(Counting):
+        async def answer(self, pause: Pause) -> Answered:
+            if pause.text == "weigh(3)":
+                raise KeyError("mine")
+            return await super().answer(pause)
+
+    with pytest.raises(KeyError, match="mine"):
+        asyncio.run(arun(SWEEP, Broken()))
+    assert asyncio.run(arun("answer = [weigh(n) for n in (1, 2)]", Broken())).answer == [10, 6]
+
+
+def test_tools_stay_where_they_are() -> None:
+    done: list[int] = []
+
+    def note(n: int) -> int:
+        done.append(n)
+        return n
+
+    program = "for n in range(6):\n    if weigh(n) > 5:\n        note(n)\n    else:\n        note(-n)\nanswer = 1"
+    emulator = Counting()
+    result = asyncio.run(arun(program, emulator, tools=[note]))
+    assert done == [n if HOLES["weigh"](n) > 5 else -n for n in range(6)]
+    assert all(not step.how for step in result.trace.steps if step.by == "tool")
+    repeated = asyncio.run(arun("answer = note(1) + note(1)", emulator, tools=[note]))
+    assert (repeated.answer, done[6:]) == (2, [1, 1])  # what has an effect has it each time
+
+
+# --- the same call ------------------------------------------------------------------------------------------------
+
+
+def test_the_same_call_is_asked_for_once() -> None:
+    program = "answer = [weigh(3) for _ in range(5)] + [weigh(3), weigh(True), weigh(1)]"
+    for in_flight in (1, 8):
+        emulator = Counting()
+        result = counted(program, emulator, in_flight=in_flight)
+        assert result.answer == [2, 2, 2, 2, 2, 2, 10, 10]
+        assert sorted(emulator.asked) == ["weigh(1)", "weigh(3)", "weigh(True)"]
+        assert [step.how for step in result.trace.steps if step.call == "weigh(3)"].count("shared") == 5
+    emulator = Counting()
+    asyncio.run(arun(program, emulator, share=False))
+    assert len(emulator.asked) == 8
+
+
+def test_calls_without_arguments_and_of_objects_are_asked_for_each_time() -> None:
+    turns = iter([True, True, False])
+    assert asyncio.run(arun("answer = 0\nwhile more():\n    answer += 1", lambda pause: next(turns))).answer == 2
+    program = "class Box:\n    n = 0\nbox = Box()\nwhile not is_full(box):\n    box.n += 1\nanswer = box.n"
+    turns = iter([False, False, True])
+    assert asyncio.run(arun(program, lambda pause: next(turns), in_flight=4)).answer == 2
+
+
+def test_a_table_gives_the_values_of_one_call_in_turn() -> None:
+    table = [("f(1)", "a"), ("f(1)", "b"), ("f(2)", "c")]
+    program = "answer = [f(1), f(2), f(1), f(1), f(2)]"
+    for in_flight in (1, 8):
+        assert asyncio.run(arun(program, Table(table), in_flight=in_flight)).answer == ["a", "c", "b", "b", "c"]
+
+
+def test_shared_uses_are_bounded_in_the_trace() -> None:
+    result = asyncio.run(arun("answer = sum(weigh(1) for _ in range(20000))", Counting()))
+    assert result.answer == 200_000
+    assert 1000 < len(result.trace.steps) < 10_000
+
+
+# --- several calls in one prompt ----------------------------------------------------------------------------------
+
+
+def test_rows_travel_together_and_split_where_one_does_not_fit() -> None:
+    asked: list[str] = []
+
+    def reply(messages: Any) -> str:
+        last = messages[-1].content
+        asked.append(last)
+        calls = re.findall(r"^call (\d+): is_lucky\((\d+)\)$", last, re.M)
+        if calls:
+            return json.dumps({number: int(n) % 3 == 0 if n != "5" else "perhaps" for number, n in calls})
+        (n,) = re.findall(r"^call: is_lucky\((\d+)\)$", last, re.M)
+        return json.dumps({"value": int(n) % 3 == 0})
+
+    program = "out = []\nfor n in range(9):\n    if is_lucky(n):\n        out.append(n)\nanswer = out"
+    result = asyncio.run(arun(program, Rows(ScriptedLM(reply), rows=4)))
+    assert result.answer == [0, 3, 6]
+    assert sum("\ncall: is_lucky(5)" in text for text in asked) == 1
+    assert len(asked) <= 4
+    hows = [step.how for step in result.trace.steps if step.call]
+    assert hows.count("batched") >= 7
+    assert len(result.trace.calls) == len(asked)
+
+
+def test_rows_of_a_model_that_fails_fail() -> None:
+    lm = ScriptedLM(["banana"] * 10)
+    result = asyncio.run(arun("answer = int(is_lucky(1)) + int(is_lucky(2))", Rows(lm, rows=4)))
+    assert result.reason == "emulation failed"
+    assert result.usage.requests == len(lm.requests)
+
+
+# --- explained ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("program", "call", "can", "when"),
+    [
+        ("for x in xs:\n    y = f(x)", "f(x)", True, "every turn of the loop on line 1"),
+        ("a = f(1)\nb = g(2)", "g(2)", True, "with the other calls"),
+        ("for x in xs:\n    if f(x):\n        g(x)", "g(x)", True, "as soon as `f(x)` is known"),
+        ("for x in xs:\n    if f(x):\n        continue\n    g(x)", "g(x)", True, "as soon as `f(x)` is known"),
+        ("for x in xs:\n    if f(x):\n        break", "f(x)", True, "may end early"),
+        ("x = 1\nfor i in range(3):\n    x = f(x)", "f(x)", False, "changes `x`"),
+        ("while more():\n    pass", "more()", False, "without arguments"),
+        ("ys = [f(x) for x in xs if g(x)]", "f(x)", True, "as soon as `g(x)` is known"),
+        ("y = f(g(1))", "f(g(1))", True, "as soon as `g(1)` is known"),
+        ("y = f(input())", "f(input())", False, "`input` may have effects"),
+        ("it = [iter([1])]\ny = f(2)", "f(2)", False, "an iterator is kept"),
+    ],
+)
+def test_explain(program: str, call: str, can: bool, when: str) -> None:
+    told = {one.call: one for one in explain(f"xs = [1, 2]\n{program}" if "xs" in program else program)}
+    shifted = when.replace("line 1", "line 2")
+    assert told[call].can_overlap is can
+    assert shifted in told[call].when
+
+
+def test_explain_on_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "p.py"
+    path.write_text("total = 0\nfor x in [1, 2]:\n    total += f(x)\nwhile more():\n    pass")
+    done = coc("explain", path)
+    assert done.stdout.startswith("1 of 2 calls can overlap\n")
+    lines = [json.loads(line) for line in coc("explain", path, "--json").stdout.splitlines()]
+    assert [(line["line"], line["can_overlap"]) for line in lines] == [(3, True), (4, False)]
+    path.write_text("answer = 1")
+    assert "no call is left to a model" in coc("explain", path).stdout
+    path.write_bytes(b"\xff\xfe\x00")
+    assert coc("explain", path).returncode == 2
+
+
+def test_overlap_on_the_command_line(tmp_path: Path) -> None:
+    program, values = tmp_path / "p.py", tmp_path / "v.jsonl"
+    program.write_text("answer = [f(n) for n in range(20)]")
+    values.write_text("\n".join(json.dumps({"call": f"f({n})", "value": n}) for n in range(20)))
+    given = ("run", program, "--values", values, "--value-delay", "0.1", "--json")
+    ahead = json.loads(coc(*given, "--in-flight", "32").stdout)
+    plain = json.loads(coc(*given, "--sequential").stdout)
+    assert (ahead["lm_calls"], ahead["ahead"], ahead["wasted"]) == (20, 19, 0)
+    assert (plain["lm_calls"], plain["ahead"]) == (20, 0)
+    assert ahead["value"] == plain["value"]
+    assert ahead["seconds"] < plain["seconds"] / 3
+    assert "ahead)" in coc("run", program, "--values", values, "--value-delay", "0.01").stdout
+    assert "--in-flight takes" in coc(*given, "--in-flight", "0").stderr
+    assert "give one of them" in coc(*given, "--in-flight", "2", "--sequential").stderr

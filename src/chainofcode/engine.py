@@ -132,7 +132,7 @@ class _Answers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return [fetch for fetch in self._fetches.values() if fetch.paused.ahead and not fetch.uses and fetch.seconds]
+        return [fetch for fetch in self._fetches.values() if fetch.seconds and not fetch.is_reached and not fetch.uses]
 
     def begin(self, paused: Paused) -> None:
         fetch = self._fetches[paused.id] = _Fetch(paused, is_reached=not paused.ahead)

@@ -12,9 +12,10 @@ from ..errors import InputError
 from ..lm import LM, connect
 from ..lm.choose import default_model
 from ..lm.weights import MODELS, Progress
-from ..lm.wrappers import Budgeted
+from ..lm.wrappers import Batched, Budgeted
 from .models import Bar
 
+_MAX_ROWS = 64
 BUDGETS = {"tokens": "tokens", "money": "dollars"}
 
 
@@ -36,11 +37,20 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         help="what models may use in all: tokens=100000, money=0.50 (dollars)",
     )
 
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=int,
+        help="how many calls of one function may travel in one prompt (1, and what the embedded model is good for)",
+    )
+
 
 @contextmanager
 def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
     """The model, closed afterwards; says which it is where nobody named one."""
     budget = read_budget(given.budget)
+    if given.rows is not None and not 1 <= given.rows <= _MAX_ROWS:
+        raise InputError(f"--rows takes 1 to {_MAX_ROWS}, not {given.rows}")
     name, why = (given.model, "") if given.model else default_model()
     if why and not getattr(given, "quiet", False):
         print(f"coc: asking {name} ({why})", file=sys.stderr)
@@ -49,7 +59,8 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
         _may_download(label, given.yes)
     lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or Bar(label))
     try:
-        yield Budgeted(lm, **budget) if budget else lm
+        chosen: LM = Budgeted(lm, **budget) if budget else lm
+        yield Batched(chosen, given.rows) if given.rows else chosen
     finally:
         close = getattr(lm, "close", None)
         if close is not None:

@@ -223,6 +223,7 @@ class _Seen:
     def __init__(self, lm: LM, live: Live) -> None:
         self._lm, self._live, self.name = lm, live, lm.name
         self.in_flight: int = getattr(lm, "in_flight", 1)
+        self.rows: int = getattr(lm, "rows", 1)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self._live.opened(1)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from ..emulator import Asking, Delayed, Emulator, First, Table, not_json
+from ..emulator import Delayed, Emulator, First, Table, asking, not_json
 from ..engine import Options, Result, arun, run
 from ..errors import InputError
 from ..guest.values import decode
@@ -113,7 +113,7 @@ def _values(given: argparse.Namespace) -> Table:
 def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
     """The values that are known, when they have come; the model for the rest."""
     known = Delayed(table.fresh(), delay) if delay else table.fresh()
-    return known if lm is None else First(known, Asking(lm))
+    return known if lm is None else First(known, asking(lm))
 
 
 # --- many programs ------------------------------------------------------------------------------------------------

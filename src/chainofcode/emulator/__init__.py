@@ -30,6 +30,7 @@ __all__ = [
     "Tool",
     "Toolbox",
     "as_emulator",
+    "asking",
     "not_json",
     "read_only",
     "tool",
@@ -49,10 +50,16 @@ def as_emulator(given: Answering) -> Emulator:
     if isinstance(given, Mapping):
         return Table(given.items())
     if isinstance(given, LM):
-        return Asking(given)
+        return asking(given)
     if callable(given):
         return Function(given)
     raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
+
+
+def asking(lm: LM, votes: int = 1) -> Emulator:
+    """A model as an emulator, with as many calls in a prompt as it is good for."""
+    rows: int = getattr(lm, "rows", 1)
+    return Rows(lm, rows) if rows > 1 and votes == 1 else Asking(lm, votes)
 
 
 class First:

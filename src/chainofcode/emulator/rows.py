@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion
 from ..trace import Call
 from .asking import Asking, as_text
@@ -26,27 +27,32 @@ class Rows:
 
     reads_state = True
 
-    def __init__(self, lm: LM, rows: int, votes: int = 1) -> None:
-        self._lm, self._rows, self._votes = lm, rows, votes
-        self._alone = Asking(lm, votes)
-        self.in_flight = 2 * rows  # the next prompt is full when this one is done
+    def __init__(self, lm: LM, rows: int) -> None:
+        self._lm, self._rows = lm, rows
+        self._alone = Asking(lm)
+        self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts are full when these are done
         self._waiting: list[tuple[Pause, asyncio.Future[Answered]]] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._workers: set[asyncio.Task[None]] = set()
+        self._open = 0
 
     def fresh(self) -> Rows:
-        return Rows(self._lm, self._rows, self._votes)
+        return Rows(self._lm, self._rows)
 
     async def answer(self, pause: Pause) -> Answered:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((pause, answer))
-        if self._worker is None or self._worker.done():
-            self._worker = asyncio.create_task(self._work())
+        if len(self._workers) < self._alone.in_flight:
+            worker = asyncio.create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._workers.discard)
+        self._open += 1
         try:
             return await answer
-        except asyncio.CancelledError:
-            if all(other.done() for _, other in self._waiting):
-                self._worker.cancel()
-            raise
+        finally:
+            self._open -= 1
+            if not self._open:  # the run may have been given up
+                for worker in self._workers:
+                    worker.cancel()
 
     async def _work(self) -> None:
         await asyncio.sleep(_WAIT_SECONDS)
@@ -70,7 +76,7 @@ class Rows:
 
     async def _together(self, pauses: Sequence[Pause]) -> list[Answered | Exception]:
         values, spent = [_MISSING] * len(pauses), tuple[Call, ...]()
-        if len(pauses) > 1 and self._votes == 1:
+        if len(pauses) > 1:
             values, spent = await self._asked(pauses)
         answers: list[Answered | Exception] = []
         for pause, value in zip(pauses, values, strict=True):
@@ -78,13 +84,19 @@ class Rows:
                 self._alone.remember(pause, value)
                 answers.append(Answered(value, spent, is_batched=True))
             else:
-                try:
-                    alone = await self._alone.answer(pause)
-                    answers.append(replace(alone, calls=(*spent, *alone.calls)))
-                except Exception as error:  # of this one alone
-                    answers.append(error)
-            spent = () if isinstance(answers[-1], Answered) else spent  # one request, told once
+                answers.append(await self._singly(pause, spent))
+            spent = ()  # one request, told once
         return answers
+
+    async def _singly(self, pause: Pause, spent: tuple[Call, ...]) -> Answered | Exception:
+        try:
+            alone = await self._alone.answer(pause)
+            return replace(alone, calls=(*spent, *alone.calls))
+        except (EmulationError, BudgetError) as error:
+            error.calls = (*spent, *error.calls)
+            return error
+        except Exception as error:  # of this one alone
+            return error
 
     async def _asked(self, pauses: Sequence[Pause]) -> tuple[list[Any], tuple[Call, ...]]:
         """The values that the reply has a fitting one for, and the request."""

@@ -39,6 +39,7 @@ class Requests:
         self._link, self.width = link, width
         self._by_key: dict[str, Request] = {}
         self._keys: dict[int, str | None] = {}  # under way
+        self.once: set[str] = set()  # calls whose value holds for one use: whether there is a next one, nobody knows
         self._shared = 0
         self.is_surprised = False  # the program got to a call that nobody had asked for ahead
         self.heard: Callable[[str], None] = lambda key: None  # a value came for a call that was sent ahead
@@ -66,6 +67,7 @@ class Requests:
             reply: dict[str, Any] = request.reply  # type: ignore[assignment]
             if key is not None and reply.get("once"):
                 self._by_key.pop(key, None)
+                self.once.add(key)
             return reply
 
     def _settle(self, request: Request, statement: int) -> None:

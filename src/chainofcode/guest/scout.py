@@ -93,7 +93,7 @@ class Scout:
 
     def meet(self, key: str | None, name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A hole is met while looking: its value, if it is there; else it is asked for."""
-        if key is None or name in self._tools:
+        if key is None or name in self._tools or key in self._requests.once:
             raise NotYet
         request = self._requests.known(key)
         if request is not None and request.reply is not None:

@@ -41,6 +41,7 @@ class _Around:
         self._lm = lm
         self.name = lm.name
         self.in_flight: int = getattr(lm, "in_flight", 1)
+        self.rows: int = getattr(lm, "rows", 1)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **options)
@@ -176,6 +177,14 @@ class Limited(_Around):
                 self._begun.append(now)
                 return
             await asyncio.sleep(self._begun[0] + 60 - now)
+
+
+class Batched(_Around):
+    """Is asked for up to so many calls of one function in a prompt: fewer prompts, less money; see bench/rows.py."""
+
+    def __init__(self, lm: LM, rows: int) -> None:
+        super().__init__(lm)
+        self.rows = rows
 
 
 class Budgeted(_Around):

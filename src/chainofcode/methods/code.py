@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ..emulator import Answered, Asking, First, Pause, Table
+from ..emulator import Answered, First, Pause, Table, asking
 from ..emulator.types import Misfit, kind_of
 from ..errors import EmulationError, LMError, ProgramError
 from ..guest.values import decode
@@ -30,7 +30,7 @@ _MAX_TOLD_CHARS = 6000
 
 def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
     """Python runs what it can, the model answers the calls that nobody defined, one state for both."""
-    return asked.run(reply, First(_Fitting(known), Asking(asked.lm, votes=asked.value_votes)))
+    return asked.run(reply, First(_Fitting(known), asking(asked.lm, asked.value_votes)))
 
 
 class _Fitting:

@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ..emulator import Answered, Asking, Pause
+from ..emulator import Answered, Pause, asking
 from ..errors import EmulationError
 from ..guest.values import brief
 from ..trace import Call, Event
@@ -56,7 +56,7 @@ class _Acting:
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._other = Asking(asked.lm, votes=asked.value_votes)
+        self._other = asking(asked.lm, asked.value_votes)
         self._turns = [asked.text]
 
     async def answer(self, pause: Pause) -> Answered:
