@@ -154,6 +154,7 @@ async def endpoint(given: argparse.Namespace, report: Report, sandbox: Any) -> N
     source = (CASES / "countries.py").read_text(encoding="utf-8")
     with serving(given, "--values", str(CASES / "countries.values.jsonl")) as url:
         lm = connect("openai:m", base_url=url, api_key="none")
+        await arun("answer = get_country('Andorra')", lm, sandbox=sandbox)  # imports what talks to endpoints
         seconds, answer, calls = await timed(source, lm, sandbox, in_flight=given.in_flight)
         alone, _, _ = await timed(source, lm, sandbox, in_flight=1)
     ideal = given.latency * -(-calls // given.in_flight)

@@ -11,6 +11,7 @@ import importlib
 import operator
 import re
 import urllib.parse
+import weakref
 from collections.abc import Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -50,6 +51,11 @@ class Refused(LMError):
         return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
 
 
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
+
+
 async def _close_at_the_end(client: Any) -> None:
     """Whoever ends an event loop cancels what still runs in it: that is the moment."""
     try:
@@ -73,7 +79,6 @@ class Endpoint:
         self._package, self._model, self._name = package, model, name
         self._key, self._request_seconds = key, request_seconds
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
-        self._keepers: set[asyncio.Task[None]] = set()
 
     async def read(self, kind: str, resource: str, request: dict[str, Any]) -> bytes:
         """What comes back for one request to a resource of the package's client of that kind."""
@@ -115,8 +120,10 @@ class Endpoint:
                 ),
             )
             keeper = loop.create_task(_close_at_the_end(client))
-            self._keepers.add(keeper)
-            keeper.add_done_callback(self._keepers.discard)
+            # Whoever forgets the model ends it, too; until then this is what holds it.
+            forgotten = weakref.finalize(self, _cancel, loop, keeper)
+            forgotten.atexit = False
+            keeper.add_done_callback(lambda _: forgotten.detach())
         return client
 
     def no_reply(self, why: object) -> LMError:
