@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..errors import EmulationError
@@ -56,10 +56,10 @@ def as_emulator(given: Answering) -> Emulator:
     raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
 
 
-def asking(lm: LM, votes: int = 1) -> Emulator:
-    """A model as an emulator, with as many calls in a prompt as it is good for."""
+def asking(lm: LM, votes: int = 1, seen: Sequence[tuple[str, Any]] = ()) -> Emulator:
+    """A model as an emulator, with as many calls in a prompt as it is good for; `seen` are calls as examples."""
     rows: int = getattr(lm, "rows", 1)
-    return Rows(lm, rows) if rows > 1 and votes == 1 else Asking(lm, votes)
+    return Rows(lm, rows, seen) if rows > 1 and votes == 1 else Asking(lm, votes, seen)
 
 
 class First:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BudgetError, EmulationError
-from ..guest.values import Opaque, encode
+from ..guest.values import Opaque, decode, encode
 from ..lm import LM, Message, is_small
 from ..trace import Call
 from .pause import Answered, Pause
@@ -41,15 +41,17 @@ class Asking:
 
     reads_state = True
 
-    def __init__(self, lm: LM, votes: int = 1) -> None:
-        self._lm, self._votes = lm, votes
+    def __init__(self, lm: LM, votes: int = 1, seen: Sequence[tuple[str, Any]] = ()) -> None:
+        self._lm, self._votes, self._seen = lm, votes, seen
         self.in_flight = getattr(lm, "in_flight", 1)
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
+        for text, value in seen:
+            self._earlier.setdefault(text.partition("(")[0], []).append((_cut(text, 200), decode(value)))
         self._begun = self._open = 0
         self._held: list[tuple[int, Pause, Any]] = []  # answers that the requests under way do not see
 
     def fresh(self) -> Asking:
-        return Asking(self._lm, self._votes)
+        return Asking(self._lm, self._votes, self._seen)
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind == "statement":

@@ -27,16 +27,16 @@ class Rows:
 
     reads_state = True
 
-    def __init__(self, lm: LM, rows: int) -> None:
-        self._lm, self._rows = lm, rows
-        self._alone = Asking(lm)
+    def __init__(self, lm: LM, rows: int, seen: Sequence[tuple[str, Any]] = ()) -> None:
+        self._lm, self._rows, self._seen = lm, rows, seen
+        self._alone = Asking(lm, 1, seen)
         self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts are full when these are done
         self._waiting: list[tuple[Pause, asyncio.Future[Answered]]] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._open = 0
 
     def fresh(self) -> Rows:
-        return Rows(self._lm, self._rows)
+        return Rows(self._lm, self._rows, self._seen)
 
     async def answer(self, pause: Pause) -> Answered:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()

@@ -2,55 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import msgspec
 
 from ..engine import Given, Result, arun
 from ..errors import InputError, LMError, SandboxError
-from ..guest.values import decode
 from ..lm import LM
 from ..methods import Ways, asolve
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Step, Trace
+from .samples import Sample, Score
+from .scoring import is_same, is_target
+
+__all__ = ["SUITES", "Sample", "Score", "evaluate", "is_same", "load", "retries", "score"]
 
 SUITES = ("emulation", "questions", "varied")
 _HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
-_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
-
-
-class Sample(msgspec.Struct, frozen=True):
-    """A question to answer, or a program whose holes a model fills. Without targets, any answer will do."""
-
-    id: str
-    question: str | None = None
-    program: str | None = None
-    targets: list[Any] = []
-    kind: str = ""
-    split: str = ""
-
-
-class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a sample. `retries` are values that did not fit and were asked for again."""
-
-    id: str
-    verdict: str  # right, wrong, no answer
-    answer: str
-    targets: list[Any]
-    reason: str
-    kind: str = ""
-    split: str = ""
-    calls: int = 0
-    retries: int = 0
-    seconds: float = 0.0
-    error: str = ""
-    method: str = ""
 
 
 def load(suite: str) -> list[Sample]:
@@ -120,7 +91,9 @@ def _not_run(sample: Sample, error: Exception, seconds: float) -> Score:
 
 def score(sample: Sample, result: Result, seconds: float) -> Score:
     answered = result.reason == "answered"
-    is_right = answered and (not sample.targets or any(is_same(result.answer, target) for target in sample.targets))
+    is_right = answered and (
+        not sample.targets or any(is_target(result.answer, target, sample) for target in sample.targets)
+    )
     return Score(
         sample.id,
         "right" if is_right else "wrong" if answered else "no answer",
@@ -152,57 +125,3 @@ def retries(trace: Trace) -> int:
             count += sum(any(later.startswith(f"{first}\n\n") for first in asked) for later in asked)
         prompts.clear()
     return count
-
-
-def is_same(answer: Any, target: Any) -> bool:
-    """Whether an answer is the target: numbers by value, text without regard to case and edges, yes as True."""
-    target = decode(target) if isinstance(target, dict) else target
-    if isinstance(answer, bool) or isinstance(target, bool):
-        return _truth(answer) is not None and _truth(answer) == _truth(target)
-    if isinstance(answer, (list, tuple)) and isinstance(target, (list, tuple)):
-        return len(answer) == len(target) and all(map(is_same, answer, target))
-    number, wanted = _number(answer), _number(target)
-    if number is not None and wanted is not None:
-        return _is_close(number, wanted)
-    try:
-        return _text(answer) == _text(target)
-    except ValueError:  # a number of so many digits that Python does not write it
-        return False
-
-
-def _is_close(number: float, wanted: float) -> bool:
-    if number == wanted or (number != number and wanted != wanted):  # what is not a number is not even itself
-        return True
-    if isinstance(number, int) and isinstance(wanted, int):
-        return False
-    try:
-        number, wanted = float(number), float(wanted)
-    except OverflowError:
-        return False
-    is_finite = math.isfinite(number) and math.isfinite(wanted)
-    return is_finite and abs(number - wanted) <= 1e-6 * max(1.0, abs(wanted))
-
-
-def _truth(value: Any) -> bool | None:
-    if isinstance(value, bool):
-        return value
-    return {"yes": True, "true": True, "no": False, "false": False}.get(_text(value))
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, (int, float)):
-        return value
-    with contextlib.suppress(ValueError):
-        text = str(value).strip().rstrip(".").lstrip("$")
-        text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
-        with contextlib.suppress(ValueError):
-            return int(text)
-        number = float(text)
-        return None if abs(number) == math.inf and "inf" not in text.lower() else number  # more than a float holds
-    return None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, (list, tuple, set)) and len(value) == 1:
-        (value,) = value
-    return str(value).strip().strip(".\"'").casefold()

@@ -18,7 +18,7 @@ from .answers import AnswerType, answer_type_of
 from .around import ladder, typed, voted
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
 from .files import Files, files_of
-from .parts import Asked, Method, failed
+from .parts import Asked, Method, Shown, failed
 from .react import react
 from .words import cot, direct
 
@@ -73,7 +73,8 @@ async def ask(
     *,
     method: str | Method = "coc",
     shots: int | None = None,
-    examples: str | None = None,
+    examples: Shown | None = None,
+    seen: Iterable[tuple[str, Any]] = (),
     value_votes: int = 1,
     answer_type: Any = None,
     database: str | None = None,
@@ -84,9 +85,10 @@ async def ask(
     """Answer a question, as a stream of events; the last is the Answer.
 
     `method` is a name of METHODS, or one that was composed. `shots` is how many examples the model is shown before it
-    writes (None: all there are, 0: none), `examples` a text of your own in their place: `Question: …` and a program
-    or answer, with empty lines between. With `value_votes` each value is asked for several times. `answer_type` is what
-    the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the file of a `database`) or the like, a Python type,
+    writes (None: all there are, 0: none), `examples` your own in their place: pairs of question and reply, or a text
+    of `Question: …` and replies with empty lines between; `seen` are calls and their values, as examples of emulation.
+    With `value_votes` each value is asked for several times. `answer_type` is what the answer must be: `int`,
+    `choice:A,B`, `sql` (its rows, with the file of a `database`) or the like, a Python type,
     a dataclass, a Struct, a Pydantic model, a JSON schema. `files` are granted for reading, and the program finds each
     as a variable.
     """
@@ -94,7 +96,9 @@ async def ask(
     wanted = answer_type_of(answer_type, database)
     found = await files_of(files, given, sandbox)
     given = found.granted(given)
-    asked = Asked(question, lm, shots, examples, value_votes, sandbox, given, answer_type=wanted, files=found)
+    asked = Asked(
+        question, lm, shots, examples, tuple(seen), value_votes, sandbox, given, answer_type=wanted, files=found
+    )
     try:
         async for event in whole(asked):
             yield event
@@ -107,7 +111,8 @@ class Ways(TypedDict, total=False):
 
     method: str | Method
     shots: int | None
-    examples: str | None
+    examples: Shown | None
+    seen: Iterable[tuple[str, Any]]
     value_votes: int
     answer_type: Any
     database: str | None

@@ -30,7 +30,7 @@ _MAX_TOLD_CHARS = 6000
 
 def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
     """Python runs what it can, the model answers the calls that nobody defined, one state for both."""
-    return asked.run(reply, First(_Fitting(known), asking(asked.lm, asked.value_votes)))
+    return asked.run(reply, First(_Fitting(known), asking(asked.lm, asked.value_votes, asked.seen)))
 
 
 class _Fitting:

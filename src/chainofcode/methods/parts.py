@@ -30,6 +30,9 @@ _BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
 
+Shown = str | Sequence[tuple[str, str]]  # examples: a text of them, or questions and replies
+
+
 @dataclass(frozen=True)
 class Asked:
     """A question and whatever a method may use to answer it."""
@@ -37,7 +40,8 @@ class Asked:
     question: str
     lm: LM
     shots: int | None = None  # how many examples the model sees; None: all there are
-    examples: str | None = None  # in place of the general ones
+    examples: Shown | None = None  # in place of the general ones
+    seen: tuple[tuple[str, Any], ...] = ()  # calls whose values the model is told, as examples
     value_votes: int = 1  # how often each value is asked for; what most replies say counts
     sandbox: Sandbox | str = "auto"
     given: Given = field(default_factory=lambda: Given())
@@ -97,13 +101,20 @@ class Asked:
         """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
         size = "small" if is_small(self.lm) else "large"
         told = prompt(f"{name}-{size}" if name == "program" else name)
-        listed = self.examples or (prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}"))
-        examples = [text for text in re.split(r"(?:^|\n\n)Question: ", listed.strip()) if text.strip()]
+        listed = self.examples
+        if listed is None:
+            listed = prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}")
+        examples = _pairs(listed) if isinstance(listed, str) else list(listed)
         messages = [Message("system", told)]
-        for example in examples if self.shots is None else examples[: self.shots]:
-            question, _, reply = example.partition("\n")
+        for question, reply in examples if self.shots is None else examples[: self.shots]:
             messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
         return [*messages[:-1], msgspec.structs.replace(messages[-1], is_kept=True)]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """`Question: …` on a line and a reply, with empty lines between them."""
+    parts = [part.partition("\n") for part in re.split(r"(?:^|\n\n)Question: ", text.strip()) if part.strip()]
+    return [(question, reply) for question, _, reply in parts]
 
 
 Method = Callable[[Asked], AsyncIterator[Event]]

@@ -1,0 +1,44 @@
+"""Benchmarks by the SHA-256 of their files: fetched once from where their authors keep them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from ..errors import InputError
+from ..lm.weights import cache_directory
+
+_SECONDS, _MAX_BYTES = 60, 50_000_000
+
+
+def fetched(name: str) -> Path:
+    """The directory with a benchmark's files; what is missing is fetched and held against its digest."""
+    told = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
+    if name not in told:
+        raise InputError(f"{name} is not fetched by itself: name the directory that has it with --data or COC_DATA")
+    home = cache_directory().parent / "data" / name
+    for file, (url, digest) in told[name].items():
+        path = home / file
+        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            data = _download(url)
+            if hashlib.sha256(data).hexdigest() != digest:
+                raise InputError(f"{url} is not the file it was: its SHA-256 differs; --data names another source")
+            partial = path.with_name(path.name + ".partial")
+            partial.write_bytes(data)
+            partial.replace(path)
+    return home
+
+
+def _download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as reply:  # noqa: S310  # one of ours, see data.json
+            data: bytes = reply.read(_MAX_BYTES + 1)
+    except (OSError, urllib.error.URLError, ValueError) as error:
+        raise InputError(f"cannot fetch {url}: {error}; --data or COC_DATA names a directory that has it") from None
+    if len(data) > _MAX_BYTES:
+        raise InputError(f"{url} is larger than it should be")
+    return data

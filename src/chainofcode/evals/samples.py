@@ -1,0 +1,43 @@
+"""What is evaluated, and what came of it: the field's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A question to answer, or a program whose holes a model fills. Without targets, any answer will do."""
+
+    id: str
+    question: str | None = None
+    program: str | None = None
+    targets: list[Any] = []
+    kind: str = ""
+    split: str = ""
+    task: str = ""
+
+
+class Score(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What came of a sample. `retries` are values that did not fit and were asked for again."""
+
+    id: str
+    verdict: str  # right, wrong, no answer
+    answer: str
+    targets: list[Any]
+    reason: str
+    kind: str = ""
+    split: str = ""
+    calls: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    method: str = ""
+    task: str = ""
+    attempt: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    dollars: float | None = None
+    extracted: bool = True  # whether a reply was there, but no answer in it
+    trace: str = ""  # the file it is kept in

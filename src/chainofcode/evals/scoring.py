@@ -1,0 +1,112 @@
+"""Whether an answer is the target; and the answer that a reply states, as the field reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from typing import Any
+
+from ..guest.values import decode
+from .samples import Sample
+
+_GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
+_OPTION = re.compile(r"\(([A-Z])\)")
+_MARK = re.compile(r"answer is:?\s*", re.I)
+
+
+def stated(reply: str, target: str) -> str | None:
+    """The answer that a recorded reply states, as BIG-Bench Hard's own scoring reads it; None where it states none.
+
+    What follows the last "answer is", else the only line there is; of a text with options, the first option.
+    """
+    text = reply.strip()
+    marks = list(_MARK.finditer(text))
+    if marks:
+        text = text[marks[-1].end() :].strip()
+    elif "\n" in text or not text:
+        return None
+    text = text.split("\n", 1)[0].strip().removesuffix(".").strip()
+    option = _OPTION.search(text) if _OPTION.fullmatch(target.strip()) else None
+    return (option.group(0) if option is not None else text) or None
+
+
+def is_target(answer: Any, target: Any, sample: Sample) -> bool:
+    """Whether an answer is the target of a sample, by the sample's kind."""
+    if sample.kind == "choice":
+        return _chosen(answer, sample.question or "") == str(target).strip()
+    if sample.kind == "words":
+        return _words(answer) == _words(target)
+    return is_same(answer, target)
+
+
+def _chosen(answer: Any, question: str) -> str:
+    """The option that an answer names: by its letter, or word for word."""
+    text = _text(answer[0] if isinstance(answer, (list, tuple)) and len(answer) == 1 else answer).upper()
+    letter = re.match(r"\(?([A-Z])\)?(?![A-Z])", text) or re.search(r"\(([A-Z])\)", text)
+    options = re.findall(r"^\(([A-Z])\) (.*)$", question, re.M)
+    for name, words in options:
+        if words.strip().rstrip(".").upper() == text:
+            return f"({name})"
+    return f"({letter.group(1)})" if letter is not None else ""
+
+
+def _words(value: Any) -> list[str]:
+    """Words in order, however they are held together."""
+    if isinstance(value, (list, tuple)):
+        return [str(word).strip().casefold() for word in value]
+    return str(value).replace(",", " ").strip().casefold().split()
+
+
+def is_same(answer: Any, target: Any) -> bool:
+    """Whether an answer is the target: numbers by value, text without regard to case and edges, yes as True."""
+    target = decode(target) if isinstance(target, dict) else target
+    if isinstance(answer, bool) or isinstance(target, bool):
+        return _truth(answer) is not None and _truth(answer) == _truth(target)
+    if isinstance(answer, (list, tuple)) and isinstance(target, (list, tuple)):
+        return len(answer) == len(target) and all(map(is_same, answer, target))
+    number, wanted = _number(answer), _number(target)
+    if number is not None and wanted is not None:
+        return _is_close(number, wanted)
+    try:
+        return _text(answer) == _text(target)
+    except ValueError:  # a number of so many digits that Python does not write it
+        return False
+
+
+def _is_close(number: float, wanted: float) -> bool:
+    if number == wanted or (number != number and wanted != wanted):  # what is not a number is not even itself
+        return True
+    if isinstance(number, int) and isinstance(wanted, int):
+        return False
+    try:
+        number, wanted = float(number), float(wanted)
+    except OverflowError:
+        return False
+    is_finite = math.isfinite(number) and math.isfinite(wanted)
+    return is_finite and abs(number - wanted) <= 1e-6 * max(1.0, abs(wanted))
+
+
+def _truth(value: Any) -> bool | None:
+    if isinstance(value, bool):
+        return value
+    return {"yes": True, "true": True, "no": False, "false": False}.get(_text(value))
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, (int, float)):
+        return value
+    with contextlib.suppress(ValueError):
+        text = str(value).strip().rstrip(".").lstrip("$")
+        text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
+        with contextlib.suppress(ValueError):
+            return int(text)
+        number = float(text)
+        return None if abs(number) == math.inf and "inf" not in text.lower() else number  # more than a float holds
+    return None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (list, tuple, set)) and len(value) == 1:
+        (value,) = value
+    return str(value).strip().strip(".\"'").casefold()

@@ -1,0 +1,155 @@
+"""BIG-Bench Hard and GSM8K as samples: where their files are, how each task is answered, what the paper reports."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import random
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InputError
+from .data import fetched
+from .samples import Sample
+from .shots import Shot, shots
+
+SIZES = ("three", "five", "seven")
+_LETTER = re.compile(r"\([A-Z]\)")
+_PAIR = re.compile(r"^Q: (.*?)\nA: (.*?)(?=\n\nQ: |\Z)", re.M | re.S)
+
+
+class Facts(msgspec.Struct, frozen=True, rename={"kind": "class"}):
+    """What the paper says of a task: its class, who executes its programs, accuracies in per cent."""
+
+    kind: str
+    execution: str
+    random: int
+    human_average: int
+    human_best: int
+    methods: dict[str, int] = {}
+
+
+@functools.cache
+def paper() -> dict[str, Facts]:
+    """The paper's Table A1, by task; files of several sizes are one task there."""
+    told: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
+    fields = {"class", "execution", "random", "human_average", "human_best"}
+    return {
+        task: msgspec.convert({**facts, "methods": {k: v for k, v in facts.items() if k not in fields}}, Facts)
+        for task, facts in told.items()
+    }
+
+
+def files() -> list[str]:
+    """The 27 files of BIG-Bench Hard, by name."""
+    split = ("logical_deduction", "tracking_shuffled_objects")
+    return [name for task in paper() for name in ([f"{task}_{n}_objects" for n in SIZES] if task in split else [task])]
+
+
+def task_of(file: str) -> str:
+    """The paper's task that a file belongs to."""
+    return re.sub(rf"_({'|'.join(SIZES)})_objects$", "", file)
+
+
+# --- samples ------------------------------------------------------------------------------------------------------
+
+
+def bbh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
+    """The questions of some tasks, or of all."""
+    unknown = [task for task in tasks if task not in files() and task not in paper()]
+    if unknown:
+        raise InputError(f"there is no task {unknown[0]!r}; there are {', '.join(files())}")
+    samples = []
+    for file in files():
+        if not tasks or file in tasks or task_of(file) in tasks:
+            examples = _read(directory("bbh", data) / f"{file}.json")["examples"]
+            for index, example in enumerate(examples):
+                target = example["target"]
+                kind = "choice" if _LETTER.fullmatch(target) else "words" if file == "word_sorting" else "exact"
+                samples.append(Sample(f"{file}-{index}", example["input"], targets=[target], kind=kind, task=file))
+    return samples
+
+
+def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
+    """The test questions of GSM8K, or of GSM-Hard in the same form."""
+    path = directory(name, data) / "test.jsonl"
+    samples = []
+    for index, line in enumerate(_text(path).splitlines()):
+        record = json.loads(line)
+        said = record.get("answer", record.get("target"))
+        target = float(str(said).rpartition("####")[2].replace(",", ""))
+        question = record.get("question", record.get("input"))
+        samples.append(Sample(f"{name}-{index}", question, targets=[target], kind="number", task=name))
+    return samples
+
+
+def directory(name: str, data: Path | None) -> Path:
+    """Where a benchmark's files are: as told, as COC_DATA says, else in the cache, fetched once."""
+    given = data or (Path(os.environ["COC_DATA"]) if os.environ.get("COC_DATA") else None)
+    if given is None:
+        return fetched(name)
+    place = given / name if (given / name).is_dir() else given
+    if not place.is_dir():
+        raise InputError(f"there is no directory {given} (--data, COC_DATA)")
+    return place
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(_text(path))
+    except ValueError as error:
+        raise InputError(f"{path}: not JSON: {error}") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+# --- examples -----------------------------------------------------------------------------------------------------
+
+
+class Examples(msgspec.Struct, frozen=True):
+    """What a model is shown before it answers: questions with replies, and calls with values."""
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    calls: tuple[tuple[str, Any], ...] = ()
+
+
+def examples(file: str, method: str, how: str, data: Path | None = None, seed: int = 0) -> Examples | None:
+    """Three examples of the task itself (`single`), or of others (`cross`); None leaves a method its own."""
+    if how == "0":
+        return Examples()
+    if file not in files():
+        return None
+    if method == "cot" and how == "single":
+        return Examples(tuple(_cot(_text(directory("bbh", data) / "cot-prompts" / f"{file}.txt"))))
+    chosen = shots(file) if how == "single" else _others(file, seed)
+    if not chosen:
+        return None
+    if method in ("direct", "cot"):
+        return Examples(tuple((shot.question, f"A: {shot.answer}") for shot in chosen)) if method == "direct" else None
+    pairs = tuple((shot.question, f"```python\n{shot.program}\n```") for shot in chosen)
+    return Examples(pairs, tuple(call for shot in chosen for call in shot.calls))
+
+
+def _others(file: str, seed: int) -> list[Shot]:
+    """One example each of three other tasks."""
+    dice = random.Random(f"{seed} {file}")  # noqa: S311
+    tasks = [task for task in paper() if task != task_of(file) and shots(task)]
+    return [dice.choice(shots(task)) for task in dice.sample(tasks, min(3, len(tasks)))]
+
+
+def _cot(text: str) -> list[tuple[str, str]]:
+    """BIG-Bench Hard's own prompt: what the task is, then questions and reasoned answers."""
+    told = text.partition("-----\n")[2].strip()
+    task = told.partition("\n\nQ: ")[0].strip()
+    pairs = [(question.strip(), reply.strip()) for question, reply in _PAIR.findall(told)]
+    return [(f"{task}\n\n{pairs[0][0]}", pairs[0][1]), *pairs[1:]] if pairs else []
