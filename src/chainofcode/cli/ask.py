@@ -46,11 +46,12 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
 
 
-def add_ways(parser: argparse.ArgumentParser) -> None:
+def add_ways(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
     parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc methods explains)")
-    parser.add_argument(
-        "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
-    )
+    if has_shots:
+        parser.add_argument(
+            "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
+        )
     parser.add_argument(
         "--examples", metavar="FILE", type=Path, help="examples of your own: `Question: …` and what to reply"
     )

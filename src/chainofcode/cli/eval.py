@@ -5,14 +5,21 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
+import os
 import shutil
 import sys
+import time
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..errors import InputError
-from ..evals import SUITES, Score, evaluate, load
+from ..evals import SUITES, Job, Sample, Score, load, run_jobs
+from ..evals.store import Store
+from ..evals.tasks import bbh, examples, gsm8k
+from ..lm import LM
 from ..methods import METHODS, Ways
 from ..render import cut, fit, plain
 from .ask import add_ways, chosen_ways
@@ -20,26 +27,52 @@ from .asking import add_model, chosen_model
 from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
 from .terminal import ANSWERED, say_json
 
+_BENCHMARKS = ("bbh", "gsm8k", "gsm-hard")
+
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "eval",
         help="run a suite of questions or programs with a model and count what is right",
         description="SUITE is one that comes with the package (emulation: 40 calls whose value is known; questions: 20 "
-        "small questions; varied: 300 calls of every type, where any value that fits will do) or a .jsonl file of "
-        '{"id": …, "question": …, "targets": […]} or {"id": …, "program": …, "targets": […]}.',
+        "small questions; varied: 300 calls of every type, where any value that fits will do), a benchmark (bbh: "
+        "BIG-Bench Hard; gsm8k; gsm-hard), or a .jsonl file of "
+        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}.',
     )
-    parser.add_argument("suite", metavar="SUITE", help=f"{', '.join(SUITES)} or a .jsonl file")
+    parser.add_argument("suite", metavar="SUITE", help=f"{', '.join((*SUITES, *_BENCHMARKS))} or a .jsonl file")
     parser.add_argument("--split", metavar="NAME", help="only the samples of one split, such as held-out")
-    parser.add_argument("--limit", metavar="N", type=int, help="only the first N samples")
+    parser.add_argument("--tasks", metavar="A,B", default="", help="only these tasks of bbh")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help="only the first N samples, of each task where there are some"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a sample, and one with the totals")
     parser.add_argument(
         "--methods",
         metavar="A,B",
         help="several methods, or all, on the same samples: one row each (without fallback: each stands for itself)",
     )
+    parser.add_argument(
+        "--shots",
+        metavar="HOW",
+        default="single",
+        help="examples that the model sees: single (three of the same task), cross (of other tasks), or how many of "
+        "the general ones (0: none)",
+    )
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="which examples cross takes")
+    parser.add_argument(
+        "--data", metavar="DIR", type=Path, help="where a benchmark's files are (else COC_DATA, else fetched)"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        type=Path,
+        help="keep results and traces in DIR; the same command again goes on with them",
+    )
+    parser.add_argument(
+        "--at-once", metavar="N", type=int, help="how many samples run at once (as many as the model takes)"
+    )
     add_model(parser)
-    add_ways(parser)
+    add_ways(parser, has_shots=False)
     add_overlap(parser)
     add_sandbox(parser)
     parser.set_defaults(command=lambda given: asyncio.run(_eval(given)))
@@ -48,48 +81,115 @@ def add_to(commands: Any) -> None:
 async def _eval(given: argparse.Namespace) -> int:
     if given.limit is not None and given.limit < 1:
         raise InputError(f"--limit takes 1 or more, not {given.limit}")
-    samples = [sample for sample in load(given.suite) if given.split in (None, sample.split)][: given.limit]
-    if not samples:
-        raise InputError(f"{given.suite} has no such samples")
-    ways = _chosen_methods(given)
-    scores: list[Score] = []
-    with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
-        for method, way in ways.items():
-            async for score in evaluate(samples, lm, sandbox, way, **read_overlap(given)):
-                score = msgspec.structs.replace(score, method=method)
-                scores.append(score)
-                if given.json:
-                    say_json(msgspec.to_builtins(score))
-                _progress(scores, len(samples) * len(ways))
-    if sys.stderr.isatty():
-        print(file=sys.stderr)
+    if given.at_once is not None and not 1 <= given.at_once <= 256:
+        raise InputError(f"--at-once takes 1 to 256, not {given.at_once}")
+    samples = _chosen_samples(given)
+    jobs = _jobs(samples, given)
+    with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
+        store = Store(given.out, _settings(given, lm)) if given.out else None
+        try:
+            scores = await _run(given, jobs, lm, sandbox, store)
+        finally:
+            if store is not None:
+                store.close()
     if given.json:
         for method, group in _grouped(scores, "method").items():
-            print(json.dumps({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)}))
+            say_json({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)})
     else:
         _print_table(given.suite, lm.name, scores)
     return ANSWERED
 
 
-def _chosen_methods(given: argparse.Namespace) -> dict[str, Ways]:
-    if given.methods is None:
-        return {given.method: chosen_ways(given)}
-    names = list(METHODS) if given.methods == "all" else [name.strip() for name in given.methods.split(",")]
-    ways = {}
+def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
+    if given.suite == "bbh":
+        samples = bbh([name.strip() for name in given.tasks.split(",") if name.strip()], given.data)
+    elif given.suite in _BENCHMARKS:
+        samples = gsm8k(given.data, given.suite)
+    else:
+        samples = [sample for sample in load(given.suite) if given.split in (None, sample.split)]
+    taken: dict[str, int] = {}
+    chosen = []
+    for sample in samples:
+        taken[sample.task] = taken.get(sample.task, 0) + 1
+        if given.limit is None or taken[sample.task] <= given.limit:
+            chosen.append(sample)
+    if not chosen:
+        raise InputError(f"{given.suite} has no such samples")
+    return chosen
+
+
+def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
+    how = given.shots
+    given.shots = int(how) if how.isdigit() else None
+    if given.shots is None and how not in ("single", "cross"):
+        raise InputError(f"--shots takes single, cross or a number, not {how!r}")
+    names = [given.method]
+    if given.methods is not None:
+        names = list(METHODS) if given.methods == "all" else [name.strip() for name in given.methods.split(",")]
+        given.no_fallback = True
+    jobs = []
     for name in names:
-        given.method, given.no_fallback = name, True
-        ways[name] = chosen_ways(given)
-    return ways
+        given.method = name
+        ways, known = chosen_ways(given), dict[str, Ways]()
+        for sample in samples:
+            if sample.task not in known:
+                told = examples(sample.task, name, how, given.data, given.seed) if not how.isdigit() else None
+                more = Ways(examples=told.pairs, seen=told.calls) if told is not None else Ways()
+                known[sample.task] = Ways(**{**ways, **more})
+            jobs.append(Job(sample, name, known[sample.task]))
+    given.shots = how
+    return jobs
 
 
-def _progress(scores: list[Score], total: int) -> None:
-    last, right = scores[-1], sum(score.verdict == "right" for score in scores)
-    line = f"{len(scores)}/{total}  {right} right  {last.method} {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
-    if sys.stderr.isatty():
-        line = cut(line, shutil.get_terminal_size().columns - 1)
-        print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
-    elif len(scores) % 10 == 0:
-        print(line, file=sys.stderr, flush=True)
+def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
+    """What must be the same for results to belong together; more samples or methods may be added."""
+    names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique")
+    return {"model": lm.name, **{name: getattr(given, name) for name in names}}
+
+
+async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any, store: Store | None) -> list[Score]:
+    left = [job for job in jobs if store is None or job.key not in store.done]
+    if store is not None and len(left) < len(jobs):
+        print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
+    at_once = given.at_once or getattr(lm, "in_flight", 1)
+    scores, bar = list[Score](), _Bar(len(left))
+    async for score, trace in run_jobs(left, lm, sandbox, read_overlap(given), at_once):
+        scores.append(store.keep(score, trace) if store is not None else score)
+        if given.json:
+            say_json(msgspec.to_builtins(score))
+        bar.show(score)
+    bar.end()
+    if store is None:
+        return scores
+    wanted = {job.key for job in jobs}
+    return [score for score in store.scores() if (score.id, score.method, score.attempt) in wanted]
+
+
+class _Bar:
+    """How far it is, how fast, what it has cost and how much is right, on standard error."""
+
+    def __init__(self, total: int) -> None:
+        self._total, self._done, self._right = total, 0, 0
+        self._dollars: float | None = 0.0
+        self._began = time.monotonic()
+
+    def show(self, last: Score) -> None:
+        self._done += 1
+        self._right += last.verdict == "right"
+        self._dollars = None if self._dollars is None or last.dollars is None else self._dollars + last.dollars
+        rate = self._done / max(time.monotonic() - self._began, 1e-6)
+        cost = f"  ${self._dollars:.3f}" if self._dollars else ""
+        line = f"{self._done}/{self._total}  {self._right} right ({self._right / self._done:.0%})  {rate:.2g}/s{cost}  "
+        line += f"{last.method} {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
+        if sys.stderr.isatty():
+            line = cut(line, shutil.get_terminal_size().columns - 1)
+            print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
+        elif self._done % (10 if self._total < 1000 else 100) == 0:
+            print(line, file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
 
 
 def _totals(scores: list[Score]) -> dict[str, Any]:
@@ -99,8 +199,16 @@ def _totals(scores: list[Score]) -> dict[str, Any]:
         "calls": sum(score.calls for score in scores),
         "retries": sum(score.retries for score in scores),
         "format_failures": sum(score.reason == "emulation failed" for score in scores),
+        "not_extracted": sum(not score.extracted for score in scores),
+        "standard_error": round(_error(scores), 2),
         "seconds": round(sum(score.seconds for score in scores), 1),
     }
+
+
+def _error(scores: list[Score]) -> float:
+    """The standard error of the accuracy, in per cent."""
+    share = sum(score.verdict == "right" for score in scores) / max(len(scores), 1)
+    return 100 * math.sqrt(share * (1 - share) / max(len(scores), 1))
 
 
 _VERDICTS = ("right", "wrong", "no answer")
