@@ -1,0 +1,66 @@
+"""`coc report`: the table of an evaluation beside the paper's, a page with charts; or how two evaluations differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..errors import InputError
+from ..evals.report import Summary, compare, draw, write_page
+from ..evals.store import read_scores, write_table
+from ..render import plain
+from .terminal import ANSWERED, say_json
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="the table of an evaluation, beside the paper's; or how two evaluations differ",
+        description="DIR is what `coc eval … --out DIR` made. The table is printed; report.html, charts and "
+        "results.parquet are written into DIR. With two of them, a paired test on the samples that both have.",
+    )
+    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+")
+    parser.add_argument("--json", action="store_true", help="the table as one JSON object")
+    parser.set_defaults(command=_report)
+
+
+def _report(given: argparse.Namespace) -> int:
+    if len(given.directories) > 2:
+        raise InputError("coc report takes one directory, or two to compare")
+    if len(given.directories) == 2:
+        return _compare(given)
+    (directory,) = given.directories
+    summary = Summary(read_scores(directory))
+    if given.json:
+        rows = [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()]
+        say_json({"methods": summary.methods, "rows": rows})
+    else:
+        for line in summary.lines():
+            print(plain(line))
+    try:
+        write_table(directory)
+        pictures = draw(summary, directory)
+    except InputError as error:
+        print(f"coc: {error}", file=sys.stderr)
+        pictures = []
+    print(f"coc: {plain(str(write_page(summary, directory, pictures)))}", file=sys.stderr)
+    return ANSWERED
+
+
+def _compare(given: argparse.Namespace) -> int:
+    first, second = given.directories
+    differences = compare(read_scores(first), read_scores(second))
+    if given.json:
+        say_json(msgspec.to_builtins(differences))
+        return ANSWERED
+    print(f"{'':<18}{'n':>7}{'A':>9}{'B':>9}{'only A':>9}{'only B':>9}{'p':>9}   A {first}, B {second}")
+    for one in differences:
+        print(
+            f"{plain(one.method):<18}{one.n:>7}{one.first:>9.1f}{one.second:>9.1f}{one.only_first:>9}{one.only_second:>9}"
+            f"{one.p:>9.3f}"
+        )
+    return ANSWERED

@@ -1,0 +1,248 @@
+"""What an evaluation says: accuracies beside the paper's, charts, and whether two runs differ."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..errors import InputError
+from .samples import Score
+from .tasks import paper, task_of
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """Some samples of one method: accuracy and its standard error in per cent, and what is no answer."""
+
+    n: int
+    accuracy: float
+    error: float
+    no_answer: int
+    not_extracted: int
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> Cell:
+        share = sum(score.verdict == "right" for score in scores) / max(len(scores), 1)
+        return cls(
+            len(scores),
+            100 * share,
+            100 * math.sqrt(share * (1 - share) / max(len(scores), 1)),
+            sum(score.verdict == "no answer" and score.extracted for score in scores),
+            sum(not score.extracted for score in scores),
+        )
+
+
+class Summary:
+    """Scores by task and method; averages are over tasks, as in the paper."""
+
+    def __init__(self, scores: Iterable[Score]) -> None:
+        self.scores = list(scores)
+        if not self.scores:
+            raise InputError("there are no results yet")
+        self.methods = list(dict.fromkeys(score.method for score in self.scores))
+        self.tasks = sorted({task_of(score.task) for score in self.scores})
+        self._groups: dict[tuple[str, str], list[Score]] = {}
+        for score in self.scores:
+            self._groups.setdefault((task_of(score.task), score.method), []).append(score)
+        self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
+
+    def mean(self, method: str, chosen: Callable[[str], bool]) -> tuple[float, float] | None:
+        """The mean accuracy over the chosen tasks, and its standard error."""
+        cells = [self.cells[task, method] for task in self.tasks if chosen(task) and (task, method) in self.cells]
+        if not cells:
+            return None
+        error = math.sqrt(sum(cell.error**2 for cell in cells)) / len(cells)
+        return sum(cell.accuracy for cell in cells) / len(cells), error
+
+    def rows(self) -> list[tuple[str, dict[str, tuple[float, float] | None], dict[str, float]]]:
+        """Name, ours by method, the paper's by method: tasks first, then averages."""
+        facts = paper()
+        rows = []
+        for task in self.tasks:
+            ours = {m: self.cells.get((task, m)) for m in self.methods}
+            told = {m: (cell.accuracy, cell.error) if cell is not None else None for m, cell in ours.items()}
+            theirs: dict[str, float] = (
+                {"human": facts[task].human_average, **facts[task].methods} if task in facts else {}
+            )
+            rows.append((task, told, theirs))
+        for name, chosen in _GROUPS.items():
+            known = [task for task in self.tasks if task in facts and chosen(task)]
+            if len(known) > 1 or (name == "all" and len(self.tasks) > 1):
+                keys = {"human": [float(facts[task].human_average) for task in known]}
+                for method in facts[known[0]].methods if known else ():
+                    keys[method] = [float(facts[task].methods[method]) for task in known]
+                told = {m: self.mean(m, chosen) for m in self.methods}
+                rows.append((f"mean, {name}", told, {m: sum(v) / len(v) for m, v in keys.items() if v}))
+        return rows
+
+    def lines(self) -> list[str]:
+        """The table as text: ours with standard errors, the paper's behind it."""
+        width = max(len(name) for name, _, _ in self.rows()) + 2
+        theirs = ["human", *(method for method in self.methods if method in _PUBLISHED)]
+        head = "".join(f"{method:>18}" for method in self.methods) + "  |"
+        head += "".join(f"{method:>18}" for method in theirs if any(told for _, _, told in self.rows()))
+        lines = [f"{'':<{width}}{head}" + ("   (paper)" if any(told for _, _, told in self.rows()) else "")]
+        for name, ours, told in self.rows():
+            cells = "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
+            paper_cells = "".join(f"{told[m]:>18.0f}" if m in told else f"{'':>18}" for m in theirs) if told else ""
+            lines.append(f"{name:<{width}}{cells}  |{paper_cells}")
+        for method in self.methods:
+            cell = Cell.of([score for score in self.scores if score.method == method])
+            lines.append(
+                f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
+                "which none was found"
+            )
+        return lines
+
+
+_PUBLISHED = {method for facts in paper().values() for method in facts.methods}
+_GROUPS: dict[str, Callable[[str], bool]] = {
+    "all": lambda task: True,
+    "NLP": lambda task: task in paper() and paper()[task].kind == "NLP",
+    "algorithmic": lambda task: task in paper() and paper()[task].kind == "algorithmic",
+    **{
+        kind: lambda task, kind=kind: task in paper() and paper()[task].execution == kind  # type: ignore[misc]
+        for kind in dict.fromkeys(facts.execution for facts in paper().values())
+    },
+}
+
+
+def _shown(cell: tuple[float, float] | None) -> str:
+    return f"{cell[0]:.1f} ± {cell[1]:.1f}" if cell is not None else "–"
+
+
+# --- two runs -----------------------------------------------------------------------------------------------------
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """Two runs on the same samples: who is right where the other is not, and how likely that is by chance."""
+
+    method: str
+    n: int
+    first: float
+    second: float
+    only_first: int
+    only_second: int
+    p: float
+
+
+def compare(first: Iterable[Score], second: Iterable[Score]) -> list[Difference]:
+    """A paired test for each method (McNemar's, exact): only samples that both runs have count."""
+    by_key = [{(s.id, s.method, s.attempt): s.verdict == "right" for s in scores} for scores in (first, second)]
+    common = by_key[0].keys() & by_key[1].keys()
+    if not common:
+        raise InputError("the two runs have no sample and method in common")
+    told = []
+    for method in sorted({method for _, method, _ in common}):
+        pairs = [(by_key[0][key], by_key[1][key]) for key in common if key[1] == method]
+        one, other = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+        shares = [100 * sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1)]
+        told.append(Difference(method, len(pairs), shares[0], shares[1], one, other, _by_chance(one, other)))
+    return told
+
+
+def _by_chance(one: int, other: int) -> float:
+    """The two-sided probability that a fair coin falls at least as unevenly."""
+    n = one + other
+    tail = sum(math.comb(n, k) for k in range(min(one, other) + 1)) / 2**n if n else 1.0
+    return min(1.0, 2 * tail)
+
+
+# --- a page and pictures ------------------------------------------------------------------------------------------
+
+
+def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
+    """One HTML page with the table, the charts and a link to every trace; everything the model wrote is text."""
+    theirs = ["human", *(method for method in summary.methods if method in _PUBLISHED)]
+    head = "".join(f"<th>{html.escape(method)}</th>" for method in summary.methods)
+    head += "".join(f"<th>{html.escape(method)}, paper</th>" for method in theirs)
+    body = []
+    for name, ours, told in summary.rows():
+        cells = "".join(f"<td>{_shown(ours[method])}</td>" for method in summary.methods)
+        cells += "".join(f"<td>{told[m]:.0f}</td>" if m in told else "<td></td>" for m in theirs)
+        body.append(f"<tr><th scope=row>{html.escape(name)}</th>{cells}</tr>")
+    samples = []
+    for score in summary.scores:
+        link = f'<a href="{html.escape(score.trace, quote=True)}">trace</a>' if score.trace else ""
+        wanted = html.escape(", ".join(map(str, score.targets)))
+        said = html.escape(score.answer or score.error or score.reason)
+        cells = "".join(f"<td>{cell}</td>" for cell in (html.escape(score.method), score.verdict, said, wanted, link))
+        samples.append(f"<tr><th scope=row>{html.escape(score.id)}</th>{cells}</tr>")
+    images = "".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures)
+    page = _PAGE.format(head=head, body="\n".join(body), images=images, samples="\n".join(samples))
+    path = directory / "report.html"
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'">
+<title>Evaluation</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark; }}
+table {{ border-collapse: collapse; }}
+th, td {{ padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #8884; }}
+th[scope=row] {{ text-align: left; }} img {{ max-width: 100%; }} details {{ margin-top: 1rem; }}
+</style>
+<h1>Evaluation</h1>
+<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>
+{images}
+<details><summary>Every sample</summary>
+<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th><th></th></tr></thead>
+<tbody>{samples}</tbody></table></details>
+</html>
+"""
+
+
+def draw(summary: Summary, directory: Path) -> list[str]:
+    """Charts as PNG: accuracy by task, and accuracy against time and cost. Needs matplotlib."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise InputError("charts need matplotlib: pip install 'chainofcode[report]'") from None
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(max(8, 0.5 * len(summary.tasks) * len(summary.methods)), 4.5))
+    width = 0.8 / len(summary.methods)
+    for place, method in enumerate(summary.methods):
+        cells = [summary.cells.get((task, method)) for task in summary.tasks]
+        at = [x + (place - (len(summary.methods) - 1) / 2) * width for x in range(len(summary.tasks))]
+        heights = [cell.accuracy if cell is not None else 0 for cell in cells]
+        errors = [cell.error if cell is not None else 0 for cell in cells]
+        axes.bar(at, heights, width, yerr=errors, label=method, error_kw={"linewidth": 0.7})
+    axes.set_xticks(
+        range(len(summary.tasks)), [task.replace("_", " ") for task in summary.tasks], rotation=60, ha="right"
+    )
+    axes.set_ylabel("accuracy, %")
+    axes.set_ylim(0, 105)
+    axes.legend(ncols=len(summary.methods), loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
+    figure.tight_layout()
+    figure.savefig(directory / "tasks.png", dpi=150)
+    plt.close(figure)
+    figure, axes_pair = plt.subplots(1, 2, figsize=(9, 4))
+    for axes, label, value in zip(axes_pair, ("seconds a sample", "tokens a sample"), (_seconds, _tokens), strict=True):
+        for method in summary.methods:
+            scores = [score for score in summary.scores if score.method == method]
+            accuracy = Cell.of(scores)
+            axes.errorbar(value(scores), accuracy.accuracy, yerr=accuracy.error, fmt="o")
+            axes.annotate(method, (value(scores), accuracy.accuracy), xytext=(5, 5), textcoords="offset points")
+        axes.set_xlabel(label)
+        axes.set_ylabel("accuracy, %")
+    figure.tight_layout()
+    figure.savefig(directory / "cost.png", dpi=150)
+    plt.close(figure)
+    return ["tasks.png", "cost.png"]
+
+
+def _seconds(scores: Sequence[Score]) -> float:
+    return sum(score.seconds for score in scores) / len(scores)
+
+
+def _tokens(scores: Sequence[Score]) -> float:
+    return sum(score.prompt_tokens + score.completion_tokens for score in scores) / len(scores)

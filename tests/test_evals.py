@@ -1,0 +1,272 @@
+"""The evaluation: recorded replies scored as published, runs that survive being killed, reports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SHARED
+from test_cli import COC, coc
+
+from chainofcode.evals import Score
+from chainofcode.evals.recorded import Reply, tally
+from chainofcode.evals.report import Summary, compare
+from chainofcode.evals.samples import Sample
+from chainofcode.evals.scoring import is_target, stated
+from chainofcode.evals.shots import shots
+from chainofcode.evals.tasks import bbh, examples, files, gsm8k, paper, task_of
+
+DATA = SHARED / "data"
+REPLIES = DATA / "bbh" / "recorded-replies"
+
+
+def need_data() -> None:
+    if not DATA.exists():
+        pytest.skip("../shared/data is not here")
+
+
+# --- recorded replies ---------------------------------------------------------------------------------------------
+
+
+def test_recorded_replies_score_as_published() -> None:
+    need_data()
+    published = json.loads((REPLIES / "published.json").read_text())
+    told = json.loads(coc("score", REPLIES / "code-davinci-002.jsonl", "--json").stdout)
+    for style, tasks in published.items():
+        for task, accuracy in tasks.items():
+            assert abs(told[task][style]["accuracy"] - accuracy) <= 0.5, (task, style)
+            assert {"n", "no_answer", "not_extracted"} <= told[task][style].keys()
+    assert told["multistep_arithmetic_two"]["cot"]["not_extracted"] > 0
+
+
+@pytest.mark.parametrize(
+    ("reply", "target", "answer"),
+    [
+        ("Hm. So the answer is (B).", "(B)", "(B)"),
+        ("The answer is (A) the cook. No: the answer is (C) nobody.", "(C)", "(C)"),
+        ("(D)", "(D)", "(D)"),
+        (" ] ) }", "] ) }", "] ) }"),
+        ("So the answer is ] >.", "] >", "] >"),
+        ("So the answer is apple pear zoo.", "apple pear zoo", "apple pear zoo"),
+        ("first line\nsecond line", "x", None),
+        ("", "x", None),
+        ("So the answer is", "x", None),
+        ("yes", "yes", "yes"),
+    ],
+)
+def test_stated(reply: str, target: str, answer: str | None) -> None:
+    assert stated(reply, target) == answer
+
+
+def test_what_states_nothing_is_counted_apart() -> None:
+    replies = ["So the answer is 1.", "So the answer is 2.", "", "Let me\nthink"]
+    (counted,) = tally(Reply("t", n, "cot", reply, "1") for n, reply in enumerate(replies))
+    assert (counted.n, counted.right, counted.no_answer, counted.not_extracted) == (4, 1, 1, 1)
+    assert counted.accuracy == 25
+
+
+def test_bad_replies_are_errors_with_their_line(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"task": "a"}')
+    assert "line 1: not a recorded reply" in coc("score", path).stderr
+    path.write_text("")
+    assert "holds no replies" in coc("score", path).stderr
+    assert "cannot read" in coc("score", tmp_path / "none.jsonl").stderr
+
+
+# --- tasks --------------------------------------------------------------------------------------------------------
+
+
+def test_all_files_and_questions_are_there() -> None:
+    need_data()
+    samples = bbh(data=DATA)
+    assert (len(files()), len(samples), len(paper())) == (27, 6511, 23)
+    assert {task_of(file) for file in files()} == set(paper())
+    assert len(gsm8k(DATA)) == 1319
+    assert gsm8k(DATA)[0].targets == [18.0]
+
+
+def test_the_papers_means_are_those_of_its_tasks() -> None:
+    facts = paper().values()
+    for method, mean in {"direct": 55, "cot": 72, "coc": 84, "coc-python": 48}.items():
+        assert abs(sum(one.methods[method] for one in facts) / 23 - mean) < 0.6
+    assert sum(one.kind == "NLP" for one in facts) == 12
+
+
+def test_examples_by_method() -> None:
+    need_data()
+    single = examples("navigate", "cot", "single", DATA)
+    assert single is not None
+    assert len(single.pairs) == 3
+    assert all("answer is" in reply for _, reply in single.pairs)
+    if shots("navigate") and shots("word_sorting"):
+        own = examples("navigate", "coc", "single", DATA)
+        other = examples("navigate", "coc", "cross", DATA)
+        assert own is not None
+        assert other is not None
+        assert own != other
+        assert other == examples("navigate", "coc", "cross", DATA)
+    assert examples("navigate", "coc", "0", DATA) == examples("snarks", "direct", "0", DATA)
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer", "target", "same"),
+    [
+        ("choice", "(B)", "(B)", True),
+        ("choice", "B", "(B)", True),
+        ("choice", "(B) pear", "(B)", True),
+        ("choice", "pear", "(B)", True),
+        ("choice", "apple", "(B)", False),
+        ("choice", ["(A)"], "(A)", True),
+        ("choice", 3, "(B)", False),
+        ("words", ["a", "b"], "a b", True),
+        ("words", "a, b", "a b", True),
+        ("words", "b a", "a b", False),
+        ("exact", True, "Yes", True),
+        ("exact", "No", "Yes", False),
+        ("number", "1,000", 1000.0, True),
+    ],
+)
+def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
+    sample = Sample("s", "Which?\nOptions:\n(A) apple\n(B) pear", kind=kind)
+    assert is_target(answer, target, sample) is same
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def suite(tmp_path: Path, count: int, *, slow: bool = False) -> tuple[Path, Path]:
+    """Questions whose program is known; of every fifth one the target is another."""
+    questions, script = tmp_path / "suite.jsonl", tmp_path / "script.jsonl"
+    asked = [{"question": f"What is question {n}?", "target": n if n % 5 else -1} for n in range(count)]
+    questions.write_text("\n".join(map(json.dumps, asked)))
+    wait = "import time\ntime.sleep(0.05)\n" if slow else ""
+    replies = [
+        {
+            "when": f"What is question {n}?",
+            "reply": f"```python\n{wait}answer = sum(range({n} + 1)) - sum(range({n}))\n```",
+        }
+        for n in range(count)
+    ]
+    script.write_text("\n".join(map(json.dumps, replies)))
+    return questions, script
+
+
+def test_a_run_is_kept_and_goes_on(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 12)
+    out = tmp_path / "out"
+    command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc")
+    first = coc(*command, "--limit", "5")
+    assert "4 of 5 right" in first.stdout
+    again = coc(*command)
+    assert "5 of 12 are there already" in again.stderr
+    assert "9 of 12 right" in again.stdout
+    assert len((out / "results.jsonl").read_text().splitlines()) == 12
+    assert len(list(out.glob("traces/**/*.jsonl"))) == 12
+    assert "answer: 3" in coc("show", out / "traces" / "coc" / "samples" / "suite-3.jsonl").stdout
+    other = coc(*command, "--repairs", "0")
+    assert other.returncode == 2
+    assert "repairs = 2, not 0" in other.stderr
+
+
+def test_a_killed_run_loses_only_what_was_under_way(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 40, slow=True)
+    out = tmp_path / "out"
+    command = [*COC, "eval", str(questions), "--model", f"scripted:{script}", "--out", str(out), "--at-once", "2"]
+    for _ in range(2):
+        running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        began = time.monotonic()
+        before = len((out / "results.jsonl").read_bytes().splitlines()) if (out / "results.jsonl").exists() else 0
+        while time.monotonic() - began < 60:
+            time.sleep(0.02)
+            if (out / "results.jsonl").exists() and len(
+                (out / "results.jsonl").read_bytes().splitlines()
+            ) >= before + 5:
+                break
+        os.kill(running.pid, signal.SIGKILL)
+        running.wait()
+    with (out / "results.jsonl").open("ab") as file:
+        file.write(b'{"id": "suite-3", "verd')  # as if it had been cut off in the middle of a line
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "32 of 40 right" in done.stdout
+    lines = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert len(lines) == 40
+    assert len({line["id"] for line in lines}) == 40
+
+
+def test_a_poisoned_sample_stops_nothing(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 4)
+    poison = {"id": "../../evil\x1b[2J", "question": "What is question 2? " + "\ud800", "target": "\ud800"}
+    with questions.open("a") as file:
+        file.write("\n" + json.dumps({"id": "deep", "program": "answer = " + "(" * 3000 + ")" * 3000, "target": 1}))
+        file.write("\n" + json.dumps({**poison, "question": "What is question 2?", "target": "x"}))
+    out = tmp_path / "out"
+    done = coc("eval", questions, "--model", f"scripted:{script}", "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "3 of 6 right" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    assert all(out in path.parents for path in out.glob("traces/**/*.jsonl"))
+
+
+# --- reports ------------------------------------------------------------------------------------------------------
+
+
+def score(task: str, index: int, method: str, verdict: str, **more: Any) -> Score:
+    return Score(f"{task}-{index}", verdict, "<b>x</b>", ["y"], "answered", task=task, method=method, **more)
+
+
+def test_summary_has_the_papers_columns() -> None:
+    scores = [score("navigate", n, "coc", "right" if n % 2 else "wrong") for n in range(10)]
+    scores += [score("snarks", n, "coc", "right") for n in range(10)]
+    scores += [score("logical_deduction_three_objects", n, "coc", "no answer", extracted=False) for n in range(10)]
+    rows = {name: (ours, theirs) for name, ours, theirs in Summary(scores).rows()}
+    assert rows["navigate"][0]["coc"] == pytest.approx((50, 15.8), abs=0.1)
+    assert (rows["navigate"][1]["coc"], rows["snarks"][1]["human"]) == (86, 77)
+    assert rows["logical_deduction"][0]["coc"] == (0, 0)
+    assert rows["mean, all"][0]["coc"] is not None
+    assert rows["mean, all"][0]["coc"][0] == pytest.approx(50)
+    assert rows["mean, algorithmic"][0]["coc"][0] == pytest.approx(25)  # type: ignore[index]
+    assert any("10 with a reply in which none was found" in line for line in Summary(scores).lines())
+
+
+def test_compare_is_paired() -> None:
+    first = [score("t", n, "coc", "right" if n < 20 else "wrong") for n in range(30)]
+    second = [score("t", n, "coc", "right" if 8 <= n < 20 else "wrong") for n in range(30)]
+    (difference,) = compare(first, second)
+    assert (difference.only_first, difference.only_second) == (8, 0)
+    assert difference.p == pytest.approx(2 / 256)
+    assert compare(first, first)[0].p == 1
+
+
+def test_report_on_the_command_line(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    scores = [score("snarks", n, m, "right" if n % 2 else "wrong") for n in range(6) for m in ("coc", "direct")]
+    lines = [json.dumps({"id": s.id, "verdict": s.verdict, "answer": s.answer, "targets": s.targets, "reason": s.reason,
+                         "task": s.task, "method": s.method}) for s in scores]  # fmt: skip
+    (out / "results.jsonl").write_text("\n".join(lines) + "\n")
+    done = coc("report", out)
+    assert done.returncode == 0, done.stderr
+    assert "snarks" in done.stdout
+    assert "50.0 ± 20.4" in done.stdout
+    page = (out / "report.html").read_text()
+    assert "&lt;b&gt;x&lt;/b&gt;" in page
+    assert "<b>x</b>" not in page
+    assert (out / "tasks.png").read_bytes().startswith(b"\x89PNG")
+    import pyarrow.parquet as pq
+
+    assert pq.read_table(out / "results.parquet").num_rows == 12
+    assert "1.000" in coc("report", out, out).stdout
+    assert json.loads(coc("report", out, "--json").stdout)["methods"] == ["coc", "direct"]
+    assert "cannot read" in coc("report", tmp_path / "nowhere").stderr
+
+
+def test_interpreter_is_this_one() -> None:
+    assert COC[0] == sys.executable
