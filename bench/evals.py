@@ -1,0 +1,86 @@
+"""How fast recorded samples go through the evaluation, without a model: python bench/evals.py [--samples 10000]
+
+rate     samples a second: half of them answered by a recorded program in the sandbox, half by a recorded sentence; each
+         leaves a row and a trace on disk
+memory   after half, after all
+report   seconds for `coc report` on the whole
+Exits 1 when a target is missed: 100 samples a second, memory that stays, a report in 10 s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from chainofcode import Jail, Message, ScriptedLM
+from chainofcode.engine import Given
+from chainofcode.evals import Job, Sample, run_jobs
+from chainofcode.evals.store import Store
+from chainofcode.methods import Ways
+
+
+def reply(messages: Sequence[Message]) -> str:
+    found = re.search(r"question (\d+)\?", messages[-1].content)
+    number = int(found.group(1)) if found else 0
+    if number % 2:
+        return f"So the answer is {number}."
+    lines = [f"numbers = list(range({number % 50}))", "total = 0", "for n in numbers:", "    total += n"]
+    return "\n".join(["```python", *lines, f"answer = {number} + total * 0", "```"])
+
+
+def memory() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+
+
+async def run(count: int, directory: Path) -> tuple[float, list[float], int]:
+    jobs = []
+    for n in range(count):
+        method = "cot" if n % 2 else "coc"
+        jobs.append(
+            Job(Sample(f"q-{n}", f"What is question {n}?", targets=[n], task="recorded"), method, Ways(method=method))
+        )
+    store, sandbox = Store(directory, {"bench": count}), Jail(spares=os.cpu_count() or 1)
+    lm, sizes, done, right = ScriptedLM(reply), [], 0, 0
+    began = time.perf_counter()
+    try:
+        async for score, trace in run_jobs(jobs, lm, sandbox, Given(), at_once=4):
+            store.keep(score, trace)
+            lm.requests.clear()
+            done += 1
+            right += score.verdict == "right"
+            if done in (count // 2, count):
+                sizes.append(memory())
+    finally:
+        sandbox.close()
+    seconds = time.perf_counter() - began
+    store.close()
+    return count / seconds, sizes, right
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--samples", type=int, default=10_000)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place, "out")
+        rate, sizes, right = asyncio.run(run(given.samples, out))
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "chainofcode", "report", str(out)], check=True, capture_output=True)
+        report = time.perf_counter() - began
+    print(f"rate    {rate:6.0f} samples/s, {right} of {given.samples} right")
+    print(f"memory  {sizes[0]:.0f} MB after half, {sizes[-1]:.0f} MB after all")
+    print(f"report  {report:.1f} s")
+    is_met = rate >= 100 and sizes[-1] < sizes[0] * 1.1 + 5 and report < 10 and right == given.samples
+    return int(not is_met)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
