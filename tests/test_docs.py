@@ -36,7 +36,7 @@ def test_blocks_were_found() -> None:
     assert len(PYTHON) == 5
 
 
-@pytest.mark.parametrize("command", ["run", "show", "doctor", "ask", "eval", "models", "explain"])
+@pytest.mark.parametrize("command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report"])
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "chainofcode", command, "--help"], capture_output=True, text=True, check=True
@@ -47,7 +47,7 @@ def test_help_names_what_the_readme_names(command: str) -> None:
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    commands = ("run", "ask", "eval", "explain", "show", "doctor", "models", "methods")
+    commands = ("run", "ask", "eval", "explain", "score", "report", "show", "doctor", "models", "methods")
     told = "".join(
         subprocess.run(
             [sys.executable, "-m", "chainofcode", name, "--help"], capture_output=True, text=True, check=True
