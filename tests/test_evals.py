@@ -268,5 +268,48 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     assert "cannot read" in coc("report", tmp_path / "nowhere").stderr
 
 
+# --- Inspect ------------------------------------------------------------------------------------------------------
+
+
+def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
+    need_data()
+    inspect_ai = pytest.importorskip("inspect_ai")
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+
+    from chainofcode.evals.inspecting import bbh as bbh_task
+
+    def output(program: str) -> ModelOutput:
+        told = ModelOutput.from_content("mockllm/model", f"```python\n{program}\n```")
+        told.usage = ModelUsage(input_tokens=1, output_tokens=1, total_tokens=2)
+        return told
+
+    replies = [output("answer = str(not (True) and (True))"), output("answer = 'no idea' * int(True)")]
+    (log,) = inspect_ai.eval(
+        bbh_task(tasks="boolean_expressions", limit=2, data=str(DATA)),
+        model=get_model("mockllm/model", custom_outputs=replies),
+        log_dir=str(tmp_path / "logs"),
+        display="none",
+        max_samples=1,
+    )
+    assert log.status == "success", log.error
+    assert [sample.scores["target_scorer"].value for sample in log.samples] == ["C", "I"]
+    told = [event.data for event in log.samples[0].events if event.event == "info"]
+    assert "answer: 'False'" in told[0]["trace"]
+
+
+def test_results_as_logs_of_inspect(tmp_path: Path) -> None:
+    pytest.importorskip("inspect_ai")
+    from inspect_ai.log import read_eval_log
+
+    questions, script = suite(tmp_path, 3)
+    out, logs = tmp_path / "out", tmp_path / "logs"
+    coc("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc")
+    assert coc("report", out, "--inspect-logs", logs).returncode == 0
+    log = read_eval_log(str(logs / "coc.eval"))
+    assert log.samples is not None
+    assert [sample.scores["target"].value for sample in log.samples if sample.scores] == ["I", "C", "C"]
+    assert "answer: 1" in str(log.samples[1].messages[0].content)
+
+
 def test_interpreter_is_this_one() -> None:
     assert COC[0] == sys.executable

@@ -25,6 +25,9 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("directories", metavar="DIR", type=Path, nargs="+")
     parser.add_argument("--json", action="store_true", help="the table as one JSON object")
+    parser.add_argument(
+        "--inspect-logs", metavar="DIR", type=Path, help="write a log for each method that Inspect's viewer opens"
+    )
     parser.set_defaults(command=_report)
 
 
@@ -47,8 +50,20 @@ def _report(given: argparse.Namespace) -> int:
     except InputError as error:
         print(f"coc: {error}", file=sys.stderr)
         pictures = []
+    if given.inspect_logs:
+        _export(directory, given.inspect_logs, summary.methods)
     print(f"coc: {plain(str(write_page(summary, directory, pictures)))}", file=sys.stderr)
     return ANSWERED
+
+
+def _export(directory: Path, logs: Path, methods: list[str]) -> None:
+    try:
+        from ..evals.inspecting import export
+    except ImportError:
+        raise InputError("logs for Inspect need inspect_ai: pip install 'chainofcode[inspect]'") from None
+    logs.mkdir(parents=True, exist_ok=True)
+    for method in methods:
+        export(directory, logs / f"{method or 'program'}.eval", method)
 
 
 def _compare(given: argparse.Namespace) -> int:
