@@ -274,6 +274,7 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
 def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
     need_data()
     inspect_ai = pytest.importorskip("inspect_ai")
+    from inspect_ai.log import read_eval_log
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
 
     from chainofcode.evals.inspecting import bbh as bbh_task
@@ -293,7 +294,8 @@ def test_inspect_runs_our_methods_and_keeps_our_traces(tmp_path: Path) -> None:
     )
     assert log.status == "success", log.error
     assert [sample.scores["target_scorer"].value for sample in log.samples] == ["C", "I"]
-    told = [event.data for event in log.samples[0].events if event.event == "info"]
+    read = read_eval_log(log.location, resolve_attachments=True)
+    told = [event.data for event in read.samples[0].events if event.event == "info"]
     assert "answer: 'False'" in told[0]["trace"]
 
 
