@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ from ..evals.tasks import bbh, examples, gsm8k
 from ..lm import LM
 from ..methods import METHODS, Ways
 from ..render import cut, fit, plain
+from ..trace import Trace
 from .ask import add_ways, chosen_ways
-from .asking import add_model, chosen_model
+from .asking import add_model, chosen_model, read_budget
 from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
 from .terminal import ANSWERED, say_json
 
@@ -71,6 +73,12 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--at-once", metavar="N", type=int, help="how many samples run at once (as many as the model takes)"
     )
+    parser.add_argument(
+        "--engine", choices=["local", "ray"], default="local", help="ray: on the machines of a Ray cluster"
+    )
+    parser.add_argument(
+        "--address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto (else this machine alone)"
+    )
     add_model(parser)
     add_ways(parser, has_shots=False)
     add_overlap(parser)
@@ -83,6 +91,8 @@ async def _eval(given: argparse.Namespace) -> int:
         raise InputError(f"--limit takes 1 or more, not {given.limit}")
     if given.at_once is not None and not 1 <= given.at_once <= 256:
         raise InputError(f"--at-once takes 1 to 256, not {given.at_once}")
+    if given.address and given.engine != "ray":
+        raise InputError("--address is for --engine ray")
     samples = _chosen_samples(given)
     jobs = _jobs(samples, given)
     with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
@@ -151,9 +161,8 @@ async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any,
     left = [job for job in jobs if store is None or job.key not in store.done]
     if store is not None and len(left) < len(jobs):
         print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
-    at_once = given.at_once or getattr(lm, "in_flight", 1)
     scores, bar = list[Score](), _Bar(len(left))
-    async for score, trace in run_jobs(left, lm, sandbox, read_overlap(given), at_once):
+    async for score, trace in _results(given, left, lm, sandbox):
         scores.append(store.keep(score, trace) if store is not None else score)
         if given.json:
             say_json(msgspec.to_builtins(score))
@@ -163,6 +172,26 @@ async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any,
         return scores
     wanted = {job.key for job in jobs}
     return [score for score in store.scores() if (score.id, score.method, score.attempt) in wanted]
+
+
+async def _results(
+    given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any
+) -> AsyncIterator[tuple[Score, Trace | None]]:
+    at_once = given.at_once or getattr(lm, "in_flight", 1)
+    if given.engine == "local":
+        async for result in run_jobs(jobs, lm, sandbox, read_overlap(given), at_once):
+            yield result
+        return
+    try:
+        from ..evals.ray import Plan, run_on_ray
+    except ImportError:
+        raise InputError("--engine ray needs Ray: pip install 'chainofcode[ray]'") from None
+    budget = read_budget(given.budget)
+    plan = Plan(
+        lm.name, given.sandbox, given.base_url, at_once, tokens=budget.get("tokens"), dollars=budget.get("dollars")
+    )
+    for result in run_on_ray(jobs, plan, read_overlap(given), address=given.address):
+        yield result
 
 
 class _Bar:
