@@ -57,6 +57,8 @@ async def execute(
     log, tools = _Log(options.pop("store", {})), Toolbox.of(options.pop("tools", ()))
     share, answering = options.pop("share", True), tools.around(as_emulator(emulator))
     options.setdefault("in_flight", getattr(answering, "in_flight", 1))
+    if getattr(answering, "is_ordered", False):  # what it says depends on who asks first
+        options["in_flight"] = 1
     job = _job(program, options, tools=tuple(tools.tools), with_state=getattr(answering, "reads_state", False))
     async with (
         opened(sandbox) as place,
@@ -118,7 +120,7 @@ class _Answers:
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
         self._fetches: dict[int, _Fetch] = {}
         self._free, self._queue = job.in_flight, list[tuple[_Fetch, asyncio.Future[None]]]()
-        self._begun = 0
+        self._begun, self._is_closing = 0, False
 
     async def __aenter__(self) -> _Answers:
         return self
@@ -128,6 +130,7 @@ class _Answers:
 
     async def close(self) -> list[_Fetch]:
         """End what is under way; no call goes out after this. Gives those that nobody used."""
+        self._is_closing = True
         tasks = [fetch.task for fetch in self._fetches.values() if fetch.task is not None]
         for task in tasks:
             task.cancel()
@@ -138,7 +141,9 @@ class _Answers:
         fetch = self._fetches[paused.id] = _Fetch(paused, is_reached=not paused.ahead)
         self._begun += 1
         allowed = self._job.limits.lm_calls
-        if self._begun > allowed:
+        if self._begun > allowed + 2 * self._job.in_flight:  # more than a guest of ours asks for ahead
+            self._session.end("limit:calls", f"the program asked for over {allowed} calls")
+        elif self._begun > allowed:
             self._lose(fetch, "limit:calls", f"the program asked for over {allowed} calls")
         else:
             fetch.task = asyncio.create_task(self._fetch(fetch))
@@ -163,7 +168,8 @@ class _Answers:
         except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
             self._fail(fetch, functools.partial(self._raise, error))
         except BaseException as error:  # cancelled, by us or by itself; interrupted
-            self._session.fail(error)
+            if not self._is_closing:
+                self._fail(fetch, functools.partial(self._raise, error))
             raise
         else:
             fetch.seconds = time.monotonic() - started
@@ -204,7 +210,7 @@ class _Answers:
         if fetch.is_reached:
             failure(fetch.paused.statement)
         else:
-            self._session.give_up(fetch.paused)
+            self._session.give_up(fetch.paused, is_last=self._begun > self._job.limits.lm_calls)
 
     def take(self, settled: Settled) -> _Fetch:
         fetch = self._fetches[settled.id]

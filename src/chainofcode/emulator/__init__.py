@@ -69,6 +69,7 @@ class First:
         self._emulators = emulators
         self.reads_state = any(getattr(emulator, "reads_state", False) for emulator in emulators)
         self.in_flight = min(getattr(emulator, "in_flight", 1) for emulator in emulators)
+        self.is_ordered = any(getattr(emulator, "is_ordered", False) for emulator in emulators)
 
     async def answer(self, pause: Pause) -> Answered:
         for emulator in self._emulators[:-1]:
@@ -84,6 +85,7 @@ class Delayed:
         self._emulator, self._seconds = emulator, seconds
         self.reads_state = getattr(emulator, "reads_state", False)
         self.in_flight = 32
+        self.is_ordered = getattr(emulator, "is_ordered", False)
 
     async def answer(self, pause: Pause) -> Answered:
         await asyncio.sleep(self._seconds)

@@ -27,6 +27,11 @@ class Table:
             self._values.setdefault(normal_text(text), []).append(value)
         self._taken: dict[str, int] = {}
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether some call has several values: then who asks first matters."""
+        return any(len(values) > 1 for values in self._values.values())
+
     def fresh(self) -> Table:
         """The same values for another run: a call that stands there several times starts again with its first."""
         again = Table([])

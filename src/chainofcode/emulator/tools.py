@@ -160,6 +160,7 @@ class _Using:
         self._box, self._emulator = box, emulator
         self.reads_state = getattr(emulator, "reads_state", False)
         self.in_flight = getattr(emulator, "in_flight", 1)
+        self.is_ordered = getattr(emulator, "is_ordered", False)
         self._used: collections.Counter[str] = collections.Counter()
 
     async def answer(self, pause: Pause) -> Answered:

@@ -159,6 +159,15 @@ def _depth(frame: FrameType | None) -> int:
     return depth
 
 
+def _ahead(found: Analysis, tools: Any) -> Ahead | None:
+    """The program for whoever looks ahead; nothing where that is not to be done."""
+    try:
+        ahead = Ahead(found, tools)
+    except RecursionError:
+        return None
+    return None if ahead.effects.whole else ahead
+
+
 class _Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
@@ -176,8 +185,7 @@ class _Prepared:
                 self.uses: list[Use] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 if start.get("ahead", 1) > 1:
-                    ahead = Ahead(self.found, start.get("tools", ()))
-                    self.ahead = None if ahead.effects.whole else ahead
+                    self.ahead = _ahead(self.found, start.get("tools", ()))
                 self.lowered: Lowered = lower(
                     self.found,
                     self.parsed.prose,

@@ -40,14 +40,15 @@ class Requests:
         self._by_key: dict[str, Request] = {}
         self._keys: dict[int, str | None] = {}  # under way
         self.once: set[str] = set()  # calls whose value holds for one use: whether there is a next one, nobody knows
-        self._shared = 0
+        self._shared = self.sent = 0
+        self._is_over = False  # nothing that is asked for ahead will be answered any more
         self.is_surprised = False  # the program got to a call that nobody had asked for ahead
         self.heard: Callable[[str], None] = lambda key: None  # a value came for a call that was sent ahead
         link.heard = self._hear
 
     @property
     def has_room(self) -> bool:
-        return len(self._keys) < self.width
+        return len(self._keys) < self.width and not self._is_over
 
     def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The value of a call that the program has got to: asked for now, unless it was before."""
@@ -81,6 +82,7 @@ class Requests:
 
     def ahead(self, key: str, message: dict[str, Any]) -> None:
         """Ask for a call that the program will probably get to."""
+        self.sent += 1
         self._open(key, {**message, "ahead": True})
 
     def known(self, key: str) -> Request | None:
@@ -98,6 +100,7 @@ class Requests:
         key = self._keys.pop(request.number, None)
         if reply.get("failed"):  # that matters when the program gets there: then the host says so
             request.is_failed = True
+            self._is_over = self._is_over or reply.get("last", False)
         else:
             request.reply = reply
         if key is not None:

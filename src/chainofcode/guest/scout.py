@@ -16,6 +16,7 @@ from collections import deque
 from types import FrameType
 
 from .iterations import clone, is_followed, left
+from .link import headroom
 from .places import FILENAME, Places, program_frame
 from .requests import NotYet, Requests
 from .units import Env, Loop, Unit
@@ -32,7 +33,9 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 _MAX_LOOK_SECONDS = 0.25  # of CPU; a program that makes a look longer is not looked at again
 _FREE_SECONDS, _SHARE = 0.05, 0.5  # looking may take this long, or this part of the time
 _MAX_FRAMES = 16
-_MAX_ENTERED = 256
+_OWN_DEPTH = 1000  # frames of ours, above the program's
+_MAX_OPEN = 8  # pieces that wait for values, for each call that may be under way
+_MAX_STACK = 500
 _INNER = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 _clock = time.monotonic  # the program's own clock may be fixed
 
@@ -80,16 +83,32 @@ class Scout:
         frame: FrameType | None = program_frame()
         while frame is not None and frame.f_code.co_name in _INNER:
             frame = frame.f_back
-        if len(self._entered) >= _MAX_ENTERED:
-            self._entered.pop(next(iter(self._entered)))
-        if kind == "call":  # a list that is being sorted is empty meanwhile
-            copy = iter(tuple(iterable)) if iter(iterable) is not iterable else clone(iterable)
+        self._forget_the_left()
+        if kind == "call":
+            copy = clone(iterable) if iter(iterable) is iterable else iter(iterable)
             self._entered[index, id(frame)] = (copy, copy)
+            return iterable
+        if kind == "sort":  # a list that is being sorted is empty meanwhile
+            self._entered[index, id(frame)] = (iterable, iter(tuple(iterable)))
             return iterable
         iterator = iter(iterable)
         # Only a statement shows the element it is at: look at a comprehension from the first one on.
         self._entered[index, id(frame)] = (iterator, None if kind == "for" else clone(iterator))
         return iterator
+
+    def _forget_the_left(self) -> None:
+        """What belongs to functions that have returned must not live longer than it would."""
+        live, frame = set[int](), program_frame()
+        while frame is not None and len(live) < _MAX_STACK:
+            live.add(id(frame))
+            frame = frame.f_back
+        if frame is None:
+            self._entered = {key: loop for key, loop in self._entered.items() if key[1] in live}
+            self._loops = {key: loop for key, loop in self._loops.items() if key[1] in live}
+            self._sources = [source for source in self._sources if source.owner in live]
+            self._ready = deque(unit for unit in self._ready if unit.owner in live)
+            for key, units in list(self._waiting.items()):
+                self._waiting[key] = [unit for unit in units if unit.owner in live]
 
     def meet(self, key: str | None, name: str, tell: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """A hole is met while looking: its value, if it is there; else it is asked for."""
@@ -118,8 +137,12 @@ class Scout:
     def _hear(self, key: str) -> None:
         for unit in self._waiting.pop(key, ()):
             unit.keys.discard(key)
-            if unit not in self._ready:
-                self._ready.append(unit)
+            self._make_ready(unit)
+
+    def _make_ready(self, unit: Unit) -> None:
+        if not unit.is_ready:
+            unit.is_ready = True
+            self._ready.append(unit)
 
     def _evaluate(self, function: Callable[..., Any], values: Sequence[Any]) -> Any:
         """What a piece of the program gives, if it needs nothing that is not there."""
@@ -145,7 +168,8 @@ class Scout:
         self._began = self._began or began
         if self._looked > _FREE_SECONDS + _SHARE * (began - self._began) or not self._may_interrupt():
             return
-        self._look(self._walker)
+        with headroom(_OWN_DEPTH):
+            self._look(self._walker)
         self._link.flush()
         self._looked += _clock() - began
 
@@ -158,7 +182,7 @@ class Scout:
             self._pump(walker)
         except (_Full, NotYet):
             pass
-        except _TooLong:
+        except (_TooLong, Exception):  # whatever it is, it is not the program's
             self._is_off = True
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
@@ -180,7 +204,7 @@ class Scout:
         while self._requests.has_room:
             if self._ready:
                 self._walk(walker, self._ready.popleft())
-            elif place < len(self._sources):
+            elif place < len(self._sources) and len(self._waiting) < _MAX_OPEN * self._requests.width:
                 source = self._sources[place]
                 if isinstance(source, Loop) and source.may_leave and self._is_far(source):
                     place += 1
@@ -199,11 +223,13 @@ class Scout:
         return loop.length - left(loop.items) - done > done // 2
 
     def _walk(self, walker: Walker, unit: Unit) -> None:
-        self._unit = unit
+        self._unit, unit.is_ready = unit, False
+        sent = self._requests.sent
         try:
             walker.walk(unit)
         except _Full:
             self._ready.appendleft(unit)
+            unit.is_ready = True
             raise
         finally:
             self._unit = None
@@ -211,10 +237,12 @@ class Scout:
             for loop in fresh:
                 loop.is_known, loop.owner = True, unit.owner
             self._sources[:0] = fresh
+        if unit.loop is not None and self._requests.sent > sent:
+            unit.loop.is_fruitful()
         if not unit.keys and unit.loop is not None:
             waiting = unit.loop.end_turn(unit)
-            if waiting is not None and waiting not in self._ready:
-                self._ready.append(waiting)
+            if waiting is not None:
+                self._make_ready(waiting)
 
     # --- where the program stands -----------------------------------------------------------------------------
 
@@ -266,8 +294,6 @@ class Scout:
         iterator, start = self._entered.get((index, id(frame)), (None, None))
         if iterator is None:
             return []
-        if len(self._loops) > _MAX_ENTERED:
-            self._loops.clear()
         known = self._loops.get((index, id(frame)))
         if known is None or known.real is not iterator:
             items = start if start is not None else clone(iterator)

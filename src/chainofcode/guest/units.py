@@ -60,11 +60,12 @@ class Env:
 class Unit:
     """Statements (or one turn of a loop) to be walked, again whenever a value comes that it lacked."""
 
-    __slots__ = ("env", "keys", "loop", "loops", "owner", "statements")
+    __slots__ = ("env", "is_ready", "keys", "loop", "loops", "owner", "statements")
 
     def __init__(self, statements: list[ast.stmt], env: Env, loop: Loop | None = None) -> None:
         self.statements, self.env, self.loop = statements, env, loop
         self.owner = loop.owner if loop is not None else 0  # the frame that it belongs to
+        self.is_ready = False
         self.keys: set[str] = set()  # calls whose values it waits for
         self.loops: dict[tuple[ast.AST, tuple[ast.AST, ...]], Loop] = {}  # those in it
 

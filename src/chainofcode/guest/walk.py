@@ -6,7 +6,6 @@ Standard library only.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
@@ -16,6 +15,7 @@ from ..program.statements import prose_number
 from ..program.syntax import called_name
 from .iterations import is_followed
 from .places import FILENAME
+from .plain import is_plain
 from .units import Env, Loop, Unit
 from .watch import names_of
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _MAX_DEPTH = 6  # of functions of the program, each called by the one before
 _MAX_TURNS = 200  # of a `while`
+_MAX_HOLES = 8  # in an expression that is evaluated as a whole: of longer ones only the parts
 _PLAIN = (int, float, str, bool, bytes, complex, type(None))
 
 
@@ -35,17 +36,16 @@ class Walker:
     def __init__(self, ahead: Ahead, module: dict[str, Any]) -> None:
         self.evaluate: Callable[[Callable[..., Any], Sequence[Any]], Any] = lambda function, values: Env.UNKNOWN
         self.ahead, self._module = ahead, Env({}, None, real=module)
-        self._variables = tuple(ahead.found.names.module.bindings)
         self._codes: dict[ast.AST, tuple[Callable[..., Any], tuple[str, ...], frozenset[str]] | None] = {}
         self._unit = Unit([], self._module)
         self._path: tuple[ast.AST, ...] = ()  # the calls of the program's functions that it is in
 
     def env_of(self, frame: FrameType) -> Env:
-        if frame.f_locals is frame.f_globals:  # as they are now: the program goes on
-            return Env(
-                {name: frame.f_globals[name] for name in self._variables if name in frame.f_globals}, self._module
-            )
-        return Env(names_of(frame), self._module, is_local=True)
+        """What is needed of a frame's names as it is now, for the program goes on; only data, which nobody misses."""
+        is_module = frame.f_locals is frame.f_globals
+        seen = frame.f_globals if is_module else names_of(frame)
+        told = {name: seen[name] if is_plain(seen[name]) else Env.UNKNOWN for name in self.ahead.needed if name in seen}
+        return Env(told, self._module, is_local=not is_module)
 
     def loop(self, index: int, items: Iterator[Any], env: Env, real: Any = None) -> Loop:
         syntax = self.ahead.loops[index]
@@ -61,7 +61,7 @@ class Walker:
             self._turn(unit.loop, Env({}, unit.env))
         else:
             self._block(unit.statements, Env({}, unit.env))
-        if unit.loop is not None and (unit.keys or unit.loops):
+        if unit.loop is not None and unit.loops:
             unit.loop.is_fruitful()
 
     def _turn(self, loop: Loop, env: Env) -> None:
@@ -108,7 +108,12 @@ class Walker:
         return False
 
     def _Assign(self, node: ast.Assign, env: Env) -> bool:
-        value = self._visit(node.value, env)
+        is_needed = self.ahead.holds(node) or any(
+            isinstance(name, ast.Name) and name.id in self.ahead.needed
+            for target in node.targets
+            for name in ast.walk(target)
+        )
+        value = self._visit(node.value, env) if is_needed else Env.UNKNOWN
         for target in node.targets:
             if self.ahead.holds(target):
                 self._inside(target, env)
@@ -208,7 +213,8 @@ class Walker:
         """The value of an expression, if it can be known now; the calls in it go out."""
         if isinstance(node, (ast.Starred, ast.FormattedValue)):  # parts that have no value by themselves
             return self._visit(node.value, env)
-        value = self._evaluate(node, env)
+        is_long = self.ahead.weight.get(node, 0) > _MAX_HOLES and not isinstance(node, (ast.Call, *Comprehension))
+        value = self._evaluate(node, env) if not is_long else Env.UNKNOWN
         if value is Env.UNKNOWN and self.ahead.holds(node):
             self._inside(node, env)
         return value
@@ -222,9 +228,9 @@ class Walker:
         function, names, reads = code
         values = [env.get(name) for name in names]
         module = env.module()
-        if any(value is Env.UNKNOWN or _is_changed_by_reading(value) for value in values):
+        if any(value is Env.UNKNOWN or not is_plain(value) for value in values):
             return Env.UNKNOWN
-        if any(_is_changed_by_reading(module.get(name)) for name in reads):
+        if any((value := module.get(name)) is not Env.UNKNOWN and not is_plain(value) for name in reads):
             return Env.UNKNOWN
         return self.evaluate(function, values)
 
@@ -364,9 +370,3 @@ class Walker:
             loop = self.loop(self.ahead.index[node], iter(items), Env(dict(env.names), env.outer))
             loop.parent = self._unit
             self._unit.loops[key] = loop
-
-
-def _is_changed_by_reading(value: Any) -> bool:
-    """Iterators, and mappings that make what they lack."""
-    kind = type(value)
-    return hasattr(kind, "__next__") or (hasattr(kind, "__missing__") and kind is not Counter)

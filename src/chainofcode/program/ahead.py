@@ -96,6 +96,12 @@ class Ahead:
         self.index = {loop.node: index for index, loop in enumerate(self.loops)}
         self._touched: dict[ast.AST, frozenset[str]] = {}
         self._leaving: dict[ast.AST, frozenset[type]] = {}
+        self.weight: dict[ast.AST, int] = {}  # how many holes are named in a node
+        for name in found.hole_names():
+            around: ast.AST | None = name
+            while around is not None:
+                self.weight[around] = self.weight.get(around, 0) + 1
+                around = found.syntax.parents.get(around)
         self._blocks: dict[ast.stmt, tuple[list[ast.stmt], int]] = {}
         self._bodies: dict[tuple[ast.AST, str], list[ast.stmt]] = {}
         for node in (found.syntax.tree, *self.statements):
@@ -104,6 +110,7 @@ class Ahead:
                 self._bodies[node, field] = block
         for statement in reversed(self.statements):  # the inner ones first
             self._sum_up(statement)
+        self.needed = self._needed()
         self._may_leave = {loop.node for loop in self.loops if self._leaves_early(loop)}
         self.loops_in: dict[int, list[int]] = {}  # statement → the loops in its own expressions
         for index, loop in enumerate(self.loops):
@@ -126,6 +133,40 @@ class Ahead:
                 touched = touched.union(*(self._touched[line] for line in block))
                 leaving = leaving.union(*(self._leaving[line] for line in block))
         self._touched[statement], self._leaving[statement] = frozenset(touched), frozenset(leaving)
+
+    def _needed(self) -> set[str]:
+        """Variables on which calls of holes hang: in their arguments, in what is gone through, in conditions."""
+        sources: dict[str, set[str]] = {}
+        needed: set[str] = set()
+        for node in self.found.syntax.nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and self._is_in_marked(node):
+                needed.add(node.id)
+            if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.comprehension)):
+                value = node.iter if isinstance(node, (ast.For, ast.comprehension)) else node.value
+                read = (
+                    {name.id for name in ast.walk(value) if isinstance(name, ast.Name)} if value is not None else set()
+                )
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in targets:
+                    for name in ast.walk(target):
+                        if isinstance(name, ast.Name):
+                            sources.setdefault(name.id, set()).update(read)
+        pending = list(needed)
+        while pending:
+            for source in sources.get(pending.pop(), ()):
+                if source not in needed:
+                    needed.add(source)
+                    pending.append(source)
+        return needed
+
+    def _is_in_marked(self, node: ast.AST) -> bool:
+        """Whether a name stands in an expression that holds a hole, or in the header of a statement that does."""
+        parent = self.parents.get(node)
+        while isinstance(parent, (ast.expr, ast.comprehension, ast.keyword, ast.arguments)):
+            if parent in self.marked:
+                return True
+            parent = self.parents.get(parent)
+        return isinstance(parent, (ast.If, ast.While, ast.For)) and parent in self.marked
 
     def touched(self, statement: ast.stmt) -> frozenset[str]:
         """The names that a statement may bind, or whose objects it may change."""

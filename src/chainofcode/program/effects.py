@@ -10,9 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable
 
-from .analyse import Analysis
+from .analyse import ALWAYS_DEFINED, Analysis
 from .scopes import Comprehension, Function, Scope
 from .syntax import called_name, last_name
+from .whole import whole_objection
 
 _BUILTINS = frozenset([
     "abs", "all", "any", "ascii", "bin", "bool", "bytes", "chr", "complex", "dict", "divmod", "enumerate", "filter",
@@ -37,22 +38,23 @@ _MODULES = frozenset([
     "calendar", "decimal", "fractions", "itertools", "collections",
 ])  # fmt: skip
 _NOT_TWICE = frozenset([
-    "now", "today", "utcnow", "setcontext", "localcontext", "getcontext", "cycle", "count", "repeat", "tee",
-    "purge", "attrgetter", "methodcaller", "itemgetter", "setitem", "delitem", "iadd", "iconcat", "imul", "deque",
-    "defaultdict", "load", "dump", "compile", "iter", "setfirstweekday",
+    "now", "today", "utcnow", "setcontext", "localcontext", "getcontext", "cycle", "count", "repeat", "tee", "purge",
+    "attrgetter", "methodcaller", "itemgetter", "call", "iand", "ior", "ixor", "isub", "itruediv", "ifloordiv", "imod",
+    "ipow", "ilshift", "irshift", "imatmul", "setitem", "delitem", "iadd", "iconcat", "imul", "deque", "defaultdict",
+    "load", "dump", "compile", "iter", "setfirstweekday",
 ])  # fmt: skip
 _MAKERS = frozenset(["list", "dict", "set", "Counter"])
 _CHANGES = frozenset([
     "append", "add", "extend", "insert", "update", "pop", "remove", "discard", "sort", "reverse", "setdefault",
     "clear", "popleft", "appendleft", "popitem",
 ])  # fmt: skip
-_CONSUMERS = _BUILTINS - {"enumerate", "filter", "map", "reversed", "zip", "hash", "repr", "ascii", "isinstance"}
-_LAZY = frozenset(["enumerate", "filter", "map", "reversed", "zip", "iter", "open"])
 _FORBIDDEN = (
     ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Global, ast.Nonlocal, ast.Import, ast.ImportFrom,
     ast.Delete, ast.While, ast.With, ast.AsyncWith, ast.AsyncFor, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef,
     ast.Try, ast.TryStar, ast.Raise, ast.Match, ast.Assert,
 )  # fmt: skip
+_NAMES = frozenset(["True", "False", "None", "Ellipsis", "NotImplemented", "__name__", "object", "bytearray"])
+_KNOWN_METHODS = frozenset(name for kind in (str, list, dict, set, bytes, int, float) for name in dir(kind))
 _WORDS = {ast.NamedExpr: ":=", ast.FunctionDef: "def", ast.ClassDef: "class", ast.TryStar: "try"}
 
 
@@ -77,7 +79,7 @@ class Effects:
                 if not isinstance(node, ast.Lambda) and isinstance(found.syntax.parents.get(node), ast.ClassDef):
                     self._methods.setdefault(node.name, []).append(node)
         self.whole = ""  # an objection to looking ahead in this program at all
-        self.whole = self._whole_objection()
+        self.whole = whole_objection(found, self._imported, self._methods, self._body)
         for name in found.syntax.functions:  # all while the tree is as the program has it
             self.of(name)
             self._touched_in(name)
@@ -104,6 +106,12 @@ class Effects:
                 objection = self._call(child, own)
             elif isinstance(child, ast.comprehension) and child.is_async:
                 objection = "it is asynchronous"
+            elif isinstance(child, ast.AugAssign) and not isinstance(child.target, ast.Name):
+                objection = f"it changes `{ast.unparse(child.target)[:40]}`"
+            elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
+                objection = self._mentioned(child)
+            elif isinstance(child, ast.Attribute) and isinstance(child.ctx, ast.Load):
+                objection = self._handed_on(child)
             elif isinstance(child, (ast.Attribute, ast.Subscript)) and not isinstance(child.ctx, ast.Load):
                 if not (isinstance(child.value, ast.Name) and child.value.id in own):
                     objection = f"it changes `{ast.unparse(child)[:40]}`"
@@ -112,6 +120,31 @@ class Effects:
             if objection:
                 return objection
         return ""
+
+    def _mentioned(self, node: ast.Name) -> str:
+        """A name that is read, and perhaps handed on as a function: to be called by whoever gets it."""
+        name = node.id
+        if name in self._found.syntax.functions:
+            return self.of(name)
+        if name.startswith("$") or name in self.holes or name in self._names.module.bindings or name in self._inner:
+            return ""
+        is_harmless = name in _BUILTINS or name in _NAMES or name not in ALWAYS_DEFINED
+        return "" if is_harmless or name.endswith(("Error", "Exception")) else f"`{name}` may have effects"
+
+    def _handed_on(self, node: ast.Attribute) -> str:
+        """A method that is handed on as a function."""
+        parent = self._found.syntax.parents.get(node)
+        if (isinstance(parent, ast.Call) and parent.func is node) or isinstance(parent, ast.Attribute):
+            return ""
+        is_function = node.attr in self._methods or node.attr in _KNOWN_METHODS or self._imports(node) != ""
+        return self._method(node, frozenset()) if is_function else ""
+
+    def _imports(self, node: ast.Attribute) -> str:
+        """The module that a dotted name begins with."""
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        return self._imported.get(root.id, ("", ""))[0] if isinstance(root, ast.Name) else ""
 
     def _in_place(self, name: str, node: ast.AST) -> str:
         """`x += …` changes a list that others may hold; a number or text made here is nobody else's."""
@@ -182,6 +215,8 @@ class Effects:
             if module:
                 is_pure = module.partition(".")[0] in _MODULES and name not in _NOT_TWICE
                 return "" if is_pure else f"`{ast.unparse(function)[:40]}` may have effects"
+        if name in self._methods and name in _CHANGES:
+            return f"`.{name}` may be a list's"
         if name in self._methods:
             return next(filter(None, map(self._body, self._methods[name])), "")
         if name in _METHODS:
@@ -209,6 +244,7 @@ class Effects:
 
     def _body(self, function: Function) -> str:
         if function not in self._bodies:
+            self._bodies[function] = f"`{function.name}` calls itself"
             self._bodies[function] = self._body_objection(function)
         return self._bodies[function]
 
@@ -231,69 +267,17 @@ class Effects:
                 makers = {"__init__", "__new__", "__post_init__", "__init_subclass__"}
                 is_plain = not node.keywords and all(last_name(base) in ("NamedTuple", "object") for base in node.bases)
                 decorated = all(last_name(one) == "dataclass" for one in node.decorator_list)
+                made = [
+                    k.value
+                    for c in ast.walk(node)
+                    if isinstance(c, ast.Call)
+                    for k in c.keywords
+                    if k.arg == "default_factory"
+                ]
+                is_plain = is_plain and all(last_name(factory) in _MAKERS for factory in made)
+                is_plain = is_plain and len(self._names.module.bindings.get(name, ())) == 1
                 return is_plain and decorated and not any(getattr(line, "name", "") in makers for line in node.body)
         return False
-
-    # --- the program as a whole -------------------------------------------------------------------------------
-
-    def _whole_objection(self) -> str:
-        """What may run, or be used up, without being seen in an expression."""
-        for name, methods in self._methods.items():
-            if name.startswith("__") and name not in ("__init__", "__post_init__", "__new__", "__repr__", "__str__"):
-                return f"a class of the program defines `{name}`, which may run unseen"
-            if name in ("__repr__", "__str__") and any(map(self._body, methods)):
-                return f"a class of the program defines `{name}` with effects"
-            if any(method.decorator_list for method in methods):
-                return f"`{name}` of a class of the program is decorated, and may run unseen"
-        generators = self._generators()
-        for node in self._found.syntax.nodes:
-            if _is_lazy(node, generators) and self._is_kept(node):
-                return f"an iterator is kept where nobody sees it: `{ast.unparse(node)[:40]}`"
-            if isinstance(node, ast.Call) and called_name(node) == "defaultdict" and not self._is_named(node):
-                return f"a defaultdict, which reading changes, is kept where nobody sees it: `{ast.unparse(node)[:40]}`"
-            if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and self._is_module(node.value):
-                return f"`{ast.unparse(node)[:40]}` of a module is changed"
-        return ""
-
-    def _generators(self) -> set[str]:
-        yields = [node for node in self._found.syntax.nodes if isinstance(node, (ast.Yield, ast.YieldFrom))]
-        homes = set[ast.AST]()
-        for node in yields:
-            home: ast.AST | None = node
-            while home is not None and not isinstance(home, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-                home = self._found.syntax.parents.get(home)
-            homes |= {home} if home is not None else set()
-        return {name for name, nodes in self._found.syntax.functions.items() if not homes.isdisjoint(nodes)}
-
-    def _is_module(self, node: ast.expr) -> bool:
-        return isinstance(node, ast.Name) and node.id in self._imported and not self._imported[node.id][1]
-
-    def _is_named(self, node: ast.AST) -> bool:
-        """Whether something is bound to a variable: whoever looks ahead sees then what it is."""
-        parent = self._found.syntax.parents.get(node)
-        while isinstance(parent, ast.Lambda) or (isinstance(parent, ast.Call) and called_name(parent) == "defaultdict"):
-            node, parent = parent, self._found.syntax.parents.get(parent)
-        return (isinstance(parent, ast.Assign) and _is_name(parent.targets)) or (
-            isinstance(parent, ast.AnnAssign) and isinstance(parent.target, ast.Name)
-        )
-
-    def _is_kept(self, node: ast.AST) -> bool:
-        """Whether an iterator outlives the expression that makes it: nobody could tell who has used it up."""
-        parent = self._found.syntax.parents.get(node)
-        if isinstance(parent, ast.Starred):
-            return False
-        if isinstance(parent, (ast.For, ast.AsyncFor, ast.comprehension)):
-            return parent.iter is not node
-        if isinstance(parent, ast.withitem) or self._is_named(node):
-            return False
-        if isinstance(parent, ast.Call) and node in parent.args:
-            if isinstance(parent.func, ast.Attribute):
-                return parent.func.attr not in ("join", "extend", "update", "union", "fromkeys", "from_iterable")
-            if _is_lazy(parent, set()):
-                return self._is_kept(parent)
-            name = called_name(parent)
-            return not (isinstance(parent.func, ast.Name) and name in _CONSUMERS | {"next", "Counter", "deque", "prod"})
-        return not isinstance(parent, ast.Compare)
 
     # --- what changes -----------------------------------------------------------------------------------------
 
@@ -358,12 +342,8 @@ def made_here(function: Function) -> frozenset[str]:
             for name in ast.walk(bound) if bound is not None else ():
                 if isinstance(name, ast.Name):
                     made[name.id] = False
-    parameters = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+    parameters = {arg.arg for arg in ast.walk(function) if isinstance(arg, ast.arg)}
     return frozenset(name for name, is_fresh in made.items() if is_fresh and name not in parameters)
-
-
-def _is_name(targets: list[ast.expr]) -> bool:
-    return len(targets) == 1 and isinstance(targets[0], ast.Name)
 
 
 def _imported(found: Analysis) -> dict[str, tuple[str, str]]:
@@ -375,17 +355,6 @@ def _imported(found: Analysis) -> dict[str, tuple[str, str]]:
         elif isinstance(node, ast.ImportFrom):
             names |= {alias.asname or alias.name: (node.module or "", alias.name) for alias in node.names}
     return names
-
-
-def _is_lazy(node: ast.AST, generators: Collection[str]) -> bool:
-    """Whether this makes an iterator."""
-    if isinstance(node, ast.GeneratorExp):
-        return True
-    if not isinstance(node, ast.Call):
-        return False
-    name = called_name(node)
-    of_itertools = isinstance(node.func, ast.Attribute) and last_name(node.func.value) == "itertools"
-    return of_itertools or (isinstance(node.func, ast.Name) and name in _LAZY) or name in generators
 
 
 def _roots(node: ast.AST) -> set[str]:

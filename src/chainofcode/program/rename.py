@@ -33,8 +33,10 @@ def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
 def tell_iterations(loops: Sequence[Loop]) -> None:
     """`for x in xs:` → `for x in $iter(7, "for", xs):`, so that whoever looks ahead knows what comes (in place)."""
     for index, loop in enumerate(loops):
-        kind = {ast.For: "for", ast.comprehension: "comprehension"}.get(type(loop.node), "call")
+        is_method = isinstance(loop.node, ast.Call) and isinstance(loop.node.func, ast.Attribute)
+        kind = {ast.For: "for", ast.comprehension: "comprehension"}.get(
+            type(loop.node), "sort" if is_method else "call"
+        )
         told = [ast.Constant(index), ast.Constant(kind), loop.iterable]
         new = ast.copy_location(ast.Call(ast.Name("$iter", ast.Load()), told, []), loop.iterable)
-        is_method = isinstance(loop.node, ast.Call) and isinstance(loop.node.func, ast.Attribute)
         put_instead(loop.node.func if is_method else loop.node, loop.iterable, new)  # type: ignore[attr-defined]

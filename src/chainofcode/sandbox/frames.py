@@ -112,7 +112,7 @@ class Reader:
         self._buffer = bytearray()
         self._statements = -1
         self._last_pause = self._steps = self._output = self._questions = 0
-        self._opened: set[int] = set()
+        self._opened: dict[int, str] = {}
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
@@ -163,12 +163,18 @@ class Reader:
                     raise FrameError(f"over {_MAX_QUESTIONS:,} questions about modules")
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
+                if signal.ahead and signal.kind != "call":
+                    raise FrameError(f"a {signal.kind} was asked for ahead")
+                self._take_step()
                 self._last_pause = signal.id
-                self._opened.add(signal.id)
+                self._opened[signal.id] = signal.kind
                 self._check_statement(signal.statement)
             case Settled(id, statement) | Waiting(id, statement):
-                if id not in self._opened:
-                    raise FrameError(f"pause {id} was never open")
+                kind = self._opened.get(id)
+                if kind is None or (kind != "call" and isinstance(signal, Waiting)):
+                    raise FrameError(f"pause {id} is not open")
+                if kind != "call":  # taken once, unlike a value that others may share
+                    del self._opened[id]
                 self._take_step()
                 self._check_statement(statement)
             case Wrote():

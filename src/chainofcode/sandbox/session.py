@@ -152,10 +152,13 @@ class Session:
         message = {"type": "resume", "id": pause.id, "value": value}
         self._send({**message, **({"error": error} if error else {}), **({"once": True} if is_once else {})})
 
-    def give_up(self, pause: Paused) -> None:
-        """Tell the guest that a call it asked for ahead got no value: for as long as it can do without."""
+    def give_up(self, pause: Paused, *, is_last: bool = False) -> None:
+        """Tell the guest that a call it asked for ahead got no value: for as long as it can do without.
+
+        After the last one nothing more will be answered that is asked for ahead.
+        """
         if self._verdict is None:
-            self._send({"type": "resume", "id": pause.id, "failed": True})
+            self._send({"type": "resume", "id": pause.id, "failed": True, "last": is_last})
 
     def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
         """Stop the guest; its last signal is an Ended with this reason."""
