@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import SHARED
+from overlap_cases import CASES
 from programs import HOLES, program
 from test_cli import coc
 
@@ -38,6 +39,8 @@ class Slow:
     async def answer(self, pause: Pause) -> Answered:
         self.asked.append(pause.text)
         await asyncio.sleep(self._random.random() * self._delay)
+        if pause.name not in HOLES or not all(type(arg) is int for arg in pause.args):
+            raise EmulationError(f"no value for {pause.text}")
         return Answered(HOLES[pause.name](*pause.args))
 
 
@@ -115,6 +118,20 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
             return sum(await asyncio.gather(*map(one, cases(name))))
 
     assert asyncio.run(run_all()) > 10  # else this test would hold for nothing
+
+
+def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
+    async def run_all() -> list[str]:
+        async with opened("auto") as sandbox:
+            different = []
+            for name, source in CASES.items():
+                given: Any = {"sandbox": sandbox, "limits": Limits(run_seconds=20)}
+                ahead = await arun(source, Slow(delay=0.006), **given)
+                plain = await arun(source, Slow(delay=0), in_flight=1, **given)
+                different += [name] if same(ahead) != same(plain) else []
+            return different
+
+    assert asyncio.run(run_all()) == []
 
 
 # --- ends ---------------------------------------------------------------------------------------------------------

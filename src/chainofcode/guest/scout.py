@@ -35,7 +35,7 @@ _FREE_SECONDS, _SHARE = 0.05, 0.5  # looking may take this long, or this part of
 _MAX_FRAMES = 16
 _OWN_DEPTH = 1000  # frames of ours, above the program's
 _MAX_OPEN = 8  # pieces that wait for values, for each call that may be under way
-_MAX_STACK = 500
+_MAX_STACK, _LARGE = 500, 10_000
 _INNER = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")
 _clock = time.monotonic  # the program's own clock may be fixed
 
@@ -65,6 +65,7 @@ class Scout:
         self._sources: list[Unit | Loop] = []
         self._unit: Unit | None = None
         self._began = self._looked = 0.0
+        self._many = 8  # loops, when it is time to see which are over
         link.while_waiting = self.look
         requests.heard = self._hear
 
@@ -83,7 +84,9 @@ class Scout:
         frame: FrameType | None = program_frame()
         while frame is not None and frame.f_code.co_name in _INNER:
             frame = frame.f_back
-        self._forget_the_left()
+        if len(self._entered) >= self._many or left(iter(iterable)) > _LARGE:
+            self._forget_the_left()
+            self._many = 2 * len(self._entered) + 8
         if kind == "call":
             copy = clone(iterable) if iter(iterable) is iterable else iter(iterable)
             self._entered[index, id(frame)] = (copy, copy)
@@ -260,6 +263,7 @@ class Scout:
             frame = frame.f_back
         if self._requests.is_surprised:
             self._requests.is_surprised = False
+            self._forget_the_left()
             self._sources = [source for frame in frames.values() for source in self._rest(frame, walker)]
         else:
             self._sources = [source for source in self._sources if source.owner in frames]
