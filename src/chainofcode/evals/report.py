@@ -208,7 +208,7 @@ def draw(summary: Summary, directory: Path) -> list[str]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(max(8, 0.5 * len(summary.tasks) * len(summary.methods)), 4.5))
+    figure, axes = plt.subplots(figsize=(min(16, max(8, 0.5 * len(summary.tasks) * len(summary.methods))), 6))
     width = 0.8 / len(summary.methods)
     for place, method in enumerate(summary.methods):
         cells = [summary.cells.get((task, method)) for task in summary.tasks]
@@ -221,7 +221,8 @@ def draw(summary: Summary, directory: Path) -> list[str]:
     )
     axes.set_ylabel("accuracy, %")
     axes.set_ylim(0, 105)
-    axes.legend(ncols=len(summary.methods), loc="upper center", bbox_to_anchor=(0.5, 1.12), frameon=False)
+    axes.margins(x=0.01)
+    axes.legend(ncols=len(summary.methods), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     figure.tight_layout()
     figure.savefig(directory / "tasks.png", dpi=150)
     plt.close(figure)
