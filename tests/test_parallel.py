@@ -16,7 +16,7 @@ from overlap_cases import CASES
 from programs import HOLES, program
 from test_cli import coc
 
-from chainofcode import EmulationError, Limits, Result, ScriptedLM, Table, arun
+from chainofcode import Completion, EmulationError, Limits, Result, ScriptedLM, Table, Usage, arun, asolve
 from chainofcode.emulator import Answered, Delayed, Pause, Rows
 from chainofcode.guest.values import decode
 from chainofcode.lm.wrappers import Budgeted
@@ -407,3 +407,24 @@ def test_overlap_on_the_command_line(tmp_path: Path) -> None:
     assert "ahead)" in coc("run", program, "--values", values, "--value-delay", "0.01").stdout
     assert "--in-flight takes" in coc(*given, "--in-flight", "0").stderr
     assert "give one of them" in coc(*given, "--in-flight", "2", "--sequential").stderr
+
+
+def test_methods_overlap_too() -> None:
+    """What a question's program asks for is under way at once, as what a program given by hand asks for."""
+    open_now, most = 0, 0
+
+    class Busy:
+        name, in_flight = "busy", 8
+
+        async def complete(self, messages: Any, **options: Any) -> list[Completion]:
+            nonlocal open_now, most
+            open_now += 1
+            most = max(most, open_now)
+            await asyncio.sleep(0.02)
+            open_now -= 1
+            is_call = "delta state:" in messages[-1].content
+            said = '{"value": true}' if is_call else "```python\nanswer = sum(is_fruit(x) for x in 'abcdefgh')\n```"
+            return [Completion(said, Usage(requests=1))]
+
+    result = asyncio.run(asolve("How many?", Busy()))
+    assert (result.answer, most) == (8, 8)

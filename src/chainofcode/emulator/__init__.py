@@ -68,7 +68,8 @@ class First:
     def __init__(self, *emulators: Emulator) -> None:
         self._emulators = emulators
         self.reads_state = any(getattr(emulator, "reads_state", False) for emulator in emulators)
-        self.in_flight = min(getattr(emulator, "in_flight", 1) for emulator in emulators)
+        # Those before the last only look something up: the last says how much it takes.
+        self.in_flight = getattr(emulators[-1], "in_flight", 1)
         self.is_ordered = any(getattr(emulator, "is_ordered", False) for emulator in emulators)
 
     async def answer(self, pause: Pause) -> Answered:
