@@ -258,7 +258,12 @@ def test_numbers_are_compared_as_numbers() -> None:
 
 def test_a_line_of_a_suite_ends_where_it_ends(tmp_path: Path) -> None:
     suite = tmp_path / "suite.jsonl"
-    suite.write_bytes('{"id": "a", "question": "one\u2028two\x85three"}\r\n\n{"id": "b", "question": "?"}'.encode())
+    lines = (
+        '{"id": "a", "question": "one\u2028two\x85three", "target": 1}',
+        "",
+        '{"id": "b", "question": "?", "target": 2}',
+    )
+    suite.write_bytes("\r\n".join(lines).encode())
     assert [sample.question for sample in load(str(suite))] == ["one\u2028two\x85three", "?"]
 
 

@@ -215,6 +215,30 @@ def test_a_poisoned_sample_stops_nothing(tmp_path: Path) -> None:
     assert all(out in path.parents for path in out.glob("traces/**/*.jsonl"))
 
 
+def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 4)
+    out, whole = tmp_path / "out", script.read_text()
+    script.write_text("\n".join(whole.splitlines()[:2]))
+    command = ("eval", questions, "--model", f"scripted:{script}", "--out", out, "--repairs", "0", "--no-fallback")
+    assert "1 of 4 right" in coc(*command).stdout
+    script.write_text(whole)
+    again = coc(*command)
+    assert "2 of 4 are there already" in again.stderr
+    assert "3 of 4 right" in again.stdout
+    questions.write_text(questions.read_text().replace("question 1", "question 3"))
+    assert "sha256" in coc(*command).stderr
+
+
+def test_questions_without_targets_and_doubles_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_text('{"question": "What?", "answer": 1}')
+    assert "a question needs a `target`" in coc("eval", path, "--model", "scripted:x").stderr
+    path.write_text('{"id": "a", "question": "?", "target": 1}\n{"id": "a", "question": "?", "target": 1}')
+    assert "2 samples have the id 'a'" in coc("eval", path, "--model", "scripted:x").stderr
+    path.write_text("")
+    assert "is empty" in coc("eval", path, "--model", "scripted:x").stderr
+
+
 # --- reports ------------------------------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import math
 import os
@@ -111,6 +112,10 @@ async def _eval(given: argparse.Namespace) -> int:
 
 
 def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
+    if given.tasks and given.suite != "bbh":
+        raise InputError("--tasks is for bbh")
+    if given.data is not None and given.suite not in _BENCHMARKS:
+        raise InputError(f"--data is for {', '.join(_BENCHMARKS)}")
     if given.suite == "bbh":
         samples = bbh([name.strip() for name in given.tasks.split(",") if name.strip()], given.data)
     elif given.suite in _BENCHMARKS:
@@ -138,7 +143,7 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
         names = list(METHODS) if given.methods == "all" else [name.strip() for name in given.methods.split(",")]
         given.no_fallback = True
     jobs = []
-    for name in names:
+    for name in dict.fromkeys(names):
         given.method = name
         ways, known = chosen_ways(given), dict[str, Ways]()
         for sample in samples:
@@ -154,7 +159,9 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
 def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
     """What must be the same for results to belong together; more samples or methods may be added."""
     names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique")
-    return {"model": lm.name, **{name: getattr(given, name) for name in names}}
+    path = Path(given.suite)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return {"model": lm.name, **{name: getattr(given, name) for name in names}, "sha256": digest}
 
 
 async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any, store: Store | None) -> list[Score]:

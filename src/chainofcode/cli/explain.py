@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..errors import ProgramError
+from ..errors import InputError, ProgramError
 from ..program.explain import Overlap, explain
 from ..program.parse import NotAProgram, check_readable
 from ..render import fit, plain
@@ -30,6 +30,8 @@ def add_to(commands: Any) -> None:
 
 
 def _explain(given: argparse.Namespace) -> int:
+    if given.program.suffix == ".jsonl":
+        raise InputError("coc explain takes one program, not a file of records")
     source = read_text(given.program)
     try:
         check_readable(source)

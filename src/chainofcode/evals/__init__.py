@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -28,7 +29,7 @@ def load(suite: str) -> list[Sample]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError) as error:
-        known = ", ".join(SUITES)
+        known = ", ".join((*SUITES, "bbh", "gsm8k", "gsm-hard"))
         why = getattr(error, "strerror", None) or error
         raise InputError(f"cannot read {suite}: {why}; a suite is one of {known}, or a .jsonl file") from None
     samples = []
@@ -40,7 +41,14 @@ def load(suite: str) -> list[Sample]:
                 raise InputError(f"{suite}, line {number}: not a sample: {error}") from None
             if sample.question is None and sample.program is None:
                 raise InputError(f"{suite}, line {number}: a sample has a question or a program")
+            if sample.program is None and not sample.targets:
+                raise InputError(f"{suite}, line {number}: a question needs a `target`, or `targets`")
             samples.append(sample)
+    if not samples:
+        raise InputError(f"{suite} is empty")
+    for name, count in Counter(sample.id for sample in samples).items():
+        if count > 1:
+            raise InputError(f"{suite}: {count} samples have the id {name!r}")
     return samples
 
 

@@ -67,7 +67,7 @@ class Summary:
             theirs: dict[str, float] = (
                 {"human": facts[task].human_average, **facts[task].methods} if task in facts else {}
             )
-            rows.append((task, told, theirs))
+            rows.append((task or "all samples", told, theirs))
         for name, chosen in _GROUPS.items():
             known = [task for task in self.tasks if task in facts and chosen(task)]
             if len(known) > 1 or (name == "all" and len(self.tasks) > 1):
@@ -82,13 +82,14 @@ class Summary:
         """The table as text: ours with standard errors, the paper's behind it."""
         width = max(len(name) for name, _, _ in self.rows()) + 2
         theirs = ["human", *(method for method in self.methods if method in _PUBLISHED)]
-        head = "".join(f"{method:>18}" for method in self.methods) + "  |"
-        head += "".join(f"{method:>18}" for method in theirs if any(told for _, _, told in self.rows()))
-        lines = [f"{'':<{width}}{head}" + ("   (paper)" if any(told for _, _, told in self.rows()) else "")]
+        has_paper = any(told for _, _, told in self.rows())
+        head = "".join(f"{method:>18}" for method in self.methods)
+        head += "  |" + "".join(f"{method:>18}" for method in theirs) if has_paper else ""
+        lines = [f"{'':<{width}}{head}" + ("   (paper)" if has_paper else "")]
         for name, ours, told in self.rows():
             cells = "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
             paper_cells = "".join(f"{told[m]:>18.0f}" if m in told else f"{'':>18}" for m in theirs) if told else ""
-            lines.append(f"{name:<{width}}{cells}  |{paper_cells}")
+            lines.append(f"{name:<{width}}{cells}" + (f"  |{paper_cells}" if paper_cells else ""))
         for method in self.methods:
             cell = Cell.of([score for score in self.scores if score.method == method])
             lines.append(

@@ -33,7 +33,8 @@ class Store:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._check(settings)
-            self.done = {(score.id, score.method, score.attempt) for score in self._mend()}
+            # What could not be run is tried again.
+            self.done = {_key(score) for score in self._mend() if score.reason != "not run"}
             self._file = (directory / "results.jsonl").open("ab")
         except OSError as error:
             raise InputError(f"cannot keep results in {directory}: {error.strerror}") from None
@@ -89,9 +90,15 @@ class Store:
 def read_scores(directory: Path) -> list[Score]:
     path = directory / "results.jsonl"
     try:
-        return list(_scores(path.read_bytes(), path))
+        data = path.read_bytes()
+        # A last line may be cut off; what was run again counts as it came out last.
+        return list({_key(score): score for score in _scores(data[: data.rfind(b"\n") + 1], path)}.values())
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; coc eval … --out DIR makes one") from None
+
+
+def _key(score: Score) -> tuple[str, str, int]:
+    return score.id, score.method, score.attempt
 
 
 def _scores(data: bytes, path: Path) -> Iterator[Score]:

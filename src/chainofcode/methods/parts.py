@@ -89,7 +89,7 @@ class Asked:
     def stated(self, reply: str) -> Answer:
         """The answer that a reply states; none where it states none."""
         said = self.answer_in(reply)
-        if said is None:
+        if not said:
             failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
             return Answer("error", error=failure)
         return Answer("answered", said, repr(said), "reply")

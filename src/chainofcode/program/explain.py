@@ -31,14 +31,24 @@ def explain(
     parsed = parse(source)
     found = analyse(parsed.tree, defined=defined, packages=packages, tools=tools)
     ahead = Ahead(found, tools)
-    calls = {node: None for node in found.hole_calls() if isinstance(node, ast.Call)}
-    told = [_Reason(ahead, tools).of(call) for call in calls]
+    reason = _Reason(ahead, tools)
+    calls = {call: None for call in map(reason.call_of, found.hole_names()) if call is not None}
+    told = [reason.of(call) for call in calls]
+    prose = "when the program gets there: a line that is not Python, which may change anything"
+    told += [Overlap(line.line, line.text.split("\n")[0], False, prose) for line in parsed.prose]
     return sorted(told, key=lambda one: one.line)
 
 
 class _Reason:
     def __init__(self, ahead: Ahead, tools: Collection[str]) -> None:
         self._ahead, self._tools = ahead, tools
+
+    def call_of(self, name: ast.AST) -> ast.Call | None:
+        """The call that a hole's name stands in: as what is called, or as a function that is handed on."""
+        parent = self._ahead.parents.get(name)
+        while isinstance(parent, (ast.keyword, ast.Attribute)):
+            parent = self._ahead.parents.get(parent)
+        return parent if isinstance(parent, ast.Call) else None
 
     def of(self, call: ast.Call) -> Overlap:
         why_not = self._why_not(call)
@@ -53,7 +63,8 @@ class _Reason:
             return "when the program gets there: a tool"
         if effects.whole:
             return f"when the program gets there: {effects.whole}"
-        if not call.args and not call.keywords and not self._is_handed_on(call):
+        is_method = call.func in self._ahead.found.methods  # its object is an argument
+        if not call.args and not call.keywords and not self._is_handed_on(call) and not is_method:
             return "when the program gets there: without arguments it is asked for every time"
         for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
             objection = "" if self._is_handed_on(call) else effects.objection(argument)
