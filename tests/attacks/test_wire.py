@@ -83,9 +83,10 @@ FRAMES = {
     "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),
     "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
     "pauses that count down": ("paused(5)\npaused(4)", BROKEN + "pause 4 after pause 5"),
-    "an end to no pause": ("send({'type': 'settled', 'id': 7})", BROKEN + "pause 7 settled, but it was not open"),
+    "an end to no pause": ("send({'type': 'settled', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
+    "waiting for no pause": ("send({'type': 'waiting', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
     "an end to a pause before its value": (
-        "paused(3)\nsend({'type': 'settled', 'id': 3})", BROKEN + "pause 3 settled before it was resumed"
+        "paused(3)\nsend({'type': 'settled', 'id': 3, 'statement': 0})", BROKEN + "pause 3 settled before it was resumed"
     ),
     "an invented reason": ("send({'type': 'ended', 'reason': 'limit:heaven'})", BROKEN + "an end for the reason"),
     "the host's own reason": ("send({'type': 'ended', 'reason': 'limit:run'})", BROKEN + "an end for the reason"),
@@ -255,7 +256,7 @@ def test_a_question_about_a_module_imports_nothing(wall: Wall, name: str) -> Non
     program = (
         "paused(1, kind='module', name=name)\n"
         "length, = struct.unpack('<I', os.read(3, 4))\nanswer = json.loads(os.read(3, length))['value']\n"
-        "send({'type': 'settled', 'id': 1})"
+        "send({'type': 'settled', 'id': 1, 'statement': 0})"
     )
     assert wall.run(WIRE + program, inputs={"name": name}).answer is (name in ("this", "antigravity"))
     assert set(sys.modules) == before
