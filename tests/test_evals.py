@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -139,6 +138,27 @@ def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
     assert is_target(answer, target, sample) is same
 
 
+def test_data_that_is_none_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "gsm-hard").mkdir()
+    path = tmp_path / "gsm-hard" / "test.jsonl"
+    path.write_text('{"input": "How many?", "target": 1200.5}')
+    assert gsm8k(tmp_path, "gsm-hard")[0].targets == [1200.5]
+    for text in ("{", "[1]", '{"question": "How many?"}', '{"question": "?", "answer": "no number"}'):
+        path.write_text(text)
+        assert "line 1: not a problem of gsm-hard" in coc("eval", "gsm-hard", "--data", tmp_path).stderr
+    (tmp_path / "bbh").mkdir()
+    (tmp_path / "bbh" / "navigate.json").write_text('{"examples": [{"input": 1}]}')
+    assert "not a file of BIG-Bench Hard" in coc("eval", "bbh", "--tasks", "navigate", "--data", tmp_path).stderr
+
+
+def test_damaged_settings_are_an_error(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 1)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "run.json").write_text("{")
+    assert "run.json is damaged" in coc("eval", questions, "--model", f"scripted:{script}", "--out", out).stderr
+
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
@@ -203,10 +223,9 @@ def test_a_killed_run_loses_only_what_was_under_way(tmp_path: Path) -> None:
 
 def test_a_poisoned_sample_stops_nothing(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 4)
-    poison = {"id": "../../evil\x1b[2J", "question": "What is question 2? " + "\ud800", "target": "\ud800"}
     with questions.open("a") as file:
         file.write("\n" + json.dumps({"id": "deep", "program": "answer = " + "(" * 3000 + ")" * 3000, "target": 1}))
-        file.write("\n" + json.dumps({**poison, "question": "What is question 2?", "target": "x"}))
+        file.write("\n" + json.dumps({"id": "../../evil\x1b[2J", "question": "What is question 2?", "target": "x"}))
     out = tmp_path / "out"
     done = coc("eval", questions, "--model", f"scripted:{script}", "--out", out)
     assert done.returncode == 0, done.stderr
@@ -335,7 +354,3 @@ def test_results_as_logs_of_inspect(tmp_path: Path) -> None:
     assert log.samples is not None
     assert [sample.scores["target"].value for sample in log.samples if sample.scores] == ["I", "C", "C"]
     assert "answer: 1" in str(log.samples[1].messages[0].content)
-
-
-def test_interpreter_is_this_one() -> None:
-    assert COC[0] == sys.executable

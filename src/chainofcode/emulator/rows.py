@@ -41,7 +41,7 @@ class Rows:
     async def answer(self, pause: Pause) -> Answered:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((pause, answer))
-        if len(self._workers) < self._alone.in_flight:
+        if sum(not worker.done() for worker in self._workers) < self._alone.in_flight:  # one that ends takes no more
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
@@ -53,6 +53,7 @@ class Rows:
             if not self._open:  # the run may have been given up
                 for worker in self._workers:
                     worker.cancel()
+                self._workers.clear()
 
     async def _work(self) -> None:
         await asyncio.sleep(_WAIT_SECONDS)

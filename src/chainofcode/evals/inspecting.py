@@ -38,7 +38,7 @@ from ..render import Page
 from ..trace import Trace
 from .samples import Sample
 from .scoring import is_target
-from .store import read_scores
+from .store import read_scores, read_settings
 from .tasks import bbh as bbh_samples
 from .tasks import examples
 
@@ -163,14 +163,8 @@ def export(directory: Path, path: Path, method: str) -> None:
         created=moment,
         task=f"chainofcode {method}",
         dataset=EvalDataset(name=directory.name, samples=len(samples)),
-        model=_model(directory),
+        model=str(read_settings(directory).get("model", "none")),
         config=EvalConfig(),
     )
     log = EvalLog(eval=spec, samples=samples, status="success", stats=EvalStats(started_at=moment, completed_at=moment))
     write_eval_log(log, str(path))
-
-
-def _model(directory: Path) -> str:
-    import json
-
-    return str(json.loads((directory / "run.json").read_text(encoding="utf-8")).get("model", "none"))

@@ -80,13 +80,14 @@ class Summary:
 
     def lines(self) -> list[str]:
         """The table as text: ours with standard errors, the paper's behind it."""
-        width = max(len(name) for name, _, _ in self.rows()) + 2
+        rows = self.rows()
+        width = max(len(name) for name, _, _ in rows) + 2
         theirs = ["human", *(method for method in self.methods if method in _PUBLISHED)]
-        has_paper = any(told for _, _, told in self.rows())
         head = "".join(f"{method:>18}" for method in self.methods)
-        head += "  |" + "".join(f"{method:>18}" for method in theirs) if has_paper else ""
-        lines = [f"{'':<{width}}{head}" + ("   (paper)" if has_paper else "")]
-        for name, ours, told in self.rows():
+        if any(told for _, _, told in rows):
+            head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
+        lines = [f"{'':<{width}}{head}"]
+        for name, ours, told in rows:
             cells = "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
             paper_cells = "".join(f"{told[m]:>18.0f}" if m in told else f"{'':>18}" for m in theirs) if told else ""
             lines.append(f"{name:<{width}}{cells}" + (f"  |{paper_cells}" if paper_cells else ""))

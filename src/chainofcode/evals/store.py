@@ -46,7 +46,7 @@ class Store:
             partial.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
             partial.replace(path)
             return
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = read_settings(self.directory)
         for name in settings.keys() | known.keys():
             if settings.get(name) != known.get(name):
                 raise InputError(
@@ -85,6 +85,18 @@ class Store:
         self._file.close()
         with contextlib.suppress(InputError):  # the lines are there; a table is a convenience
             write_table(self.directory)
+
+
+def read_settings(directory: Path) -> dict[str, Any]:
+    """What an evaluation was asked for."""
+    path = directory / "run.json"
+    try:
+        settings = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    return settings if isinstance(settings, dict) else {}
 
 
 def read_scores(directory: Path) -> list[Score]:

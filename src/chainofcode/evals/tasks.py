@@ -34,6 +34,24 @@ class Facts(msgspec.Struct, frozen=True, rename={"kind": "class"}):
     methods: dict[str, int] = {}
 
 
+class _Example(msgspec.Struct):
+    input: str
+    target: str
+
+
+class _File(msgspec.Struct):
+    """A file of BIG-Bench Hard."""
+
+    examples: list[_Example]
+
+
+class _Problem(msgspec.Struct):
+    """A line of GSM8K; the answer's number comes after `####`."""
+
+    question: str
+    answer: str | float
+
+
 @functools.cache
 def paper() -> dict[str, Facts]:
     """The paper's Table A1, by task; files of several sizes are one task there."""
@@ -67,11 +85,10 @@ def bbh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
     samples = []
     for file in files():
         if not tasks or file in tasks or task_of(file) in tasks:
-            examples = _read(directory("bbh", data) / f"{file}.json")["examples"]
-            for index, example in enumerate(examples):
-                target = example["target"]
+            for index, example in enumerate(_read(directory("bbh", data) / f"{file}.json").examples):
+                target = example.target
                 kind = "choice" if _LETTER.fullmatch(target) else "words" if file == "word_sorting" else "exact"
-                samples.append(Sample(f"{file}-{index}", example["input"], targets=[target], kind=kind, task=file))
+                samples.append(Sample(f"{file}-{index}", example.input, targets=[target], kind=kind, task=file))
     return samples
 
 
@@ -80,11 +97,15 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
     path = directory(name, data) / "test.jsonl"
     samples = []
     for index, line in enumerate(_text(path).splitlines()):
-        record = json.loads(line)
-        said = record.get("answer", record.get("target"))
-        target = float(str(said).rpartition("####")[2].replace(",", ""))
-        question = record.get("question", record.get("input"))
-        samples.append(Sample(f"{name}-{index}", question, targets=[target], kind="number", task=name))
+        try:
+            told = msgspec.json.decode(line)
+            if isinstance(told, dict) and "input" in told:  # as GSM-Hard writes it
+                told = {"question": told["input"], "answer": told.get("target")}
+            record = msgspec.convert(told, _Problem)
+            target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise InputError(f"{path}, line {index + 1}: not a problem of {name}: {error}") from None
+        samples.append(Sample(f"{name}-{index}", record.question, targets=[target], kind="number", task=name))
     return samples
 
 
@@ -99,11 +120,11 @@ def directory(name: str, data: Path | None) -> Path:
     return place
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> _File:
     try:
-        return json.loads(_text(path))
-    except ValueError as error:
-        raise InputError(f"{path}: not JSON: {error}") from None
+        return msgspec.json.decode(_text(path), type=_File)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{path}: not a file of BIG-Bench Hard: {error}") from None
 
 
 def _text(path: Path) -> str:
