@@ -71,9 +71,6 @@ class _Counter:
         self._slots.release()
         self._spent += msgspec.msgpack.decode(used, type=Usage)
 
-    async def spent(self) -> bytes:
-        return msgspec.msgpack.encode(self._spent)
-
 
 class _Counted:
     """A model whose requests are counted in one place."""
