@@ -20,7 +20,7 @@ from .lm import Usage
 from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
-from .sandbox.frames import Ended, Failure, Parsed, Paused, Ran, RanStep, Settled, Waiting
+from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled, Waiting
 from .trace import Answer, Artifact, Call, Event, Step, Trace
 
 
@@ -39,6 +39,7 @@ class Given(TypedDict, total=False):
     tools: Toolbox | Sequence[Callable[..., Any] | Tool]
     store: dict[str, bytes]  # where artifacts are put, by their SHA-256
     in_flight: int  # how many calls may be under way at once, if not as many as the emulator says; 1: one by one
+    lineages: list[Lineage | None]  # where what came from what is put; the run is followed then, one call at a time
     share: bool  # whether the same call made again has the same value (else it is asked for again)
 
 
@@ -54,12 +55,13 @@ async def execute(
     `program` may be a model's whole reply. Yields the Program, each Step (with the Calls it took), and the Answer.
     `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
     """
-    log, tools = _Log(options.pop("store", {})), Toolbox.of(options.pop("tools", ()))
+    log, tools = _Log(options.pop("store", {}), options.pop("lineages", None)), Toolbox.of(options.pop("tools", ()))
     share, answering = options.pop("share", True), tools.around(as_emulator(emulator))
     options.setdefault("in_flight", getattr(answering, "in_flight", 1))
-    if getattr(answering, "is_ordered", False):  # what it says depends on who asks first
+    if getattr(answering, "is_ordered", False) or log.is_followed:  # what it says depends on who asks first
         options["in_flight"] = 1
-    job = _job(program, options, tools=tuple(tools.tools), with_state=getattr(answering, "reads_state", False))
+    more = {"with_state": getattr(answering, "reads_state", False), "is_recorded": log.is_followed}
+    job = _job(program, options, tools=tuple(tools.tools), **more)
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
@@ -238,8 +240,9 @@ def _carriable(paused: Paused, value: Any) -> Any:
 class _Log:
     """Numbers the steps and puts what the guest says into words of the trace."""
 
-    def __init__(self, store: dict[str, bytes]) -> None:
-        self._program, self._store = Program(""), store
+    def __init__(self, store: dict[str, bytes], lineages: list[Lineage | None] | None) -> None:
+        self._program, self._store, self._lineages = Program(""), store, lineages
+        self.is_followed = lineages is not None
         self._uses: dict[tuple[int | None, str], Use] = {}
         self._steps = self._wasted = 0
         self.lost: tuple[Call, ...] = ()  # requests that brought no value
@@ -321,6 +324,8 @@ class _Log:
         self.lost += tuple(call for fetch in fetches if fetch.answered for call in fetch.answered.calls)
 
     def ended(self, ended: Ended, wall: str, left: Mapping[str, bytes]) -> list[Event]:
+        if self._lineages is not None:
+            self._lineages.append(ended.lineage)
         seconds = time.monotonic() - self._started
         answer = Answer(ended.reason, ended.answer, ended.text, ended.source, ended.error, ended.stderr, seconds, wall)
         artifacts = tuple(Artifact(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in left.items())

@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
 
+    from .recorder import Recorder
     from .scout import Scout
 
 MAX_TEXT_CHARS = 200_000
@@ -56,6 +57,7 @@ class Bindings:
         self._requests, self._tells_state = requests, tells_state
         self._keys: dict[Any, str] = {}  # calls of plain arguments → what they are known by
         self._scout: Scout | None = None  # who looks ahead, where that is wanted
+        self.recorder: Recorder | None = None  # who follows the run, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
         self.last: Any = None
@@ -168,6 +170,8 @@ class Bindings:
             changes = {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
             if not frame.f_code.co_flags & CO_OPTIMIZED:  # a module's or class's names can be set from here
                 frame.f_locals.update(changes)
+            if self.recorder is not None:
+                self.recorder.emulated(changes, frame)
             return changes
 
     def _not_while_looking(self) -> None:
@@ -225,6 +229,8 @@ class Bindings:
 
     def _keep_last(self, value: Any) -> Any:
         self.last = value
+        if self.recorder is not None:
+            self.recorder.kept()
         return value
 
     # --- text that the program runs itself --------------------------------------------------------------------

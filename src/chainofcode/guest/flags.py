@@ -30,12 +30,19 @@ class Flags:
         builtins.update(dict.fromkeys(self._slots, True))
 
     def switch_off(self, index: int) -> None:
-        name = f"$on{index}"
-        self._builtins[name] = False
+        self._switch(f"$on{index}", False)
+
+    def switch_on(self) -> None:
+        """All of them, again."""
+        for name in self._slots:
+            self._switch(name, True)
+
+    def _switch(self, name: str, is_on: bool) -> None:
+        self._builtins[name] = is_on
         for constants, position in self._slots[name]:
             address = id(constants) + tuple.__basicsize__ + position * ctypes.sizeof(ctypes.c_void_p)
             slot: Any = ctypes.py_object.from_address(address)
-            slot.value = False
+            slot.value = is_on
 
     def built_into(self, code: CodeType) -> CodeType:
         """The same code with loads of flag names turned into loads of constants, nested code included."""

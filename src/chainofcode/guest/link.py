@@ -39,6 +39,7 @@ class Link:
         self.before_pause: Callable[[], None] = lambda: None
         self.while_waiting: Callable[[], None] = lambda: None
         self.heard: Callable[[Any, dict[str, Any]], None] = lambda waiting, reply: None
+        self.settled: Callable[[], None] = lambda: None  # the program took a value that becomes a step
         self._readable = select.poll()
         self._readable.register(read_fd, select.POLLIN)
         self.text = self._encode = _encoder()  # a message as JSON
@@ -88,6 +89,8 @@ class Link:
             self.asked[number] = replies
             self.wait(lambda: bool(replies))
             self._post(b'{"type":"settled","id":%d,"statement":%d}' % (number, message.get("statement", 0)))
+            if message["kind"] != "module":
+                self.settled()
             return replies[0]
 
     def open(self, message: dict[str, Any]) -> int:

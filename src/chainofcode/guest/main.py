@@ -24,6 +24,7 @@ from ..program.ahead import Ahead
 from ..program.analyse import Analysis, analyse
 from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
+from ..program.flow import Flows
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
 from .arrays import plain
@@ -33,6 +34,7 @@ from .files import read_file
 from .holes import GrantedPackages, shown
 from .link import Link, clean
 from .places import FILENAME, Places
+from .recorder import Recorder
 from .requests import Requests
 from .scout import Scout
 from .values import brief, decode, encode
@@ -45,6 +47,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
 
 MAX_ANSWER_CHARS = 1_000_000
+MAX_LINEAGE_CHARS = 12_000_000
 _PR_SET_PDEATHSIG = 1
 _NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
 _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
@@ -168,11 +171,19 @@ def _ahead(found: Analysis, tools: Any) -> Ahead | None:
     return None if ahead.effects.whole else ahead
 
 
+def _flows(found: Analysis) -> Flows | None:
+    try:
+        return Flows(found)
+    except RecursionError:
+        return None
+
+
 class _Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
         self.ahead: Ahead | None = None  # where calls may be asked for ahead of the program
+        self.flows: Flows | None = None  # where the run is to be followed
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
@@ -186,12 +197,15 @@ class _Prepared:
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 if start.get("ahead", 1) > 1:
                     self.ahead = _ahead(self.found, start.get("tools", ()))
+                if start.get("is_recorded"):
+                    self.flows = _flows(self.found)
                 self.lowered: Lowered = lower(
                     self.found,
                     self.parsed.prose,
                     watch_by_line=WATCH_BY_LINE,
                     policy=start["policy"],
                     loops=self.ahead.loops if self.ahead is not None else (),
+                    is_recorded=self.flows is not None,
                 )
                 sys.setrecursionlimit(usual)
                 self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
@@ -205,7 +219,7 @@ class _Prepared:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
         if self.parsed.prose:
             raise NotAProgram("the source is nested too deep for Python to compile")
-        empty, self.ahead = ast.Module([], []), None
+        empty, self.ahead, self.flows = ast.Module([], []), None, None
         self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
         self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
@@ -256,6 +270,15 @@ class _Run:
             walker = Walker(program.ahead, self._module.__dict__)
             self._bindings.look_with(Scout(link, self._requests, self._watcher, places, walker, start.get("tools", ())))
         self._places = places
+        self._recorder = self._follow(program.flows) if program.flows is not None else None
+
+    def _follow(self, flows: Flows) -> Recorder:
+        given = [*self._inputs, *(name for name, *_ in self._files)]
+        recorder = Recorder(flows, self._module.__dict__, given, self._program.lowered.prose_of)
+        recorder.wake = self._watcher.wake
+        self._watcher.recorder = self._bindings.recorder = recorder
+        self._link.settled = recorder.settled
+        return recorder
 
     def run(self) -> dict[str, Any]:
         error: BaseException | None = None
@@ -272,7 +295,14 @@ class _Run:
             error = error or raised
         ended = self._ending(error)
         self._watcher.post()
+        if self._recorder is not None:
+            ended["lineage"] = self._lineage(self._recorder)
         return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
+
+    def _lineage(self, recorder: Recorder) -> dict[str, Any] | None:
+        self._watcher.is_off = True
+        graph = recorder.graph({"$last": self._bindings.last, "$output": None})
+        return graph if len(self._link.text(graph)) <= MAX_LINEAGE_CHARS else None
 
     def rehearse(self) -> None:
         self._bindings.rehearse()

@@ -79,6 +79,7 @@ class Requests:
                 return
         request.is_taken = True
         self._link.post({"type": "settled", "id": request.number, "statement": statement})
+        self._link.settled()
 
     def ahead(self, key: str, message: dict[str, Any]) -> None:
         """Ask for a call that the program will probably get to."""

@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
+    from .recorder import Recorder
+
 MAX_VISITS = 64
 MAX_STEPS = 6_000
 MAX_DELTA_CHARS = 500_000  # over the whole run
@@ -53,6 +55,7 @@ class Watcher:
         self._printed = ""
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
+        self.recorder: Recorder | None = None  # who is told of everything, where that is wanted
 
     def watch(self, code: CodeType) -> CodeType:
         """Begin to watch; gives the code to run."""
@@ -93,7 +96,7 @@ class Watcher:
         if self._lock.acquire(blocking=False):
             try:
                 with headroom():
-                    self._add(statement, {}, brief(value))
+                    self._add(statement, {}, brief(value), sys._getframe(1))
             finally:
                 self._lock.release()
         return None
@@ -106,6 +109,13 @@ class Watcher:
         return returned
 
     # --- both -------------------------------------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Let marks speak again that have been switched off."""
+        if WATCH_BY_LINE:
+            sys.monitoring.restart_events()
+        else:
+            self._flags.switch_on()
 
     def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
         """Record one visit; False when this mark need not call again."""
@@ -121,6 +131,12 @@ class Watcher:
 
     def _record(self, index: int, frame: FrameType, returned: Any) -> bool:
         mark = self._marks[index]
+        is_recorded = self.recorder is not None and self.recorder.hear(mark, frame)
+        if mark.phase in ("start", "enter", "leave"):
+            return is_recorded
+        return self._note(index, mark, frame, returned) or is_recorded
+
+    def _note(self, index: int, mark: Mark, frame: FrameType, returned: Any) -> bool:
         self._visits[index] = visits = self._visits[index] + 1
         key = (id(frame), mark.statement)
         if mark.phase == "before":
@@ -134,7 +150,7 @@ class Watcher:
         if visits > MAX_VISITS or self._is_full():
             return False
         outcome = brief(returned) if mark.phase == "return" else mark.outcome
-        self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome)
+        self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome, frame)
         return visits < MAX_VISITS
 
     def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
@@ -165,10 +181,12 @@ class Watcher:
     def _is_full(self) -> bool:
         return self._recorded >= MAX_STEPS or self._chars >= MAX_DELTA_CHARS
 
-    def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None) -> None:
+    def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None, frame: FrameType) -> None:
         self._recorded += 1
         self._chars += sum(len(name) + len(text or "") for name, text in delta.items()) + len(outcome or "")
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
+        if self.recorder is not None:
+            self.recorder.told(statement, visit, frame)
         step: dict[str, Any] = {"statement": statement, "visit": visit}
         if delta:
             step["delta"] = {
@@ -202,6 +220,8 @@ class Watcher:
                 self.print(text[start : start + _FLUSH_CHARS])
             return
         with self._lock:
+            if self.recorder is not None:
+                self.recorder.printed(text)
             self._printed += text
             lines = (self._open_line + text).split("\n")
             self._open_line = lines.pop()[-100_000:]

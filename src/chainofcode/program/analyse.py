@@ -23,7 +23,7 @@ _FUNCTION_MAKERS = {
     "partial", "partialmethod", "getattr", "lru_cache", "cache", "type", "namedtuple", "itemgetter", "eval",
 }  # fmt: skip
 _EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
-_HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
+HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
 _NOISY = {"antigravity", "this"}  # what they do when imported is not for us to do
 _TEXT_RUNNERS = {"eval", "exec", "compile"}
 _NEVER_STUBS = {
@@ -374,7 +374,7 @@ def _guards(syntax: Syntax) -> Iterator[Guard]:
             for item in node.items:
                 if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in ("suppress", "raises"):
                     yield _guard(node.body, list(item.context_expr.args))
-                elif last_name(item.context_expr) not in _HARMLESS_MANAGERS:
+                elif last_name(item.context_expr) not in HARMLESS_MANAGERS:
                     yield _guard(node.body, [None], is_try=False)
 
 

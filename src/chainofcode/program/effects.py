@@ -21,8 +21,8 @@ _BUILTINS = frozenset([
     "min", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum",
     "tuple", "zip",
 ])  # fmt: skip
-_HARMLESS = _BUILTINS | {"print", "type", "callable", "id"}  # they change nothing that they are given
-_METHODS = frozenset([
+HARMLESS = _BUILTINS | {"print", "type", "callable", "id"}  # they change nothing that they are given
+METHODS = frozenset([
     "capitalize", "casefold", "center", "count", "decode", "encode", "endswith", "expandtabs", "find", "format",
     "format_map", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit", "isidentifier", "islower",
     "isnumeric", "isprintable", "isspace", "istitle", "isupper", "join", "ljust", "lower", "lstrip", "partition",
@@ -33,7 +33,7 @@ _METHODS = frozenset([
     "isoformat", "weekday", "isoweekday", "strftime", "total_seconds", "toordinal", "most_common", "group",
     "groups", "groupdict", "start", "end", "span",
 ])  # fmt: skip
-_MODULES = frozenset([
+PURE_MODULES = frozenset([
     "math", "cmath", "statistics", "string", "re", "json", "textwrap", "unicodedata", "operator", "datetime",
     "calendar", "decimal", "fractions", "itertools", "collections",
 ])  # fmt: skip
@@ -44,7 +44,7 @@ _NOT_TWICE = frozenset([
     "load", "dump", "compile", "iter", "setfirstweekday",
 ])  # fmt: skip
 _MAKERS = frozenset(["list", "dict", "set", "Counter"])
-_CHANGES = frozenset([
+CHANGES = frozenset([
     "append", "add", "extend", "insert", "update", "pop", "remove", "discard", "sort", "reverse", "setdefault",
     "clear", "popleft", "appendleft", "popitem",
 ])  # fmt: skip
@@ -190,13 +190,13 @@ class Effects:
         if name in self.holes or name in _BUILTINS:
             return ""
         missing = {missing.name: missing for missing in self._found.imports}.get(name)
-        if missing is not None and str(missing).split()[1].partition(".")[0] in _MODULES and name not in _NOT_TWICE:
+        if missing is not None and str(missing).split()[1].partition(".")[0] in PURE_MODULES and name not in _NOT_TWICE:
             return ""
         return f"`{name}` may have effects"
 
     def _bound(self, name: str) -> str:
         module, original = self._imported.get(name, ("", ""))
-        if module in _MODULES and original not in _NOT_TWICE and len(self._names.module.bindings[name]) == 1:
+        if module in PURE_MODULES and original not in _NOT_TWICE and len(self._names.module.bindings[name]) == 1:
             return ""
         if name in self._found.unknown_modules:
             return ""  # imported from a module that exists nowhere
@@ -213,15 +213,15 @@ class Effects:
             missing = {str(missing).split()[1]: missing for missing in self._found.imports if missing.name == root.id}
             module = module or next(iter(missing), "")
             if module:
-                is_pure = module.partition(".")[0] in _MODULES and name not in _NOT_TWICE
+                is_pure = module.partition(".")[0] in PURE_MODULES and name not in _NOT_TWICE
                 return "" if is_pure else f"`{ast.unparse(function)[:40]}` may have effects"
-        if name in self._methods and name in _CHANGES:
+        if name in self._methods and name in CHANGES:
             return f"`.{name}` may be a list's"
         if name in self._methods:
             return next(filter(None, map(self._body, self._methods[name])), "")
-        if name in _METHODS:
+        if name in METHODS:
             return ""
-        if name in _CHANGES and isinstance(function.value, ast.Name):
+        if name in CHANGES and isinstance(function.value, ast.Name):
             return "" if function.value.id in own else f"`{function.value.id}.{name}` changes {function.value.id}"
         return f"nobody knows what `.{name}` does"
 
@@ -303,7 +303,7 @@ class Effects:
         if not self._call(call, frozenset()):
             return set()
         given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        names = set() if called_name(call) in _HARMLESS else {name for arg in given for name in _roots(arg)}
+        names = set() if called_name(call) in HARMLESS else {name for arg in given for name in _roots(arg)}
         if isinstance(call.func, ast.Attribute):
             names |= _roots(call.func.value)
         if isinstance(call.func, ast.Name):

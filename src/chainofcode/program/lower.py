@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Literal, TypeVar
 
     Policy = Literal["strict", "paper"]
-    Phase = Literal["before", "after", "outcome", "turn", "return", "reach"]
+    Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
     Node = TypeVar("Node", bound=ast.AST)
 
 MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
@@ -80,18 +80,21 @@ def lower(
     watch_by_line: bool,
     policy: Policy = "strict",
     loops: Sequence[Loop] = (),
+    is_recorded: bool = False,
 ) -> Lowered:
     """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated; the `loops` tell
-    what they go through.
+    what they go through. One that is recorded has marks around every statement.
     """
     tell_iterations(loops)
-    return _Lowering(found, prose, watch_by_line, policy).run()
+    return _Lowering(found, prose, watch_by_line, policy, is_recorded).run()
 
 
 class _Lowering:
-    def __init__(self, found: Analysis, prose: tuple[Prose, ...], watch_by_line: bool, policy: Policy) -> None:
+    def __init__(
+        self, found: Analysis, prose: tuple[Prose, ...], watch_by_line: bool, policy: Policy, is_recorded: bool
+    ) -> None:
         self.found, self.prose, self.policy = found, prose, policy
-        self.watch_by_line = watch_by_line
+        self.watch_by_line, self.is_recorded = watch_by_line, is_recorded
         self.numbers: dict[ast.stmt, int] = {}
         self.places: list[Place] = []
         self.marks: list[Mark] = []
@@ -180,12 +183,18 @@ class _Lowering:
         return lowered
 
     def _statement(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
-        if prose_number(statement) is not None:
-            return self._prose(statement, scope)
         if isinstance(statement, _SILENT) or (is_docstring(statement) and statement not in self.last_expressions):
             return [statement]
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
             return [statement]
+        if not self.is_recorded:
+            return self._lowered(statement, scope)
+        enter = self._mark(statement, "enter")
+        return [enter, *self._lowered(statement, scope), self._mark(statement, "leave")]
+
+    def _lowered(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        if prose_number(statement) is not None:
+            return self._prose(statement, scope)
         compound: Callable[[ast.stmt, Scope], list[ast.stmt]] | None = getattr(
             self, f"_{type(statement).__name__.removeprefix('Async')}", None
         )
@@ -280,12 +289,18 @@ class _Lowering:
 
     def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
-        node.body = self._block(node.body, inner)
+        node.body = self._body(node, inner)
         return [node, self._mark(node, "after", [node.name])]
+
+    def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
+        body = self._block(node.body, inner)
+        if self.is_recorded:
+            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start"))
+        return body
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
-        node.body = self._block(node.body, inner)
+        node.body = self._body(node, inner)
         if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
             node.body.insert(1 if is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
         return [node, self._mark(node, "after", [node.name])]

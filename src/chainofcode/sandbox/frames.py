@@ -80,6 +80,30 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     statement: int
 
 
+class LineageNode(msgspec.Struct, frozen=True, array_like=True):
+    """One run of a statement (-1: none, an input or a name at the end), the visits of it and the values asked for in
+    it by their places in the trace; what it depends on: nodes by data, by control, and logs up to a length."""
+
+    statement: int
+    visits: list[int] = []
+    values: list[int] = []
+    data: list[int] = []
+    control: list[int] = []
+    read: list[tuple[int, int, int]] = []
+    whole: list[int] = []  # further statements, where it stands for many runs
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """What came from what. `logs` are pairs of lists of nodes: who set something, and who might have."""
+
+    nodes: list[LineageNode]
+    logs: list[tuple[list[int], list[int]]] = []
+    ends: dict[str, int] = {}  # the module's names at the end; `$last` and `$output` are ways to answer, too
+    inputs: dict[str, int] = {}
+    guards: list[int] = []
+    failed: list[int] = []
+
+
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
     """The end. A guest gives the reasons `answered`, `error`, `limit:memory`, `limit:cpu`, and `halted` when it is
     told to stop; the host knows more of them."""
@@ -91,6 +115,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     error: Failure | None = None
     stderr: str = ""
     unsent: list[str] = []  # files in its scratch directory that did not come, and why
+    lineage: Lineage | None = None  # where it was asked for, and is not too large
 
 
 Signal = Parsed | Ran | Paused | Waiting | Settled | Wrote | Ended

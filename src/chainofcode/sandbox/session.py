@@ -357,6 +357,8 @@ class Session:
             ended = await asyncio.wait_for(self._guest.wait(), 0.5)
         except TimeoutError:
             self._guest.kill()
+            if self._halting is not None:  # on a busy machine dying takes a while, too
+                return Ended(self._halting[0], error=Failure(*self._halting))
             return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
         self._hear_noise()
         if self._halting is not None:  # it was asked to stop before it could hear

@@ -1,0 +1,317 @@
+"""What came from what: a graph of statements that ran, and who set each name and changed each object.
+
+A node is one run of a statement. It depends on the nodes that bound the names it read, on those that changed the
+objects it could reach, on those that decided that it runs, and on those that *might* have changed what it read, had
+they gone another way. Dependence is not understated; where nobody can tell, it is overstated. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, FrameType
+
+from ..program.header import Called, Region
+from .link import clean
+from .reach import (
+    ABSENT,
+    ATOMS,
+    changes_of_function,
+    changes_of_method,
+    names_in,
+    reachable,
+    step,
+    stored_key,
+)
+from .watch import names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+    from ..program.header import Name, Path
+
+_INLINE = 4  # logs this short are told where they are read
+_MAX_SINKS = 200
+
+
+class Log:
+    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment."""
+
+    __slots__ = ("perhaps", "sure")
+
+    def __init__(self, *sure: int) -> None:
+        self.sure, self.perhaps = list(sure), list[int]()
+
+
+class Thing:
+    """An object that was changed: by whom at all, by whom under which key, and under who knows which.
+
+    It is held, so that no other object gets its address.
+    """
+
+    __slots__ = ("all", "any", "keys", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.all, self.any = value, Log(), Log()
+        self.keys: dict[Any, Log] = {}
+
+
+class Node:
+    """One run of a statement; `read` are logs with how long they were, `whole` further statements it stands for."""
+
+    __slots__ = ("control", "data", "index", "places", "read", "roots", "statement", "values", "visits", "whole")
+
+    def __init__(self, index: int, statement: int | None) -> None:
+        self.index, self.statement = index, statement
+        self.data, self.control = list[int](), list[int]()
+        self.read: dict[int, tuple[Log, int, int]] = {}
+        self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
+        self.whole: list[int] = []
+        self.places: list[Any] = []  # the names it read
+        self.roots: list[Any] = []  # and their values
+
+
+class View:
+    """The names that a frame sees at one moment. `serial` tells calls of the same function apart."""
+
+    __slots__ = ("_names", "_own", "frame", "serial")
+
+    def __init__(self, frame: FrameType, serial: int, names: dict[str, Any]) -> None:
+        self.frame, self.serial, self._names = frame, serial, names
+        self._own: dict[str, Any] | None = None
+
+    def place(self, name: Name) -> Any:
+        """Where a name's value is kept: its own for every call of a function."""
+        return (self.serial, name[1]) if name[0] == "l" else name
+
+    def value(self, name: Name) -> Any:
+        if name[0] == "g":
+            return self._names.get(name[1], ABSENT)
+        return self.own.get(name[1], ABSENT)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        if self._own is None:
+            self._own = names_of(self.frame)
+        return self._own
+
+    def key(self, how: str, key: Any) -> Any:
+        return self.value(key) if how == "var" else key
+
+    def follow(self, path: Path) -> Any:
+        """The object at the end of a path; the last one that can be told where it cannot be followed."""
+        value = self.value(path[0])
+        for how, key in path[1]:
+            part = step(value, how, self.key(how, key))[0]
+            if part is ABSENT:
+                return value
+            value = part
+        return value
+
+
+class Lineage:
+    """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
+
+    def __init__(self, names: dict[str, Any], inputs: Iterable[str]) -> None:
+        self._names = names
+        self.nodes: list[Node] = []
+        self.logs: dict[Any, Log] = {}  # of names, by place
+        self._things: dict[int, Thing] = {}
+        self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
+        self.guards: list[int] = []  # conditions under which the program would have ended with an error
+        self.work = 0
+        self._inputs = {name: self._input(name) for name in inputs}
+
+    def _input(self, name: str) -> int:
+        self.logs["g", name] = Log(len(self.nodes))
+        return self.new(None).index
+
+    def new(self, statement: int | None) -> Node:
+        node = Node(len(self.nodes), statement)
+        self.nodes.append(node)
+        return node
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def read(self, node: Node, path: Path, view: View, parameters_of: Node | None) -> None:
+        """A path is read: the name, each part on the way, and everything that its end holds on to."""
+        name, steps = path
+        self.read_name(node, view.place(name), parameters_of if name[0] == "l" else None)
+        value = view.value(name)
+        for how, key in steps:
+            part, kept = step(value, how, view.key(how, key))
+            if part is ABSENT:
+                break
+            self.read_part(node, value, kept)
+            value = part
+        self.look(node, value)
+
+    def read_name(self, node: Node, place: Any, otherwise: Node | None) -> None:
+        """Who set a name; a parameter was set by whoever called."""
+        log = self.logs.get(place)
+        if log is not None and log.sure:
+            node.places.append(place)
+        elif otherwise is not None:
+            node.data.append(otherwise.index)
+        if log is not None:
+            self._note(node, log)
+
+    def read_part(self, node: Node, value: Any, key: Any) -> None:
+        thing = self._things.get(id(value))
+        if thing is not None:
+            self._note(node, thing.any)
+            if key in thing.keys:
+                self._note(node, thing.keys[key])
+
+    def look(self, node: Node, value: Any) -> None:
+        """Everything that a value holds on to is read."""
+        if type(value) in ATOMS or value is ABSENT:
+            return
+        node.roots.append(value)
+        for held, is_closed in self._reachable(value, lambda code: self._look_in(node, code)):
+            thing = self._things.get(id(held))
+            if thing is not None:
+                self._note(node, thing.all)
+            if is_closed:
+                self.set(held, ABSENT, node)
+
+    def look_again(self, node: Node) -> None:
+        """Others ran while it did: what it read may be theirs."""
+        for place in node.places:
+            self._note(node, self.logs[place])
+        for value in node.roots:
+            for held, _ in self._reachable(value, lambda code: self._look_in(node, code)):
+                thing = self._things.get(id(held))
+                if thing is not None:
+                    self._note(node, thing.all)
+
+    def _look_in(self, node: Node, code: CodeType) -> None:
+        """A lambda may be called: it reads its names then."""
+        for text in names_in(code):
+            for place in [("g", text), *self._shared.get(text, ())]:
+                if place in self.logs:
+                    self._note(node, self.logs[place])
+
+    def _note(self, node: Node, log: Log) -> None:
+        node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
+
+    def _reachable(
+        self, value: Any, code: Callable[[CodeType], None] = lambda code: None
+    ) -> Iterator[tuple[Any, bool]]:
+        for held, is_closed in reachable(value, self._names, code):
+            self.work += 1 + (len(held) >> 3 if type(held) in (list, dict) else 0)
+            yield held, is_closed
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def bind(self, place: Any, index: int) -> None:
+        """A name is set, whatever it was before; one that several calls share may have been another call's."""
+        if type(place[0]) is int or place[0] == "g":
+            self.logs[place] = Log(index)
+        else:
+            self.bind_too(place, index)
+
+    def bind_too(self, place: Any, index: int) -> None:
+        """A name may have been set, or a part of what it means."""
+        if type(place[0]) is str and place[0] != "g":
+            self._shared.setdefault(place[1], {})[place] = None
+        self.logs.setdefault(place, Log()).sure.append(index)
+
+    def store(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
+        value = view.value(path[0])
+        for how, key in path[1]:
+            inner = step(value, how, view.key(how, key))[0]
+            if inner is ABSENT:
+                self.change([value], node)
+                return
+            value = inner
+        if type(value) not in ATOMS and value is not ABSENT:
+            self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
+
+    def call(self, node: Node, call: Called, view: View) -> None:
+        """A call is through: what it may have changed, as far as no statements of its own tell."""
+        handed = [view.follow(path) for path in call.handed]
+        changed = handed
+        if call.function is not None:
+            changed = changes_of_function(view.value(call.function), handed)
+        elif call.receiver is not None:
+            receiver = view.follow(call.receiver)
+            if call.method == "append" and type(receiver) is list:
+                self.set(receiver, len(receiver) - 1, node)
+                return
+            changed = changes_of_method(receiver, call.method, handed)
+        self.change(changed, node)
+
+    def set(self, value: Any, key: Any, node: Node) -> None:
+        """An object was changed, under a key or who knows where."""
+        thing = self._things.get(id(value))
+        if thing is None:
+            thing = self._things[id(value)] = Thing(value)
+        thing.all.sure.append(node.index)
+        if key is ABSENT:
+            thing.any.sure.append(node.index)
+        else:
+            thing.keys[key] = Log(node.index)
+
+    def change(self, values: Iterable[Any], node: Node) -> None:
+        """Whatever can be reached from these may have been changed."""
+        for value in values:
+            if type(value) not in ATOMS and value is not ABSENT:
+                for held, _ in self._reachable(value):
+                    self.set(held, ABSENT, node)
+
+    def might(self, region: Region, node: Node, view: View) -> None:
+        """Statements that did not run, or would not have, might have changed these."""
+        for name in region.names:
+            self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
+        for name in region.objects:
+            value = view.value(name)
+            if type(value) in ATOMS or value is ABSENT:
+                continue
+            for held, _ in self._reachable(value):
+                thing = self._things.get(id(held))
+                if thing is None:
+                    thing = self._things[id(held)] = Thing(held)
+                thing.all.perhaps.append(node.index)
+                thing.any.perhaps.append(node.index)
+
+    # --- the graph --------------------------------------------------------------------------------------------
+
+    def told(self, ends: dict[str, Any], failed: list[int]) -> dict[str, Any]:
+        """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
+        sinks: dict[str, int] = {}
+        known = [place[1] for place in self.logs if place[0] == "g"]
+        names = {name: self._names[name] for name in known if name in self._names}
+        for name, value in [*list(names.items())[-_MAX_SINKS:], *ends.items()]:
+            node = self.new(None)
+            self.read_name(node, ("g", name), None)
+            self.look(node, value)
+            sinks[clean(name, 200)] = node.index
+        logs: dict[int, int] = {}
+        told: list[list[Any]] = []
+        nodes = [self._told(node, logs, told) for node in self.nodes]
+        return {
+            "nodes": nodes,
+            "logs": told,
+            "ends": sinks,
+            "inputs": {clean(name, 200): index for name, index in self._inputs.items()},
+            "guards": self.guards,
+            "failed": failed,
+        }
+
+    def _told(self, node: Node, logs: dict[int, int], told: list[list[Any]]) -> list[Any]:
+        data, control, read = set(node.data), set(node.control), []
+        for log, sure, perhaps in node.read.values():
+            if sure + perhaps <= _INLINE:
+                data.update(log.sure[:sure])
+                control.update(log.perhaps[:perhaps])
+                continue
+            if id(log) not in logs:
+                logs[id(log)] = len(told)
+                told.append([log.sure, log.perhaps])
+            read.append([logs[id(log)], sure, perhaps])
+        statement = -1 if node.statement is None else node.statement
+        own = node.index
+        return [
+            statement, node.visits, node.values, sorted(data - {own}), sorted(control - {own}), read, node.whole
+        ]  # fmt: skip

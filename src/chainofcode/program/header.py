@@ -1,0 +1,237 @@
+"""One statement's own expressions: what they read, bind, change and call. The first half of program/flow.py.
+
+A *name* is a pair of its home and its text: the home is `g` for the module's names, `l` for those of one call of a
+function, and the number of the scope for those that inner functions share. A *path* is a name and steps from it, as in
+`self.rows[i]`. What cannot be told is taken to be the most that it could be. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+
+from .data import Data
+from .effects import CHANGES, HARMLESS, METHODS
+from .statements import own_nodes, prose_number
+from .syntax import called_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+    Name = tuple[str, str]
+    Path = tuple[Name, tuple[tuple[str, Any], ...]]
+
+OUTPUT: Name = ("g", "$output")  # what was printed
+LAST: Name = ("g", "$last")  # the value of the last expression statement
+_DYNAMIC = frozenset(["eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__"])
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_FAILING = (
+    ast.Call, ast.Subscript, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Await, ast.comprehension,
+    ast.FormattedValue, ast.Import, ast.ImportFrom, ast.Raise, ast.Assert, ast.Delete, *LOOPS, ast.With, ast.AsyncWith,
+    ast.AugAssign, ast.Tuple, ast.Starred,
+)  # fmt: skip
+_PATH_DEPTH = 6
+
+
+class Called(Data):
+    """A call in a statement: of a name, of a method of something, or of who knows what; and what it is handed."""
+
+    function: Name | None  # f in f(x)
+    receiver: Path | None  # xs in xs.append(x)
+    method: str  # append
+    handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
+
+
+class Region:
+    """What running some statements may change: names, and the objects that names are bound to."""
+
+    def __init__(self) -> None:
+        self.names: dict[Name, None] = {}
+        self.objects: dict[Name, None] = {}
+
+    def add(self, other: Region, *, from_outside: bool = False) -> None:
+        """Take in another's; seen from outside of its function, that function's own names do not matter."""
+        for mine, its in ((self.names, other.names), (self.objects, other.objects)):
+            mine.update({name: None for name in its if not from_outside or name[0] != "l"})
+
+
+class Header:
+    """One statement's own expressions: what they read, bind, change and call."""
+
+    def __init__(self, node: ast.stmt, name: Callable[[str, ast.AST], Name | None]) -> None:
+        self._name = name  # what a text means where it stands; None for the variable of a comprehension
+        self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
+        self._nodes = [part for top in _own_parts(node) for part in own_nodes(top, into_lambdas=True)]
+        self._called_attributes = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
+        self.mentioned = {part.id for part in self._nodes if isinstance(part, ast.Name)}
+        self.mentioned |= {part.attr for part in self._nodes if isinstance(part, ast.Attribute)}
+        self.is_dynamic = not self.mentioned.isdisjoint(_DYNAMIC)
+        self.evaluated = self._evaluated() if self.mentioned & _DYNAMIC == {"eval"} else ()
+        self.may_fail = any(isinstance(part, _FAILING) for part in (node, *self._nodes))
+        self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
+        reads = [path for top in _own_parts(node) for path in self._read(top)]
+        self.stores = tuple(self._stores(node))
+        reads += [path for path, _ in self.stores]
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            reads += self._named(node.target)
+        self.reads = tuple({path: None for path in reads if not _is_unhashable(path)})
+        self.perhaps = tuple(
+            bound
+            for part in self._nodes
+            if isinstance(part, ast.NamedExpr) and (bound := name(part.target.id, part.target)) is not None
+        )
+        self.writes = tuple(name for name in self._bound(node) if name not in self.perhaps)
+        self.calls = tuple(self._calls())
+        is_loop = isinstance(node, (ast.For, ast.AsyncFor))
+        self.iterated = self._path(node.iter) if is_loop else None  # type: ignore[attr-defined]
+        self.region = self._region(node)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def _read(self, node: ast.AST) -> Iterator[Path]:
+        """The longest paths in an expression."""
+        if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
+            target = node.value if id(node) in self._called_attributes else node
+            path = self._path(target)
+            if path is not None:
+                yield path
+                while isinstance(target, (ast.Attribute, ast.Subscript)):
+                    if isinstance(target, ast.Subscript):
+                        yield from self._read(target.slice)
+                    target = target.value
+                return
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Load):
+                yield from self._named(node)
+            return
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.expr):
+            return
+        for child in ast.iter_child_nodes(node):
+            yield from self._read(child)
+
+    def _named(self, node: ast.Name) -> list[Path]:
+        name = self._name(node.id, node)
+        return [(name, ())] if name is not None else []
+
+    def _path(self, node: ast.expr, depth: int = 0) -> Path | None:
+        if isinstance(node, ast.Name):
+            name = self._name(node.id, node)
+            return (name, ()) if name is not None else None
+        if not isinstance(node, (ast.Attribute, ast.Subscript)) or depth > _PATH_DEPTH:
+            return None
+        base = self._path(node.value, depth + 1)
+        step = self._step(node)
+        return (base[0], (*base[1], step)) if base is not None and step is not None else None
+
+    def _step(self, node: ast.Attribute | ast.Subscript) -> tuple[str, Any] | None:
+        if isinstance(node, ast.Attribute):
+            return "attr", node.attr
+        index = node.slice
+        if (
+            isinstance(index, ast.UnaryOp)
+            and isinstance(index.op, ast.USub)
+            and isinstance(index.operand, ast.Constant)
+        ):
+            return ("key", -index.operand.value) if isinstance(index.operand.value, int) else None
+        if isinstance(index, ast.Constant):
+            return "key", index.value
+        name = self._name(index.id, index) if isinstance(index, ast.Name) else None
+        return ("var", name) if name is not None else None
+
+    def _evaluated(self) -> tuple[Any, ...]:
+        """The texts that are evaluated; none where one of them cannot be told before."""
+        calls = [part for part in self._nodes if isinstance(part, ast.Call) and called_name(part) == "eval"]
+        mentions = sum(isinstance(part, ast.Name) and part.id == "eval" for part in self._nodes)
+        texts = [call.args[0] for call in calls if len(call.args) == 1 and not call.keywords]
+        found = [text.value if isinstance(text, ast.Constant) else self._path(text) for text in texts]
+        return tuple(found) if len(found) == mentions and None not in found else ()
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def _bound(self, node: ast.stmt) -> Iterator[Name]:
+        texts: list[tuple[str, ast.AST]] = []
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            texts = [(node.name, node)]
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            texts = [(alias.asname or alias.name.partition(".")[0], node) for alias in node.names]
+        for part in self._nodes:
+            if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+                texts.append((part.id, part))
+            elif isinstance(part, (ast.MatchAs, ast.MatchStar)) and part.name:
+                texts.append((part.name, node))
+            elif isinstance(part, ast.MatchMapping) and part.rest:
+                texts.append((part.rest, node))
+        for handler in getattr(node, "handlers", ()):
+            texts += [(handler.name, node)] if handler.name else []
+        names = (self._name(text, where) for text, where in texts)
+        yield from dict.fromkeys(name for name in names if name is not None)
+
+    def _stores(self, node: ast.stmt) -> Iterator[tuple[Path, tuple[str, Any] | None]]:
+        for part in self._nodes:
+            if isinstance(part, (ast.Attribute, ast.Subscript)) and not isinstance(part.ctx, ast.Load):
+                base = self._path(part.value)
+                if base is not None:
+                    yield base, self._step(part)
+                else:  # `f(x).y = …` may be anything that it is made of
+                    yield from ((path, None) for path in self._read(part.value))
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):  # `xs += …` changes a list
+            yield from ((path, None) for path in self._named(node.target))
+
+    def _calls(self) -> Iterator[Called]:
+        for part in self._nodes:
+            if not isinstance(part, ast.Call):
+                continue
+            handed = [path for arg in (*part.args, *(k.value for k in part.keywords)) for path in self._read(arg)]
+            function = part.func
+            if isinstance(function, ast.Name):
+                name = self._name(function.id, function)
+                if name is None or name[0] != "g" or function.id not in HARMLESS:
+                    yield Called(name, None, "", tuple(handed))
+            elif isinstance(function, ast.Attribute):
+                receiver = self._path(function.value)
+                if receiver is None and function.attr not in METHODS:
+                    handed += self._read(function.value)
+                if function.attr not in METHODS:
+                    yield Called(None, receiver, function.attr, tuple(handed))
+            else:
+                yield Called(None, None, "", (*handed, *self._read(function)))
+
+    def _region(self, node: ast.stmt) -> Region:
+        region = Region()
+        region.names.update(dict.fromkeys([*self.writes, *self.perhaps]))
+        region.objects.update(dict.fromkeys(path[0] for path, _ in self.stores))
+        for call in self.calls:
+            changed = [] if call.receiver is None else [call.receiver]
+            changed += call.handed if call.receiver is None or call.method not in CHANGES else []
+            region.objects.update(dict.fromkeys(path[0] for path in changed))
+        if "print" in self.mentioned or "stdout" in self.mentioned or self.is_dynamic:
+            region.names[OUTPUT] = None
+        if isinstance(node, ast.Expr):
+            region.names[LAST] = None
+        return region
+
+
+def _own_parts(node: ast.stmt) -> list[ast.AST]:
+    """A statement's header as trees: patterns and their guards belong to it, what stands inside does not."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            arguments = node.args
+            return [*node.decorator_list, *arguments.defaults, *filter(None, arguments.kw_defaults)]
+        case ast.ClassDef():
+            return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+        case ast.Match():
+            parts: list[ast.AST] = [node.subject]
+            return parts + [part for case in node.cases for part in (case.pattern, case.guard) if part is not None]
+        case ast.Try() | ast.TryStar():
+            return [handler.type for handler in node.handlers if handler.type is not None]
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
+
+
+def _is_unhashable(path: Path) -> bool:
+    try:
+        hash(path)
+    except TypeError:
+        return True
+    return False

@@ -1,0 +1,107 @@
+"""Brute force against slices: take statements away, change values, and see whether the answer stays."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from chainofcode import EmulationError, Limits, Pause, Result, arun
+from chainofcode.audit.slices import Slice, asked_steps, slice_of
+from chainofcode.program.statements import statements
+from chainofcode.sandbox import Sandbox
+from chainofcode.sandbox.frames import Lineage
+
+_LIMITS = Limits(run_seconds=2, lm_calls=100_000)
+
+
+def without(source: str, numbers: Collection[int]) -> str:
+    """A program with some of its statements gone."""
+    tree = ast.parse(source)
+    order = {node: number for number, node in enumerate(statements(tree.body))}
+
+    class Remover(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> Any:
+            is_gone = isinstance(node, ast.stmt) and order[node] in numbers
+            return ast.copy_location(ast.Pass(), node) if is_gone else self.generic_visit(node)
+
+    return ast.unparse(ast.fix_missing_locations(Remover().visit(tree)))
+
+
+def other(value: Any) -> Any:
+    """Another value of the same type."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return value + "x"
+        case list():
+            return value[:-1] if value else ["x"]
+    return value
+
+
+@dataclass
+class Force:
+    """One program and the answers to its calls."""
+
+    source: str
+    answer: Callable[[Pause], Any]
+    sandbox: Sandbox | str
+    given: Mapping[str, Any]
+
+    async def run(
+        self, source: str, changed: str | None = None, lineages: list[Lineage | None] | None = None
+    ) -> Result:
+        def answer(pause: Pause) -> Any:
+            try:
+                value = self.answer(pause)
+            except KeyError:
+                raise EmulationError(f"no value for {pause.text}") from None
+            return other(value) if pause.text == changed else value
+
+        more: dict[str, Any] = {"lineages": lineages} if lineages is not None else {"in_flight": 1}
+        return await arun(source, answer, sandbox=self.sandbox, limits=_LIMITS, **self.given, **more)
+
+    async def sliced(self) -> tuple[Result, Slice | None]:
+        lineages: list[Lineage | None] = []
+        result = await self.run(self.source, lineages=lineages)
+        program, answer = result.trace.program, result.trace.answer
+        if result.reason != "answered" or lineages[0] is None or program is None or answer is None:
+            return result, None
+        return result, slice_of(lineages[0], program, answer)
+
+    async def objections(self) -> list[str]:
+        """Where the slice says that something does not matter, and it does.
+
+        What fails, or never ends, in a statement that is itself outside is no objection: taking away one statement
+        may leave another without what it needs.
+        """
+        result, found = await self.sliced()
+        if found is None or result.trace.program is None or result.trace.program.prose:
+            return []
+        program, wanted = result.trace.program, told(result)
+        outside = set(range(len(program.statements))) - found.statements
+        trials = {f"without {number}": without(program.source, {number}) for number in outside}
+        trials["without all of them"] = without(program.source, outside)
+        steps = asked_steps(result.trace.steps)
+        inside = {steps[value].call for value in found.values if value < len(steps)}
+        changes = {step.call for step in steps if step.call is not None and not step.delta} - inside
+
+        async def tried(what: str, source: str, changed: str | None = None) -> str:
+            again = await self.run(source, changed)
+            is_elsewhere = again.error is not None and again.error.statement in outside
+            if told(again) == wanted or is_elsewhere or again.reason.startswith("limit:"):
+                return ""
+            return f"{what}: {told(again)} instead of {wanted} ({again.error})\n{self.source}"
+
+        runs = [tried(what, source) for what, source in trials.items()]
+        runs += [tried(f"with another {call}", program.source, call) for call in changes if call]
+        return [objection for objection in await asyncio.gather(*runs) if objection]
+
+
+def told(result: Result) -> str:
+    return result.trace.answer.text if result.trace.answer is not None else ""

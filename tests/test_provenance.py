@@ -1,0 +1,134 @@
+"""What an answer depends on: known dependencies, and brute force against what slices say does not matter."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from brute import Force
+from conftest import records
+from lineage_cases import CASES
+from programs import HOLES, program
+
+from chainofcode import Limits, Pause, Result, Trace, arun, run
+from chainofcode.audit.slices import slice_of
+from chainofcode.guest.values import decode
+from chainofcode.sandbox import Jail, Sandbox
+from chainofcode.sandbox.frames import Lineage
+
+COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
+ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Jail(spares=1) as jail:
+        yield jail
+
+
+def steps(trace: Trace) -> list[Any]:
+    return [
+        (s.by, s.statement, s.visit, s.delta, s.outcome, s.output, s.call, repr(s.value), s.error) for s in trace.steps
+    ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_known_dependencies(name: str, sandbox: Sandbox) -> None:
+    source, values, lines = CASES[name]
+    force = Force(source, lambda pause: values[pause.text], sandbox, {})
+    result, found = asyncio.run(force.sliced())
+    assert found is not None, result
+    assert result.trace.program is not None
+    assert {result.trace.program.statements[number].line for number in found.statements} == lines
+    assert asyncio.run(force.objections()) == []
+
+
+@pytest.mark.parametrize("start", range(0, 108, 12))
+def test_brute_force_on_given_cases(start: int, sandbox: Sandbox) -> None:
+    for case in records("cases/bbh.jsonl")[start : start + 12]:
+        values = {call["call"]: decode(call["value"]) for call in case["calls"]}
+        force = Force(case["program"], lambda pause, values=values: values[pause.text], sandbox, {})  # type: ignore[misc]
+        assert asyncio.run(force.objections()) == [], case["id"]
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_brute_force_on_random_programs(seed: int, sandbox: Sandbox) -> None:
+    lines = program(seed).rstrip().split("\n")
+    lines[-1] = f"answer = {random.Random(seed).choice(ENDS)}"
+
+    def answer(pause: Pause) -> Any:
+        try:
+            return HOLES[pause.name](*pause.args)
+        except (TypeError, KeyError):  # a program that lacks a statement may ask anything
+            return 0
+
+    force = Force("\n".join(lines) + "\n", answer, sandbox, {})
+    assert asyncio.run(force.objections()) == []
+
+
+@pytest.mark.parametrize("start", range(0, 40, 10))
+def test_a_followed_run_is_the_same_run(start: int, sandbox: Sandbox) -> None:
+    async def both(source: str) -> tuple[Result, Result]:
+        given: dict[str, Any] = {"sandbox": sandbox, "limits": Limits(lm_calls=100_000)}
+        lineages: list[Lineage | None] = []
+        followed = await arun(source, lambda pause: HOLES[pause.name](*pause.args), lineages=lineages, **given)
+        return followed, await arun(source, lambda pause: HOLES[pause.name](*pause.args), in_flight=1, **given)
+
+    for seed in range(start, start + 10):
+        followed, plain = asyncio.run(both(program(seed)))
+        assert steps(followed.trace) == steps(plain.trace), seed
+        assert (followed.reason, followed.answer) == (plain.reason, plain.answer)
+
+
+HOT = """
+def grow(n):
+    return n + step_of(0)
+kept = []
+size = 0
+for i in range(200_000):
+    size += 1
+    if size % 50_000 == 0:
+        kept.append(i)
+other = label(1)
+n = 0
+for w in ["a", "b"]:
+    if is_good(w):
+        n = grow(n)
+answer = (n, len(kept))
+unused = label(2)
+"""
+
+
+def test_a_loop_that_runs_very_often_is_one_node() -> None:
+    values = {"step_of(0)": 2, "label(1)": "x", "label(2)": "y", "is_good('a')": True, "is_good('b')": False}
+    lineages: list[Lineage | None] = []
+    result = run(HOT, values, lineages=lineages)
+    assert result.answer == (2, 4)
+    assert lineages[0] is not None
+    assert len(lineages[0].nodes) < 8000
+    assert result.trace.program is not None and result.trace.answer is not None
+    found = slice_of(lineages[0], result.trace.program, result.trace.answer)
+    lines = {result.trace.program.statements[number].line for number in found.statements}
+    assert {4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15} <= lines
+    assert not {10, 16} & lines  # what the loop has nothing to do with stays out
+
+
+def test_what_a_failure_depends_on() -> None:
+    lineages: list[Lineage | None] = []
+    result = run("a = f(1)\nb = f(2)\nc = a - 1\nanswer = 1 / c", {"f(1)": 1, "f(2)": 2}, lineages=lineages)
+    assert result.reason == "error" and lineages[0] is not None
+    assert result.trace.program is not None and result.trace.answer is not None
+    found = slice_of(lineages[0], result.trace.program, result.trace.answer)
+    assert {result.trace.program.statements[number].line for number in found.statements} == {1, 3, 4}
+
+
+def test_nothing_is_followed_unless_asked() -> None:
+    lineages: list[Lineage | None] = []
+    result = run("x = question\nanswer = x.upper()", lineages=lineages, question="why")
+    assert lineages[0] is not None
+    assert result.trace.program is not None and result.trace.answer is not None
+    assert slice_of(lineages[0], result.trace.program, result.trace.answer).inputs == {"question"}
