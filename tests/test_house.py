@@ -25,6 +25,7 @@ ORDER = [
     "emulator",
     "engine",
     "methods",
+    "audit",
     "evals",
     "cli",
 ]
