@@ -1,5 +1,6 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
+from .beside import Row, rows, side_by_side
 from .chain import Chain, check_chain
 from .changes import Changes
 from .compare import Difference
@@ -12,10 +13,13 @@ __all__ = [
     "Difference",
     "Recorded",
     "Replay",
+    "Row",
     "Run",
     "areplay",
     "check_chain",
     "given_of",
     "replay",
+    "rows",
     "runs_of",
+    "side_by_side",
 ]
