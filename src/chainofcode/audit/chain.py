@@ -64,7 +64,7 @@ def _read(path: Path) -> list[bytes]:
 
 def _parted(line: bytes) -> tuple[bytes, str]:
     """A line as its digest was made of it, and the digest."""
-    found = _MEMBER.search(line)
+    found = _MEMBER.search(line, max(len(line) - 2 * DIGEST_CHARS, 0))
     return (line[: found.start()] + b"}", found[1].decode()) if found else (line, "")
 
 

@@ -13,6 +13,7 @@ from ..emulator import Answered, Emulator, Pause, Tool, Toolbox
 from ..emulator.table import lookups, normal_text
 from ..engine import Options
 from ..errors import BudgetError, EmulationError, TraceError
+from ..guest.requests import MAX_SHARED_STEPS
 from ..guest.values import ValueFormatError, decode
 from ..program import Program
 from ..sandbox import File, Limits
@@ -118,6 +119,9 @@ class Recorded:
         self.reads_state = getattr(other, "reads_state", False)
         self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
         self._values = self._queues(changes.steps if changes else {})
+        # Whether there may be more uses of a last value than are recorded: then they share it.
+        shared = sum(step.how == "shared" for step in run.steps)
+        self._may_go_on = changes is not None or shared >= MAX_SHARED_STEPS
         self._left = sum(map(len, self._values.values()))
         self._turns: collections.Counter[str] = collections.Counter()
         self.used: set[str] = set()  # changed calls that the program made
@@ -158,8 +162,7 @@ class Recorded:
     def _again(self, value: _Value, is_last: bool) -> Answered:
         step = value.step
         by: Literal["lm", "tool"] = "tool" if step.by == "tool" else "lm"
-        # What comes after the last use may be uses past the bound of what is recorded: they share its value.
-        is_once = not value.is_shared and not is_last
+        is_once = not value.is_shared and not (is_last and self._may_go_on)
         if self._changes is not None and step.number in self._changes.steps:
             return Answered(self._changes.steps[step.number], by=by, is_once=is_once)
         try:
