@@ -121,7 +121,7 @@ def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str
 
 
 def _source(program: Program, step: Step) -> str:
-    is_known = step.statement < len(program.statements)
+    is_known = 0 <= step.statement < len(program.statements)
     return program.text(step.statement).partition("\n")[0].strip() if is_known else ""
 
 
