@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -310,6 +312,22 @@ def test_values_that_are_none(jail: Jail) -> None:
         replay(Trace.parse([line.encode() for line in lines]), sandbox=jail)
 
 
+def test_files_with_random_damage_are_no_crash(lines: list[bytes], jail: Jail) -> None:
+    dice = random.Random(1)
+    for _ in range(60):
+        damaged = list(lines)
+        for _ in range(dice.randint(1, 3)):
+            place = dice.randrange(len(damaged))
+            line = bytearray(damaged[place])
+            line[dice.randrange(len(line))] = dice.choice(b'0123456789-"[{}x\xff')
+            damaged[place : place + 1] = dice.choice([[bytes(line)], [bytes(line)], [], [damaged[0], damaged[place]]])
+            damaged = damaged or list(lines)
+        assert check_chain(damaged).state != "none"
+        with contextlib.suppress(InputError):
+            done = replay(Trace.parse(damaged), sandbox=jail)
+            assert list(side_by_side(done.runs[-1], done.trace, width=20))
+
+
 # --- the chain ----------------------------------------------------------------------------------------------------
 
 
@@ -524,6 +542,7 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
         (None, (), "cannot read"),
         ("", (), "empty"),
         ("nonsense", (), "not a line of a trace"),
+        ('{"event":"trace","version":1,"python":"\udcff"}', (), "line 1: not a line of a trace"),
         ("\n".join(Trace().lines()), (), "nothing to run again"),
         ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
         ("\n".join(Trace().lines()), ("--sandbox", "nope"), "there is no sandbox"),
@@ -532,7 +551,7 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
 )
 def test_command_that_cannot(tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str) -> None:
     if content is not None:
-        (tmp_path / "t.jsonl").write_text(content)
+        (tmp_path / "t.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
     done = coc("replay", "t.jsonl", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert why in done.stderr

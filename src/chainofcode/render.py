@@ -99,7 +99,7 @@ class Page:
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
         """One step: line, gutter, source, and what came of it."""
-        lines = program.text(step.statement).split("\n") if step.statement < len(program.statements) else [""]
+        lines = program.text(step.statement).split("\n") if 0 <= step.statement < len(program.statements) else [""]
         first = _expand(lines[0])
         is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
         source = first + (" …" if is_cut else "")

@@ -240,7 +240,7 @@ class Trace:
                 if isinstance(item, _Header):
                     question = decode(item.question)
                     inputs = {key: decode(value) for key, value in item.inputs.items()}
-            except (msgspec.DecodeError, ValueFormatError, RecursionError) as error:
+            except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
                 raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
             if isinstance(item, _Header) and trace is None:
                 if item.version != VERSION:

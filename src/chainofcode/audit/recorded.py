@@ -82,6 +82,11 @@ def given_of(trace: Trace) -> Options:
     return options
 
 
+def _wanted_a_value(run: Run) -> bool:
+    """Whether it ended because nobody gave one."""
+    return run.answer is None or run.answer.reason == "emulation failed" or run.answer.reason in _BUDGETS
+
+
 def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
     kind, separator = kinds[name]
     return File(name, path, cast(Any, kind), separator)
@@ -119,9 +124,10 @@ class Recorded:
         self.reads_state = getattr(other, "reads_state", False)
         self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
         self._values = self._queues(changes.steps if changes else {})
-        # Whether there may be more uses of a last value than are recorded: then they share it.
+        # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
+        # recorded. Where the run ended for want of a value, the last one may have been for one use only.
         shared = sum(step.how == "shared" for step in run.steps)
-        self._may_go_on = changes is not None or shared >= MAX_SHARED_STEPS
+        self._may_go_on = changes is not None or shared >= MAX_SHARED_STEPS or not _wanted_a_value(run)
         self._left = sum(map(len, self._values.values()))
         self._turns: collections.Counter[str] = collections.Counter()
         self.used: set[str] = set()  # changed calls that the program made
