@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 
@@ -18,7 +19,7 @@ PYTHON = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 @pytest.mark.parametrize("block", CONSOLE)
 def test_console_block(block: str) -> None:
     command, _, expected = block.partition("\n")
-    words = command.removeprefix("$ coc ").split()
+    words = shlex.split(command.removeprefix("$ coc "))
     done = subprocess.run(
         [sys.executable, "-m", "chainofcode", *words], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -32,11 +33,13 @@ def test_python_block(block: str) -> None:
 
 
 def test_blocks_were_found() -> None:
-    assert len(CONSOLE) == 1
-    assert len(PYTHON) == 5
+    assert len(CONSOLE) == 3
+    assert len(PYTHON) == 6
 
 
-@pytest.mark.parametrize("command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report"])
+@pytest.mark.parametrize(
+    "command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay"]
+)
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "chainofcode", command, "--help"], capture_output=True, text=True, check=True
@@ -47,7 +50,7 @@ def test_help_names_what_the_readme_names(command: str) -> None:
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    commands = ("run", "ask", "eval", "explain", "score", "report", "show", "doctor", "models", "methods")
+    commands = ("run", "ask", "eval", "explain", "score", "report", "show", "replay", "doctor", "models", "methods")
     told = "".join(
         subprocess.run(
             [sys.executable, "-m", "chainofcode", name, "--help"], capture_output=True, text=True, check=True

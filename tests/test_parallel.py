@@ -49,7 +49,7 @@ def same(result: Result) -> list[str]:
     lines = []
     for line in result.trace.lines():
         event: dict[str, Any] = json.loads(line)
-        lines.append(json.dumps({key: event[key] for key in event if key not in ("seconds", "how", "wasted")}))
+        lines.append(json.dumps({key: event[key] for key in event if key not in ("seconds", "how", "wasted", "chain")}))
     return lines
 
 

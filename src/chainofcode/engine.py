@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, Unpack
 
+import msgspec
 from msgspec import structs
 
 from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_emulator
@@ -21,7 +22,7 @@ from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled, Waiting
-from .trace import Answer, Artifact, Call, Event, Step, Trace
+from .trace import Answer, Artifact, Call, Event, Settings, Step, Trace
 
 
 class Given(TypedDict, total=False):
@@ -366,15 +367,7 @@ class Result:
 
 def new_trace(options: Options) -> Trace:
     """An empty trace that remembers what the program was given."""
-    settings: dict[str, Any] = {}
-    if options.get("policy", "strict") != "strict":
-        settings["policy"] = options["policy"]
-    settings |= {name: list(options[name]) for name in ("packages", "reads") if options.get(name)}
-    settings |= {name: options[name] for name in ("clock", "seed") if name in options}
-    if options.get("prelude"):
-        settings["files"] = {file.name: file.path for file in options["prelude"]}
-    if options.get("scratch"):
-        settings["scratch"] = True
+    settings = msgspec.to_builtins(Settings.of(options, Toolbox.of(options.get("tools", ())).tools))
     return Trace(options.get("question"), options.get("inputs", {}), settings)
 
 

@@ -10,7 +10,7 @@ from .guest.values import ValueFormatError, brief, decode
 from .program import Program
 from .trace import Answer, Event, Step, Trace
 
-_GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
+GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
 _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
 _RESET = "\x1b[0m"
 _MAX_ANSWER = 2000
@@ -99,13 +99,13 @@ class Page:
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
         """One step: line, gutter, source, and what came of it."""
-        lines = program.text(step.statement).split("\n") if step.statement < len(program.statements) else [""]
+        lines = program.text(step.statement).split("\n") if 0 <= step.statement < len(program.statements) else [""]
         first = _expand(lines[0])
         is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
         source = first + (" …" if is_cut else "")
         room = max(24, min(60, self.width * 4 // 10))
         rest = max(self.width - room - 12, 20)
-        gutter = self._paint(step.by, f"{_GUTTER[step.by]:<4}")
+        gutter = self._paint(step.by, f"{GUTTER[step.by]:<4}")
         head = f"{step.line:>4}  {gutter}{fit(plain(source), room)}"
         yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
         lines = step.output.splitlines()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import hashlib
 import os
 import platform
 from collections.abc import Iterable, Mapping
@@ -16,9 +18,11 @@ from .errors import TraceError
 from .guest.values import ValueFormatError, decode, encode
 from .lm import Usage
 from .program import Program
+from .sandbox import File, Limits
 from .sandbox.frames import Failure
 
 VERSION = 1
+DIGEST_CHARS = 32
 Delta = dict[str, str | None]  # name → new value as text; None: the name is gone
 
 
@@ -92,6 +96,42 @@ class _Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_
     settings: dict[str, Any] = {}
 
 
+class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a program was given beyond its inputs, where it was not the usual: enough to run it again."""
+
+    policy: Literal["strict", "paper"] = "strict"
+    packages: list[str] = []
+    reads: list[str] = []
+    clock: float | None = None
+    seed: int | None = None
+    files: dict[str, str] = {}  # name → path
+    file_kinds: dict[str, tuple[str, str]] = {}  # name → how it was read, and the separator
+    scratch: bool = False
+    tools: list[str] = []  # the names of functions that the host ran
+    limits: dict[str, int | float] = {}
+    share: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], tools: Iterable[str] = ()) -> Settings:
+        """From the options of a run."""
+        files: Iterable[File] = given.get("prelude", ())
+        usual, limits = Limits(), given.get("limits") or Limits()
+        names = [limit.name for limit in dataclasses.fields(Limits)]
+        return cls(
+            policy=given.get("policy", "strict"),
+            packages=list(given.get("packages", ())),
+            reads=list(map(os.fspath, given.get("reads", ()))),
+            clock=given.get("clock"),
+            seed=given.get("seed"),
+            files={file.name: file.path for file in files},
+            file_kinds={file.name: (file.kind, file.separator) for file in files},
+            scratch=given.get("scratch", False),
+            tools=list(tools),
+            limits={name: getattr(limits, name) for name in names if getattr(limits, name) != getattr(usual, name)},
+            share=given.get("share", True),
+        )
+
+
 _decoder = msgspec.json.Decoder(_Header | Program | Call | Step | Answer)
 
 
@@ -101,7 +141,7 @@ class Trace:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=dict)  # policy, packages, clock, seed, where they were given
+    settings: Mapping[str, Any] = field(default_factory=dict)  # see Settings
     events: list[Event] = field(default_factory=list)
     python: str = field(default_factory=platform.python_version)
 
@@ -160,12 +200,12 @@ class Trace:
     # --- JSON lines -------------------------------------------------------------------------------------------
 
     def lines(self) -> Iterable[str]:
-        inputs = {name: encode(value) for name, value in self.inputs.items()}
+        """The header and each event; each line ends with a digest of itself and all before it."""
+        inputs, digest = {name: encode(value) for name, value in self.inputs.items()}, ""
         for item in (_Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings)), *self.events):
-            try:
-                yield msgspec.json.encode(item).decode()
-            except UnicodeEncodeError:
-                yield msgspec.json.encode(_printable(msgspec.to_builtins(item))).decode()
+            line = as_json(item)
+            digest = linked(digest, line)
+            yield f'{line.decode()[:-1]},"chain":"{digest}"}}'
 
     def write(self, path: Path) -> None:
         """Write the trace; an interrupted or failed write leaves what was there before."""
@@ -200,7 +240,7 @@ class Trace:
                 if isinstance(item, _Header):
                     question = decode(item.question)
                     inputs = {key: decode(value) for key, value in item.inputs.items()}
-            except (msgspec.DecodeError, ValueFormatError, RecursionError) as error:
+            except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
                 raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
             if isinstance(item, _Header) and trace is None:
                 if item.version != VERSION:
@@ -213,6 +253,19 @@ class Trace:
         if trace is None:
             raise TraceError(f"{name}: empty; a trace starts with a header line")
         return trace
+
+
+def as_json(item: object) -> bytes:
+    """A part of a trace as files have it."""
+    try:
+        return msgspec.json.encode(item)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_printable(msgspec.to_builtins(item)))
+
+
+def linked(before: str, line: bytes) -> str:
+    """The digest of a line, which is given without its own: it covers that of the line before, and so all of them."""
+    return hashlib.sha256(before.encode() + line).hexdigest()[:DIGEST_CHARS]
 
 
 def check_place(path: Path) -> None:

@@ -1,1 +1,25 @@
-"""Checking an answer: run it again, ask where it comes from, and how far it can be trusted."""
+"""What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
+
+from .beside import Row, rows, side_by_side
+from .chain import Chain, check_chain
+from .changes import Changes
+from .compare import Difference
+from .recorded import Recorded, Run, given_of, runs_of
+from .replay import Replay, areplay, replay
+
+__all__ = [
+    "Chain",
+    "Changes",
+    "Difference",
+    "Recorded",
+    "Replay",
+    "Row",
+    "Run",
+    "areplay",
+    "check_chain",
+    "given_of",
+    "replay",
+    "rows",
+    "runs_of",
+    "side_by_side",
+]

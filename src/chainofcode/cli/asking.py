@@ -67,6 +67,17 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
             close()
 
 
+@contextmanager
+def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
+    """The model, where one is named: a program runs without, too."""
+    read_budget(given.budget)  # a mistake is one without a model, too
+    if not given.model:
+        yield None
+        return
+    with chosen_model(given) as lm:
+        yield lm
+
+
 def _may_download(model: str, is_agreed: bool) -> None:
     size = f"{MODELS[model].bytes / 1e9:.1f} GB"
     if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):

@@ -7,8 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +21,7 @@ from ..render import plain
 from ..sandbox import Sandbox
 from ..trace import check_place
 from .artifacts import keep
-from .asking import add_model, chosen_model, read_budget
+from .asking import add_model, named_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record, say_json
@@ -71,7 +70,7 @@ def _run(given: argparse.Namespace) -> int:
         raise InputError(f"--value-delay takes 0 to {_MAX_DELAY_SECONDS} seconds, not {given.value_delay:g}")
     if given.trace:
         check_place(given.trace)
-    with _named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
+    with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
             options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
         result = run(source, _emulator(_values(given), lm, given.value_delay), sandbox=sandbox, **options)
@@ -95,17 +94,6 @@ def _print(result: Result, given: argparse.Namespace) -> None:
             print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
-@contextmanager
-def _named_model(given: argparse.Namespace) -> Iterator[LM | None]:
-    """The model, where one is named: a program runs without, too."""
-    read_budget(given.budget)  # a mistake is one without a model, too
-    if not given.model:
-        yield None
-        return
-    with chosen_model(given) as lm:
-        yield lm
-
-
 def _values(given: argparse.Namespace) -> Table:
     return Table.read(given.values) if given.values else Table([])
 
@@ -125,7 +113,7 @@ async def _run_records(given: argparse.Namespace) -> int:
         if getattr(given, option):
             raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
-    with _named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
+    with named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
         return await _run_lines(given, lm, sandbox, asyncio.Semaphore(cores))
 
 

@@ -37,10 +37,15 @@ def say_json(data: object) -> None:
     say(json.dumps(data, ensure_ascii=False))
 
 
-def print_trace(trace: Trace, all_steps: bool) -> None:
+def page() -> tuple[int, bool]:
+    """How wide standard output is, and whether it takes colours."""
     terminal = sys.stdout.isatty()
     width = min(shutil.get_terminal_size((100, 24)).columns, 140) if terminal else 100
-    colour = terminal and "NO_COLOR" not in os.environ
+    return width, terminal and "NO_COLOR" not in os.environ
+
+
+def print_trace(trace: Trace, all_steps: bool) -> None:
+    width, colour = page()
     for line in Page(width, colour, all_steps).trace(trace):
         print(line)
 

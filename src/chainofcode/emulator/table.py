@@ -71,7 +71,7 @@ class Table:
             raise InputError(f"{name}: {error}") from None
 
     async def answer(self, pause: Pause) -> Answered:
-        for text in _lookups(pause):
+        for text in lookups(pause):
             values = self._values.get(text)
             if values is not None:
                 turn = self._taken.get(text, 0)
@@ -105,7 +105,7 @@ def _pair(record: Any) -> tuple[str, Any]:
         raise ValueError(f"the value of {record['call']}: {error}") from None
 
 
-def _lookups(pause: Pause) -> Iterable[str]:
+def lookups(pause: Pause) -> Iterable[str]:
     """The ways a table may write this pause: as it is, with other quotes, a module's function without its module."""
     yield pause.text
     yield normal_text(pause.text)

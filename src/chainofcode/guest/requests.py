@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-_MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
+MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
 
 
 class NotYet(BaseException):
@@ -75,7 +75,7 @@ class Requests:
         """Say that the program took a value: the step comes now, in the program's order."""
         if request.is_taken:
             self._shared += 1
-            if self._shared > _MAX_SHARED_STEPS:
+            if self._shared > MAX_SHARED_STEPS:
                 return
         request.is_taken = True
         self._link.post({"type": "settled", "id": request.number, "statement": statement})

@@ -129,7 +129,11 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
                 objection = _objection_in(read.reply)
             may_repair = not has_misfitted if is_misfit(answer) else left > 0
             if objection is None or not may_repair:
-                yield answer if answer.reason == "answered" or fallback is None else fallback
+                if answer.reason == "answered" or fallback is None:
+                    yield answer
+                    return
+                yield stepping(answer, "earlier answer")
+                yield fallback
                 return
             fallback = answer if answer.reason == "answered" else fallback
             left, has_misfitted = left - 1, has_misfitted or is_misfit(answer)

@@ -1,0 +1,101 @@
+"""What if: other values for calls, single steps and inputs of a recorded run."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..emulator.table import normal_text
+from ..errors import InputError
+from ..render import cut
+from ..trace import Step, Trace
+
+_STEP = re.compile(r"step:(\d{1,9})=(.*)", re.S)
+_MAX_MATCHED = 5000
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Values in place of the recorded ones: for a call wherever it is made, for one step alone, for an input."""
+
+    calls: Mapping[str, Any] = field(default_factory=dict)  # by the call's text, or a statement's
+    steps: Mapping[int, Any] = field(default_factory=dict)  # by the step's number
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # by name; `question` is one
+
+    @classmethod
+    def parse(cls, texts: Iterable[str], trace: Trace) -> Changes:
+        """From `is_fruit("tomato")=False`, `step:17=False` and `NAME=VALUE`; values are Python literals."""
+        calls: dict[str, Any] = {}
+        steps: dict[int, Any] = {}
+        inputs: dict[str, Any] = {}
+        for text in texts:
+            name, equals, value = text.partition("=")
+            if by_number := _STEP.fullmatch(text):
+                steps[int(by_number[1])] = _literal(by_number[2], text)
+            elif equals and name.strip().isidentifier():
+                inputs[_input(name.strip(), trace)] = _literal(value, text)
+            else:
+                call, changed = _split(text)
+                calls[call] = changed
+        return cls(calls, steps, inputs)
+
+    def check_steps(self, steps: Iterable[Step]) -> None:
+        """Raises InputError for a step that is not there, or that is Python's own."""
+        known = {step.number: step for step in steps}
+        for number in self.steps:
+            if number not in known:
+                has = f"steps 1 to {max(known)}" if known else "no steps"
+                raise InputError(f"there is no step {number}: the last program of the trace has {has}")
+            if known[number].call is None:
+                raise InputError(f"step {number} is Python's own: only values of the LM and of tools can be set")
+
+    def check_calls(self, used: set[str], known: Iterable[str]) -> None:
+        """Raises InputError for a call that was made neither when it was recorded nor now."""
+        recorded = dict.fromkeys(map(normal_text, known))
+        for text in self.calls:
+            normal = normal_text(text)
+            if normal in used or normal in recorded:
+                continue
+            candidates = [call for call in list(recorded)[:_MAX_MATCHED] if len(call) < 500]
+            near = difflib.get_close_matches(normal[:500], candidates, n=1, cutoff=0.6)
+            told = f"; it has {near[0]}" if near else ""
+            raise InputError(f"the trace has no call {cut(text, 300)}, and nothing made it now{told}")
+
+
+def _split(text: str) -> tuple[str, Any]:
+    """The call and its value: the last `=` that has a literal to its right stands between them."""
+    place = text.rfind("=")
+    while place > 0:
+        try:
+            value = ast.literal_eval(text[place + 1 :].strip())
+        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            place = text.rfind("=", 0, place)
+            continue
+        return text[:place].strip(), value
+    raise InputError(
+        f"a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with a Python literal (text in quotes); "
+        f"not {text[:300]!r}"
+    )
+
+
+def _literal(value: str, text: str) -> Any:
+    try:
+        return ast.literal_eval(value.strip())
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise InputError(f"{text[:300]!r}: the value is no Python literal; text needs quotes") from None
+
+
+def _input(name: str, trace: Trace) -> str:
+    known = [*trace.inputs, *(["question"] if trace.question is not None else [])]
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1)
+    told = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}" if known else ""
+    raise InputError(f"the trace has no input {name}{told}")
+
+
+__all__ = ["Changes"]

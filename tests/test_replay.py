@@ -1,0 +1,567 @@
+"""Traces run again: everything comes out the same, what was tampered with shows, and what if is worked out anew."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from conftest import has_tier, records
+from overlap_cases import CASES as OVERLAP
+from programs import HOLES, program
+from test_cli import coc
+
+from chainofcode import Answer, InputError, Jail, Limits, Result, ScriptedLM, Step, Trace, arun, run, solve
+from chainofcode.audit import Changes, Replay, areplay, check_chain, replay, runs_of, side_by_side
+from chainofcode.emulator import Answered, Table
+from chainofcode.errors import BudgetError, EmulationError, LMError, TraceError
+from chainofcode.methods import compose
+
+COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "40"))
+SIZE = 20
+FRUIT = """
+count = 0
+for word in words:
+    if is_fruit(word):
+        count += 1
+answer = count
+"""
+VALUES = {"is_fruit('fig')": True, "is_fruit('tomato')": True, "is_fruit('saw')": False}
+WORDS = {"words": ["fig", "tomato", "saw"]}
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Jail]:
+    with Jail(spares=1) as one:
+        yield one
+
+
+def read_back(result: Result) -> Trace:
+    """The trace as a file gives it."""
+    return Trace.parse([line.encode() for line in result.trace.lines()])
+
+
+def again(result: Result, jail: Jail) -> Replay:
+    done = replay(read_back(result), sandbox=jail)
+    assert done.is_same, done.difference
+    return done
+
+
+class Slow:
+    """Values that take their time, so that calls overlap."""
+
+    in_flight = 8
+
+    async def answer(self, pause: Any) -> Answered:
+        await asyncio.sleep(0.0005 * (len(pause.text) % 4))
+        if pause.kind == "statement":
+            return Answered({})
+        if pause.name not in HOLES or not all(type(arg) is int for arg in pause.args):
+            raise EmulationError(f"no value for {pause.text}")
+        return Answered(HOLES[pause.name](*pause.args))
+
+
+# --- the same -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["holes", "bbh", "recorded"])
+def test_cases_come_out_the_same(name: str, jail: Jail) -> None:
+    cases = records(f"cases/{name}.jsonl")
+    if not cases:
+        pytest.skip(f"the shared test material has no cases/{name}.jsonl here")
+
+    async def all_of_them() -> None:
+        for number, case in enumerate(cases):
+            values: Any = Table.of_records(case["calls"], case["id"])
+            given: Any = {"question": case.get("question"), "sandbox": jail, "in_flight": 8 if number % 2 else 1}
+            done = await areplay(read_back(await arun(case["program"], values, **given)), sandbox=jail)
+            assert done.is_same, (case["id"], done.difference)
+
+    asyncio.run(all_of_them())
+
+
+@pytest.mark.parametrize("start", range(0, COUNT, SIZE))
+def test_random_programs_come_out_the_same(start: int, jail: Jail) -> None:
+    """One by one, overlapped, each call asked for anew, and with every failing statement emulated."""
+
+    async def all_of_them() -> None:
+        ways: list[Any] = [{"in_flight": 1}, {}, {"share": False}, {"policy": "paper"}]
+        for seed in range(start, start + SIZE):
+            given = {"sandbox": jail, "limits": Limits(lm_calls=100_000), **ways[seed % len(ways)]}
+            done = await areplay(read_back(await arun(program(seed), Slow(), **given)), sandbox=jail)
+            assert done.is_same, (seed, done.difference)
+
+    asyncio.run(all_of_them())
+
+
+def test_what_a_reviewer_tried_comes_out_the_same(jail: Jail) -> None:
+    async def all_of_them() -> list[str]:
+        different = []
+        for name, source in OVERLAP.items():
+            result = await arun(source, Slow(), sandbox=jail, limits=Limits(run_seconds=20))
+            if not (await areplay(read_back(result), sandbox=jail)).is_same:
+                different.append(name)
+        return different
+
+    assert asyncio.run(all_of_them()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "values", "options"),
+    [
+        ("x = f('a')\nthe sum of the prices\nanswer = total", {"f('a')": 1, "the sum of the prices": {"total": 7}}, {}),
+        ("x = f(1)\nanswer = x / 0", {"f(1)": 2}, {}),
+        ("def f(x):\n    '''Weigh.'''\nanswer = f(3)", {"f(3)": float("nan")}, {}),
+        ("answer = [g(1), h(2)]", {"g(1)": 1}, {}),
+        ("answer = [g(n) for n in range(9)]", {f"g({n})": n for n in range(4)}, {"in_flight": 8}),
+        ("answer = [g(n) for n in range(9)]", {f"g({n})": n for n in range(9)}, {"limits": Limits(lm_calls=3)}),
+        (
+            "answer = [g(n) for n in range(9)]",
+            {f"g({n})": n for n in range(9)},
+            {"limits": Limits(lm_calls=3), "in_flight": 4},
+        ),
+        ("answer = sum(g(1) for _ in range(9000))", {"g(1)": 1}, {}),
+        ("answer = int(g(1)) + 1", {"g(1)": "x", "answer = int(g(1)) + 1": {"answer": 3}}, {"policy": "paper"}),
+        ("answer = 1 / 0", {"answer = 1 / 0": {"answer": 3}}, {"policy": "paper"}),
+        ("import sys\nprint('x' * 70)\nsys.stderr.write('note')\nanswer = f({1, 'b'}, k=(1,))", {}, {}),
+        ("answer = n + len(question)", {}, {"inputs": {"n": 2**70}, "question": "q \udce9"}),
+        ("import random, time\nanswer = (random.random(), time.time())", {}, {"seed": 7, "clock": 5.5}),
+        ("x = 1", {}, {}),
+        ("class A:\n    pass\nanswer = f(A())", {}, {}),
+        ("raise ValueError(lambda: 1)", {}, {}),
+        ("import asyncio\nasync def main():\n    return await asyncio.gather(f(1), f(2))\nanswer = asyncio.run(main())",
+         {"f(1)": 1, "f(2)": 2}, {"in_flight": 4}),
+        ("print('x' * 5000)\nanswer = 1", {}, {"limits": Limits(output_bytes=1000)}),
+    ],
+)  # fmt: skip
+def test_every_kind_of_end_comes_out_the_same(
+    source: str, values: dict[str, Any], options: Any, jail: Jail, tmp_path: Path
+) -> None:
+    result = run(source, values, sandbox=jail, **options)
+    result.trace.write(tmp_path / "t.jsonl")
+    assert check_chain(tmp_path / "t.jsonl").state == "intact"
+    done = replay(Trace.read(tmp_path / "t.jsonl"), sandbox=jail)
+    assert done.is_same, done.difference
+    assert done.result.reason == result.reason
+    assert done.trace.output == result.trace.output
+
+
+def test_a_call_that_is_answered_in_turns(jail: Jail) -> None:
+    table = Table([("next_word()", "a"), ("next_word()", "b"), ("pick(1)", 1), ("pick(1)", 2)])
+    result = run("answer = [next_word(), pick(1), next_word(), pick(1), pick(1)]", table, sandbox=jail)
+    assert result.answer == ["a", 1, "b", 2, 2]
+    assert again(result, jail).result.answer == result.answer
+
+
+def test_budgets_that_are_spent(jail: Jail) -> None:
+    def emulate(pause: Any) -> Any:
+        if pause.args[0] > 2:
+            raise BudgetError("tokens", "all spent")
+        return 1
+
+    result = run("answer = [g(n) for n in range(9)]", emulate, sandbox=jail)
+    assert result.reason == "limit:tokens"
+    assert again(result, jail).result.reason == "limit:tokens"
+
+
+def test_tools_are_not_called_again(jail: Jail) -> None:
+    called: list[str] = []
+
+    def price_of(item: str) -> float:
+        """The price."""
+        called.append(item)
+        if item == "none":
+            raise KeyError(item)
+        return 2.5
+
+    source = "try:\n    price_of('none')\nexcept Exception as e:\n    why = str(e)\n"
+    source += "answer = [price_of('fig'), price_of('fig'), why]"
+    result = run(source, tools=[price_of], sandbox=jail)
+    assert (result.reason, len(called)) == ("answered", 3)
+    done = again(result, jail)
+    assert (done.result.answer, len(called)) == (result.answer, 3)
+    assert read_back(result).settings["tools"] == ["price_of"]
+    changed = replay(read_back(result), changes=Changes(calls={"price_of('fig')": 3}), sandbox=jail)
+    assert changed.result.answer[:2] == [3, 3]
+    assert {step.by for step in changed.trace.steps if step.call} == {"tool"}
+    other = replay(read_back(result), program="answer = price_of('pear')", emulator=lambda pause: 1, sandbox=jail)
+    assert other.result.reason == "emulation failed"  # nobody plays a tool
+    assert len(called) == 3
+
+
+def test_ends_by_chance_are_said_to_be(jail: Jail) -> None:
+    for source in ("x = f(1)\nwhile True: pass", "import os\nx = f(1)\nos._exit(3)"):
+        result = run(source, {"f(1)": 2}, sandbox=jail, limits=Limits(run_seconds=0.5))
+        done = again(result, jail)
+        assert "which no program repeats exactly" in done.notes[0]
+
+
+@pytest.mark.skipif(not has_tier("A"), reason="a scratch directory needs tier A of the sandbox")
+def test_files_and_artifacts(jail: Jail, tmp_path: Path) -> None:
+    (tmp_path / "sales.csv").write_text("item;price\nfig;2\nsaw;12\n")
+    lm = ScriptedLM(
+        ["total = sum(int(row['price']) for row in sales)\nopen('t.txt', 'w').write(str(total))\nanswer = total"]
+    )
+    result = solve("How much?", lm, files=[tmp_path / "sales.csv"], scratch=True, sandbox=jail)
+    assert result.answer == 14
+    done = again(result, jail)
+    assert done.result.artifacts == {"t.txt": b"14"}
+    (tmp_path / "sales.csv").write_text("item;price\nfig;3\nsaw;12\n")
+    done = replay(read_back(result), sandbox=jail)
+    assert not done.is_same
+    (tmp_path / "sales.csv").unlink()
+    with pytest.raises(InputError, match=r"sales\.csv"):
+        replay(read_back(result), sandbox=jail)
+
+
+# --- traces of methods --------------------------------------------------------------------------------------------
+
+
+def fenced(*programs: str) -> list[str]:
+    return [f"```python\n{text}\n```" for text in programs]
+
+
+@pytest.mark.parametrize(
+    ("replies", "method", "options", "programs"),
+    [
+        ([*fenced("w = weight('stone')\nanswer = w / 0"), "7", *fenced("answer = weight('stone') * 2")],
+         compose("coc", repairs=1), {}, 2),
+        (fenced("answer = 42", "answer = 1 / 0"), compose("coc", repairs=1), {}, 2),  # the earlier answer stays
+        ([*fenced("answer = weigh('x') + 1"), "5"] * 3, compose("coc", votes=3), {}, 3),
+        (["```python\nx = 6 * 7\nprint(x)\n```", "```python\nanswer = x\n```"], "react", {}, 1),
+        (fenced("x = 1") * 20, "react", {}, 1),  # the same observation, until there is no more patience
+        ([*fenced("answer = weigh('x')"), "A: 5"], compose("coc-try-lm"), {}, 1),
+        (fenced("answer = '12'"), "coc", {"answer_type": int}, 1),
+        ([*fenced("answer = 'a dozen'"), *fenced("answer = 6 * 2")], "coc", {"answer_type": int}, 2),
+        ([*fenced("answer = 1 / 0"), "A: 4"], compose("coc-python", fallback=True), {}, 1),
+    ],
+)  # fmt: skip
+def test_traces_of_methods(replies: list[str], method: Any, options: Any, programs: int, jail: Jail) -> None:
+    result = solve("What?", ScriptedLM(replies), method=method, sandbox=jail, **options)
+    done = again(result, jail)
+    assert len(done.runs) == programs
+    thens = [event.then for event in done.trace.events if isinstance(event, Answer)]
+    assert thens == [found.then for found in done.runs]
+
+
+def test_a_model_that_fails_in_the_middle(jail: Jail) -> None:
+    def reply(messages: Any) -> str:
+        last = messages[-1].content
+        if "pear" in last.rpartition("call:")[2]:
+            raise LMError("no route to the model")
+        return "true" if "call:" in last else "A: 7" if "```" in last else fenced("answer = [f('fig'), f('pear')]")[0]
+
+    result = solve("What?", ScriptedLM(reply), method=compose("coc", fallback=True), sandbox=jail)
+    done = again(result, jail)
+    assert "was broken off when it was recorded" in done.notes[0]
+
+
+def test_nothing_to_run() -> None:
+    result = solve("What?", ScriptedLM(["A: 7"]), method="direct")
+    with pytest.raises(InputError, match="nothing to run again"):
+        replay(result.trace)
+    with pytest.raises(InputError, match="nothing to run again"):
+        replay(run("").trace)
+
+
+# --- different ----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_difference_is_told(jail: Jail) -> None:
+    trace = read_back(run(FRUIT, VALUES, inputs=WORDS, sandbox=jail))
+    place = next(n for n, event in enumerate(trace.events) if isinstance(event, Step) and event.line == 5)
+    step: Any = trace.events[place]
+    trace.events[place] = msgspec.structs.replace(step, delta={"count": "9"})
+    found = replay(trace, sandbox=jail).difference
+    assert found is not None
+    assert (found.run, found.step, found.line, found.field) == (1, step.number, 5, "delta")
+    assert (found.recorded, found.now) == ({"count": "9"}, {"count": "1"})
+    assert found.where == f"step {step.number} (line 5)"
+    del trace.events[place]
+    found = replay(trace, sandbox=jail).difference
+    assert found is not None
+    assert found.field == "statement"
+    trace.events[:] = trace.events[:4] + trace.events[-1:]
+    found = replay(trace, sandbox=jail).difference
+    assert found is not None
+    assert (found.field, found.recorded) in (("step", None), ("delta", {"count": "9"}))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"policy": "none"}, {"limits": {"nope": 1}}, {"limits": {"lm_calls": "x"}}, {"files": {"a": "/b"}}, {"reads": 5}],
+)
+def test_settings_that_are_none(settings: dict[str, Any], jail: Jail) -> None:
+    trace = run("answer = 1", sandbox=jail).trace
+    with pytest.raises(InputError, match="settings"):
+        replay(Trace(None, {}, settings, trace.events), sandbox=jail)
+
+
+def test_values_that_are_none(jail: Jail) -> None:
+    lines = [
+        line.replace('"value":2', '"value":{"$nope":1}') for line in run("answer = f(1)", {"f(1)": 2}).trace.lines()
+    ]
+    with pytest.raises(TraceError, match="step 1"):
+        replay(Trace.parse([line.encode() for line in lines]), sandbox=jail)
+
+
+def test_files_with_random_damage_are_no_crash(lines: list[bytes], jail: Jail) -> None:
+    dice = random.Random(1)
+    for _ in range(60):
+        damaged = list(lines)
+        for _ in range(dice.randint(1, 3)):
+            place = dice.randrange(len(damaged))
+            line = bytearray(damaged[place])
+            line[dice.randrange(len(line))] = dice.choice(b'0123456789-"[{}x\xff')
+            damaged[place : place + 1] = dice.choice([[bytes(line)], [bytes(line)], [], [damaged[0], damaged[place]]])
+            damaged = damaged or list(lines)
+        assert check_chain(damaged).state != "none"
+        with contextlib.suppress(InputError):
+            done = replay(Trace.parse(damaged), sandbox=jail)
+            assert list(side_by_side(done.runs[-1], done.trace, width=20))
+
+
+# --- the chain ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def lines(jail: Jail) -> list[bytes]:
+    return [line.encode() for line in run(FRUIT, VALUES, inputs=WORDS, sandbox=jail).trace.lines()]
+
+
+def test_a_chain_that_holds(lines: list[bytes]) -> None:
+    chain = check_chain(lines)
+    assert chain.state == "intact"
+    assert chain.head in lines[-1].decode()
+    assert check_chain(lines, chain.head.upper()) == chain
+    assert str(chain) == f"chain intact, head {chain.head}"
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "why"),
+    [
+        (lambda lines: [*lines[:4], lines[4].replace(b"fig", b"fog"), *lines[5:]], 5, "changed"),
+        (lambda lines: lines[:4] + lines[5:], 5, "lines before it were removed"),
+        (lambda lines: [*lines[:4], lines[5], lines[4], *lines[6:]], 5, "moved"),
+        (lambda lines: [*lines[:4], lines[9], *lines[4:9], *lines[10:]], 5, "moved"),
+        (lambda lines: lines[:4] + lines[3:], 5, "inserted"),
+        (lambda lines: [*lines[:4], b'{"event":"call","prompt":"","reply":""}', *lines[4:]], 5, "no digest"),
+        (lambda lines: lines[1:], 1, "removed"),
+        (lambda lines: [b"", *lines], 1, "no digest"),
+        (lambda lines: [b"\xff" + lines[0], *lines[1:]], 1, "changed"),
+        (lambda lines: [line.replace(b'"python"', b'"python" ', 1) for line in lines], 1, "changed"),
+    ],
+)
+def test_what_breaks_a_chain(lines: list[bytes], change: Any, line: int, why: str) -> None:
+    chain = check_chain(change(lines))
+    assert (chain.state, chain.line) == ("broken", line)
+    assert why in chain.why
+
+
+def test_the_end_is_held_by_a_head_that_was_kept(lines: list[bytes]) -> None:
+    head = check_chain(lines).head
+    assert check_chain(lines[:-1]).state == "intact"
+    assert check_chain(lines[:-1], head).state == "broken"
+    assert check_chain([*lines, *(line.encode() for line in Trace().lines())], head).state == "broken"
+    assert check_chain([], head).state == check_chain([b"{}"], head).state == "broken"
+    assert check_chain([]).state == check_chain([b"{}", b"\xff"]).state == "none"
+
+
+def test_traces_without_a_chain_are_read(lines: list[bytes]) -> None:
+    plain = [json.dumps({k: v for k, v in json.loads(line).items() if k != "chain"}).encode() for line in lines]
+    assert check_chain(plain).state == "none"
+    assert Trace.parse(plain).events == Trace.parse(lines).events
+
+
+# --- what if ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fruit(jail: Jail) -> Trace:
+    return read_back(run(FRUIT, VALUES, inputs=WORDS, question="How many?", sandbox=jail))
+
+
+def what_if(trace: Trace, jail: Jail, *texts: str, **options: Any) -> Replay:
+    return replay(trace, changes=Changes.parse(texts, trace), sandbox=jail, **options)
+
+
+def test_what_if_a_call(fruit: Trace, jail: Jail) -> None:
+    done = what_if(fruit, jail, 'is_fruit( "tomato" ) = False')
+    assert (done.result.answer, done.is_same) == (1, False)
+    assert done.difference is not None
+    assert done.difference.field == "value"
+    assert what_if(fruit, jail, "is_fruit('tomato')=True").is_same
+    told = "\n".join(side_by_side(done.runs[-1], done.trace, width=100))
+    assert told.startswith("answer: 2 → 1\n")
+    assert "is_fruit('tomato') → True         ≠" in told
+    assert "is_fruit('saw')" not in told  # neither differs nor is beside what does
+    assert max(map(len, told.split("\n"))) <= 100
+    assert all(len(line) <= 60 for line in side_by_side(done.runs[-1], done.trace, width=60))
+    assert "saw" in "\n".join(side_by_side(done.runs[-1], done.trace, all_steps=True))
+
+
+def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
+    done = what_if(fruit, jail, "words=['fig', 'fig']", "question='And now?'")
+    assert done.result.answer == 2
+    assert (done.trace.inputs, done.trace.question) == ({"words": ["fig", "fig"]}, "And now?")
+
+
+def test_what_if_one_step(jail: Jail) -> None:
+    result = run("answer = [f(1), f(1), f(1), f(2)]", {"f(1)": 1, "f(2)": 2}, sandbox=jail)
+    assert [what_if(read_back(result), jail, f"step:{n}=7").result.answer for n in (1, 2, 3, 4)] == [
+        [7, 1, 1, 2], [1, 7, 1, 2], [1, 1, 7, 2], [1, 1, 1, 7],
+    ]  # fmt: skip
+    assert what_if(read_back(result), jail, "f(1)=7").result.answer == [7, 7, 7, 2]
+
+
+def test_what_if_another_program(fruit: Trace, jail: Jail) -> None:
+    done = replay(fruit, program=FRUIT.replace("+= 1", "+= 10"), sandbox=jail)
+    assert done.result.answer == 20
+    told = list(side_by_side(done.runs[-1], done.trace))
+    assert told[0] == "answer: 2 → 20"
+    done = replay(fruit, program="# other\n" + FRUIT, sandbox=jail)
+    told = list(side_by_side(done.runs[-1], done.trace))
+    assert told == ["answer: 2 (as recorded)", "the steps are the same, all 13"]
+
+
+def test_what_if_there_is_no_value(fruit: Trace, jail: Jail) -> None:
+    done = what_if(fruit, jail, "words=['fig', 'pear']")
+    assert done.result.reason == "emulation failed"
+    assert done.result.error is not None
+    assert "no value for the call is_fruit('pear'): give one with --set, or a model" in done.result.error.message
+    assert what_if(fruit, jail, "words=['fig', 'pear']", "is_fruit('pear')=True").result.answer == 2
+    asked: list[str] = []
+
+    def emulate(pause: Any) -> bool:
+        asked.append(pause.text)
+        return True
+
+    assert what_if(fruit, jail, "words=['fig', 'pear']", emulator=emulate).result.answer == 2
+    assert asked == ["is_fruit('pear')"]
+
+
+def test_what_if_a_failure_had_not_been(jail: Jail) -> None:
+    result = run("answer = g(1) + h(2)", {"g(1)": 1}, sandbox=jail)
+    assert what_if(read_back(result), jail, "h(2)=4").result.answer == 5
+    prose = run("the sum of all\nanswer = total", {"the sum of all": {"total": 7}}, sandbox=jail)
+    assert what_if(read_back(prose), jail, "the sum of all={'total': 8}").result.answer == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("is_fruit('tomatoe')=True", r"no call is_fruit\('tomatoe'\).*it has is_fruit\('tomato'\)"),
+        ("step:99=True", "no step 99.* 1 to 13"),
+        ("step:1=True", "step 1 is Python's own"),
+        ("word=1", "no input word; did you mean words?"),
+        ("words=fig", "text needs quotes"),
+        ("step:3=maybe", "text needs quotes"),
+        ("is_fruit('fig')=maybe", "a change is CALL=VALUE"),
+        ("nonsense", "a change is CALL=VALUE"),
+        ("=1", "a change is CALL=VALUE"),
+        ("is_fruit('fig')=" + "(" * 5000, "a change is CALL=VALUE"),
+    ],
+)
+def test_changes_that_are_none(text: str, why: str, fruit: Trace, jail: Jail) -> None:
+    with pytest.raises(InputError, match=why):
+        what_if(fruit, jail, text)
+
+
+def test_changes_are_split_where_the_value_begins(fruit: Trace) -> None:
+    texts = ["f('a=b', k=2)='c=d'", "g(x==1)={'a': 1}", "h(1)=[1, 'x = y']"]
+    assert Changes.parse(texts, fruit).calls == {"f('a=b', k=2)": "c=d", "g(x==1)": {"a": 1}, "h(1)": [1, "x = y"]}
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+def test_command(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(FRUIT)
+    table = [json.dumps({"call": call, "value": value}) for call, value in VALUES.items()]
+    (tmp_path / "v.jsonl").write_text("\n".join(table))
+    trace = tmp_path / "t.jsonl"
+    coc(
+        "run",
+        tmp_path / "p.py",
+        "--values",
+        tmp_path / "v.jsonl",
+        "--input",
+        f"words={WORDS['words']}",
+        "--trace",
+        trace,
+    )
+    done = coc("replay", trace)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "the same: 13 steps, 3 LM values, answer 2"
+    head = second.removeprefix("chain intact, head ")
+    assert coc("replay", trace, "--head", head).returncode == 0
+    assert coc("replay", trace, "--head", head[::-1]).returncode == 1
+    told = json.loads(coc("replay", trace, "--json").stdout)
+    assert (told["same"], told["steps"], told["chain"]["head"], told["difference"]) == (True, 13, head, None)
+    done = coc("replay", trace, "--set", 'is_fruit("tomato")=False', "--trace", tmp_path / "n.jsonl")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "answer: 2 → 1")
+    assert coc("replay", tmp_path / "n.jsonl").stdout.startswith("the same: 12 steps, 3 LM values, answer 1\n")
+    done = coc("replay", trace, "--set", "words=['pear']", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["reason"] == "emulation failed"
+    (tmp_path / "e.py").write_text(FRUIT.replace("+= 1", "+= 2"))
+    assert coc("replay", trace, "--edit", tmp_path / "e.py").stdout.startswith("answer: 2 → 4\n")
+    (tmp_path / "lm.jsonl").write_text('"true"\n')
+    done = coc("replay", trace, "--set", "words=['pear']", "--model", f"scripted:{tmp_path / 'lm.jsonl'}")
+    assert done.stdout.startswith("answer: 2 → 1\n"), done.stderr
+    assert coc("replay", trace, "--all").stdout.count("\n") > 13
+
+
+def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(
+        b"\n".join(lines).replace(b'{"count":"2"}', b'{"count":"3"}').replace(b'"python":"3.', b'"python":"2.')
+    )
+    done = coc("replay", path)
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        'different at step 9 (line 5): delta\n  recorded: {"count":"3"}\n  now:      {"count":"2"}\n'
+    )
+    assert "the file is not as it was written: line 1: " in done.stderr
+    assert "recorded with Python 2." in done.stderr
+    path.write_bytes(b"\n".join(lines[:-1]))
+    assert "the trace has no answer" in coc("replay", path).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "why"),
+    [
+        (None, (), "cannot read"),
+        ("", (), "empty"),
+        ("nonsense", (), "not a line of a trace"),
+        ('{"event":"trace","version":1,"python":"\udcff"}', (), "line 1: not a line of a trace"),
+        ("\n".join(Trace().lines()), (), "nothing to run again"),
+        ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
+        ("\n".join(Trace().lines()), ("--sandbox", "nope"), "there is no sandbox"),
+        ("\n".join(Trace().lines()), ("--trace", "t.jsonl"), "a file of its own"),
+    ],
+)
+def test_command_that_cannot(tmp_path: Path, content: str | None, arguments: tuple[str, ...], why: str) -> None:
+    if content is not None:
+        (tmp_path / "t.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
+    done = coc("replay", "t.jsonl", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert why in done.stderr
+
+
+def test_runs_are_those_of_programs(jail: Jail) -> None:
+    result = solve(
+        "What?",
+        ScriptedLM([*fenced("answer = 1 / 0"), *fenced("answer = 6 * 7")]),
+        method=compose("coc", repairs=1),
+        sandbox=jail,
+    )
+    assert [(found.number, found.then) for found in runs_of(result.trace)] == [(1, "repair"), (2, "")]
