@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,6 +66,16 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
         close = getattr(lm, "close", None)
         if close is not None:
             close()
+
+
+def reached(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
+    """Key and address of the model's endpoint, as told or as the environment here says: other machines have theirs."""
+    provider = lm.name.partition(":")[0].upper()
+    told = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
+    return (
+        given.api_key or told.get(f"{provider}_API_KEY") or None,
+        given.base_url or told.get(f"{provider}_BASE_URL") or None,
+    )
 
 
 def _may_download(model: str, is_agreed: bool) -> None:

@@ -33,11 +33,14 @@ def stated(reply: str, target: str) -> str | None:
 
 def is_target(answer: Any, target: Any, sample: Sample) -> bool:
     """Whether an answer is the target of a sample, by the sample's kind."""
-    if sample.kind == "choice":
-        return _chosen(answer, sample.question or "") == str(target).strip()
-    if sample.kind == "words":
-        return _words(answer) == _words(target)
-    return is_same(answer, target)
+    try:
+        if sample.kind == "choice":
+            return _chosen(answer, sample.question or "") == str(target).strip()
+        if sample.kind == "words":
+            return _words(answer) == _words(target)
+        return is_same(answer, target)
+    except (ValueError, RecursionError):  # a number of so many digits that Python does not write it, or lists in lists
+        return False
 
 
 def _chosen(answer: Any, question: str) -> str:
