@@ -124,28 +124,28 @@ class _Counted:
 class _Worker:
     """Runs samples on one machine, in a sandbox of its own."""
 
-    def __init__(self, plan: Plan, counter: Any, number: int) -> None:
-        self._plan, self._counter, self._number = plan, counter, number
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._plan, self._number = plan, number
         self._lm: LM | None = None
         self._sandbox: Sandbox | None = None
 
-    async def run(self, job: Job, given: Given, api_key: str | None) -> tuple[bytes, list[str], str]:
+    async def run(self, job: Job, given: Given, counter: Any, api_key: str | None) -> tuple[bytes, list[str], str]:
         """The score, the lines of the trace, and how the model failed where it did.
 
         The key comes with each sample: what an actor is made with, Ray keeps.
         """
         try:
-            lm, sandbox = self._opened(api_key)
+            lm, sandbox = self._opened(counter, api_key)
         except ChainOfCodeError as failure:
             return msgspec.msgpack.encode(not_run(job, failure)), [], str(failure)
         score, trace, error = await run_job(job, lm, sandbox, given)
         failed = str(error) if isinstance(error, LMError) else ""
         return msgspec.msgpack.encode(score), list(trace.lines()) if trace is not None else [], failed
 
-    def _opened(self, api_key: str | None) -> tuple[LM, Sandbox]:
+    def _opened(self, counter: Any, api_key: str | None) -> tuple[LM, Sandbox]:
         if self._lm is None or self._sandbox is None:
             lm: LM = connect(self._plan.model, base_url=self._plan.base_url, api_key=api_key)
-            lm = _Counted(lm, self._counter, self._number)
+            lm = _Counted(lm, counter, self._number)
             self._lm = Batched(lm, self._plan.rows) if self._plan.rows else lm
             self._sandbox = open_sandbox(self._plan.sandbox, spares=1)
         return self._lm, self._sandbox
@@ -177,8 +177,8 @@ def run_on_ray(
         here = NodeAffinitySchedulingStrategy(cluster.get_runtime_context().get_node_id(), soft=False)
         counter = remote(num_cpus=0, scheduling_strategy=here)(_Counter).remote(plan)  # not on a node that may be lost
         kind = remote(num_cpus=1, max_restarts=-1, max_concurrency=plan.at_once)(_Worker)
-        crew = [kind.remote(plan, counter, number) for number in range(count)]
-        yield from _Driver(jobs, (given, api_key), crew, counter, plan.at_once).results()
+        crew = [kind.remote(plan, number) for number in range(count)]
+        yield from _Driver(jobs, (given, counter, api_key), crew, plan.at_once).results()
     finally:
         if is_ours:
             ray.shutdown()
@@ -188,10 +188,10 @@ class _Driver:
     """Hands out samples, takes results back, hands out again what was lost."""
 
     def __init__(
-        self, jobs: Sequence[Job], given: tuple[Given, str | None], workers: list[Any], counter: Any, at_once: int
+        self, jobs: Sequence[Job], given: tuple[Given, Any, str | None], workers: list[Any], at_once: int
     ) -> None:
-        self._todo, self._given, self._at_once = deque(jobs), given, at_once
-        self._workers, self._counter = workers, counter
+        self._todo, self._given, self._workers, self._at_once = deque(jobs), given, workers, at_once
+        self._counter = given[1]
         self._open: dict[Any, tuple[Job, int]] = {}
         self._losses, self._hope = Counter[tuple[str, str]](), Hope()
 
