@@ -144,7 +144,7 @@ def test_a_spent_budget_ends_a_run_that_can_go_on(tmp_path: Path, monkeypatch: p
         )
         spent = coc(*command, "--budget", "tokens=120")
         assert spent.returncode == 1
-        assert "the budget is spent: 3 of 6 samples were run" in spent.stderr
+        assert "the budget of 120 tokens is spent: 3 of 6 samples were run" in spent.stderr
         assert len(lines(out / "results.jsonl")) == 3
         assert "direct 3 of 6" in coc("report", out).stdout
         done = coc(*command, "--budget", "tokens=1000000")
@@ -325,7 +325,7 @@ def test_answers_that_cannot_be_written_are_wrong(kind: str) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    for answer in (10**5000, [10**5000], {"a": 10**5000}, deep, None, object()):
+    for answer in (10**5000, [10**5000], {"a": 10**5000}, {"not": 10**5000}, deep, None, object()):
         for target in ("(A)", True, 1, "a b", {"not": "tagged"}, [1]):
             assert is_target(answer, target, Sample("s", "?", kind=kind)) is False
 
@@ -341,6 +341,27 @@ def test_a_reply_of_nothing_is_no_answer_and_words_without_one_are_unread() -> N
     assert msgspec.json.encode(ended("hm"))
     (rows,) = [Summary([ended(text) for text in ("hm", "", "hm")]).lines()[-1]]
     assert "3 samples, 1 without an answer, 2 with a reply in which none was found" in rows
+
+
+def test_targets_may_be_dicts(tmp_path: Path) -> None:
+    sample = Sample("s", "?")
+    assert is_target({"b": 2.0, "a": "X"}, {"a": "x", "b": 2}, sample)
+    assert not is_target({"a": "x"}, {"a": "x", "b": 2}, sample)
+    path = tmp_path / "q.jsonl"
+    path.write_text('\ufeff{"program": "answer = dict(a=1)", "target": {"a": 1}}\r\n')  # as Windows writes it
+    assert "1 of 1 right" in coc("eval", path, "--model", "scripted:/dev/null").stdout
+
+
+def test_a_budget_in_money_needs_a_price(tmp_path: Path) -> None:
+    from endpoint import serving
+
+    questions, _ = suite(tmp_path, 3)
+    reply = {"choices": [{"message": {"content": "A: 1"}}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}
+    with serving(reply) as server:
+        url = ("--base-url", f"{server.url}/v1", "--api-key", "k", "--budget", "money=1")
+        done = coc("eval", questions, "--model", "openai:nobody-knows", *url, "--methods", "direct", "--at-once", "1")
+    assert "the price of openai:nobody-knows is not known" in done.stderr
+    assert "1 of 3 samples were run" in done.stderr
 
 
 def test_the_paired_test_is_exact() -> None:

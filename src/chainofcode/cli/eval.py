@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import BudgetError, InputError
 from ..evals import SUITES, Job, Sample, Score, load, run_jobs
 from ..evals.report import Cell
 from ..evals.store import Store
@@ -113,8 +113,6 @@ async def _eval(given: argparse.Namespace) -> int:
         finally:
             if store is not None:
                 store.close()
-    if len(scores) < len(jobs):
-        print(f"coc: the budget is spent: {len(scores)} of {len(jobs)} samples were run", file=sys.stderr)
     if given.json:
         for method, group in _grouped(scores, "method").items():
             say_json({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)})
@@ -185,13 +183,14 @@ async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any,
     if store is not None and len(left) < len(jobs):
         print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
     scores, bar = list[Score](), _Bar(len(left))
-    async for score, trace in _results(given, left, lm, sandbox):
-        if store is not None:
-            score = store.keep(score, trace)
-        scores.append(score)
-        if given.json:
-            say_json(msgspec.to_builtins(score))
-        bar.show(score)
+    try:
+        async for score, trace in _results(given, left, lm, sandbox):
+            scores.append(store.keep(score, trace) if store is not None else score)
+            if given.json:
+                say_json(msgspec.to_builtins(scores[-1]))
+            bar.show(score)
+    except BudgetError as error:  # what was paid for counts
+        print(f"coc: {plain(str(error))}: {len(scores)} of {len(left)} samples were run", file=sys.stderr)
     bar.end()
     if store is None:
         return scores

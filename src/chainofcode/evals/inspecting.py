@@ -38,7 +38,7 @@ from ..render import Page
 from ..trace import Trace
 from .samples import Sample
 from .scoring import is_target
-from .store import read_scores, read_settings, trace_of
+from .store import read_planned, read_scores, read_settings, trace_of
 from .tasks import bbh as bbh_samples
 from .tasks import examples
 
@@ -167,5 +167,7 @@ def export(directory: Path, path: Path, method: str) -> None:
         model=str(read_settings(directory).get("model", "none")),
         config=EvalConfig(),
     )
-    log = EvalLog(eval=spec, samples=samples, status="success", stats=EvalStats(started_at=moment, completed_at=moment))
+    is_whole = len(samples) >= read_planned(directory).get(method, 0)
+    stats = EvalStats(started_at=moment, completed_at=moment)
+    log = EvalLog(eval=spec, samples=samples, status="success" if is_whole else "cancelled", stats=stats)
     write_eval_log(log, str(path))

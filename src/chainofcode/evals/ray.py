@@ -23,7 +23,7 @@ from ..lm import LM, Completion, Message, Usage, connect
 from ..lm.wrappers import Batched
 from ..sandbox import Sandbox, open_sandbox
 from ..trace import Trace
-from .runner import Hope, Job, is_cut_short, not_run, run_job
+from .runner import Hope, Job, is_cut_short, not_run, run_job, spending
 from .samples import Score
 
 _MAX_LOSSES = 5  # of one sample: whoever ends five workers is to blame itself
@@ -162,7 +162,7 @@ def run_on_ray(
 ) -> Iterator[tuple[Score, Trace | None]]:
     """Scores and traces, as they come back from the cluster at `address` (None: this machine alone).
 
-    Raises LMError where the first few all bring no reply; a budget that is spent ends it.
+    Raises LMError where the first few all bring no reply, and BudgetError where a budget is spent.
     """
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -197,6 +197,7 @@ class _Driver:
 
     def results(self) -> Iterator[tuple[Score, Trace | None]]:
         idle = deque(place for place in range(len(self._workers)) for _ in range(self._at_once))
+        spent: Score | None = None
         while self._todo or self._open:
             while self._todo and idle:
                 job, place = self._todo.popleft(), idle.popleft()
@@ -216,8 +217,12 @@ class _Driver:
                 self._hope.hear(LMError(failed) if failed else None)
                 if is_cut_short(score):
                     self._todo.clear()
+                    spent = score
                 else:
                     yield score, Trace.parse([line.encode() for line in lines]) if lines else None
+
+        if spent is not None:
+            raise spending(spent)
 
     def _lose(self, job: Job, error: Exception) -> Score | None:
         """What is lost is run again, a few times: then it is a result that it cannot be run."""

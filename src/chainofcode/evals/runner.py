@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from ..engine import Given, Result, arun
-from ..errors import ChainOfCodeError, LMError
+from ..errors import BudgetError, ChainOfCodeError, LMError
 from ..lm import LM
 from ..methods import Ways, asolve
 from ..sandbox import Sandbox
@@ -55,27 +55,30 @@ async def run_jobs(
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
     """Scores and traces, as they are finished. Raises LMError where the first few all bring no reply.
 
-    A budget that is spent ends it: what had no share in it has no score.
+    A budget that is spent ends it with a BudgetError: what had no share in it has no score.
     """
     pending, todo, hope = set[asyncio.Task[Ran]](), iter(jobs), Hope()
+    spent: Score | None = None
     try:
         while True:
-            while len(pending) < at_once and (job := next(todo, None)) is not None:
+            while spent is None and len(pending) < at_once and (job := next(todo, None)) is not None:
                 pending.add(asyncio.create_task(run_job(job, lm, sandbox, given)))
             if not pending:
-                return
+                break
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 score, trace, error = task.result()
                 hope.hear(error)
                 if is_cut_short(score):
-                    todo = iter(())
+                    spent = score
                 else:
                     yield score, trace
     finally:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+    if spent is not None:
+        raise spending(spent)
 
 
 async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> Ran:
@@ -95,6 +98,10 @@ async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> Ran
 def is_cut_short(score: Score) -> bool:
     """Whether a budget for all samples ended this one: it says nothing about the sample."""
     return score.reason in _SPENT
+
+
+def spending(score: Score) -> BudgetError:
+    return BudgetError(score.reason.partition(":")[2], score.error)
 
 
 def not_run(job: Job, error: Exception, seconds: float = 0.0) -> Score:

@@ -37,6 +37,7 @@ class Store:
     def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
         self.directory = directory
         self._samples: dict[tuple[str, str], Sample] = {}
+        self._folders: set[str] = set()
         with contextlib.ExitStack() as opened:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
@@ -111,10 +112,13 @@ class Store:
         return rows[-1]
 
     def _keep_trace(self, score: Score, trace: Trace) -> str:
-        folder = Path("traces", safe_name(score.method or "program"), safe_name(score.task or "samples"))
-        (self.directory / folder).mkdir(parents=True, exist_ok=True)
-        trace.write(self.directory / folder / f"{safe_name(score.id)}.jsonl")
-        return str(folder / f"{safe_name(score.id)}.jsonl")
+        folder = f"traces/{safe_name(score.method or 'program')}/{safe_name(score.task or 'samples')}"
+        name = f"{folder}/{safe_name(score.id)}.jsonl"
+        if folder not in self._folders:
+            (self.directory / folder).mkdir(parents=True, exist_ok=True)
+            self._folders.add(folder)
+        trace.write(self.directory / name)
+        return name
 
     def scores(self) -> list[Score]:
         return read_scores(self.directory)
