@@ -306,6 +306,8 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
     assert page.count("<a ") == 1
     assert 'href="traces/a%20b%25%23.jsonl"' in page
     assert outside.read_text() == "mine"
+    assert "does not fit into a table" in done.stderr
+    assert (out / "tasks.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_logs_for_inspect_stay_where_they_are_wanted(tmp_path: Path) -> None:

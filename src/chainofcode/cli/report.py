@@ -45,12 +45,12 @@ def _report(given: argparse.Namespace) -> int:
     else:
         for line in summary.lines():
             print("\n".join(map(plain, line.split("\n"))))
-    try:
-        write_table(directory)
-        pictures = draw(summary, directory)
-    except InputError as error:
-        print(f"coc: {error}", file=sys.stderr)
-        pictures = []
+    pictures = list[str]()
+    for write in (lambda: write_table(directory), lambda: pictures.extend(draw(summary, directory))):
+        try:
+            write()
+        except InputError as error:  # the rest is worth having without it
+            print(f"coc: {plain(str(error))}", file=sys.stderr)
     if given.inspect_logs:
         _export(directory, given.inspect_logs, summary.methods)
     print(f"coc: {plain(str(write_page(summary, directory, pictures)))}", file=sys.stderr)
