@@ -2,7 +2,8 @@
 
 rate     samples a second: half of them answered by a recorded program in the sandbox, half by a recorded sentence; each
          leaves a row and a trace on disk
-memory   after half, after all
+cpu      milliseconds of a core that a sample takes, here and in the sandbox: no rate is above what that leaves room for
+memory   the most there was, after a fifth and after all
 report   seconds for `coc report` on the whole
 Exits 1 when a target is missed: 100 samples a second, memory that stays, a report in 10 s.
 """
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import os
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -37,10 +39,15 @@ def reply(messages: Sequence[Message]) -> str:
 
 
 def memory() -> float:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
-async def run(count: int, directory: Path) -> tuple[float, list[float], int]:
+def processor() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+async def run(count: int, directory: Path) -> tuple[float, float, list[float], int]:
     jobs = []
     for n in range(count):
         method = "cot" if n % 2 else "coc"
@@ -49,20 +56,21 @@ async def run(count: int, directory: Path) -> tuple[float, list[float], int]:
         )
     store, sandbox = Store(directory, {"bench": count}), Jail(spares=os.cpu_count() or 1)
     lm, sizes, done, right = ScriptedLM(reply), [], 0, 0
-    began = time.perf_counter()
+    began, before = time.perf_counter(), processor()
+    jobs = store.plan(jobs)
     try:
         async for score, trace in run_jobs(jobs, lm, sandbox, Given(), at_once=4):
             store.keep(score, trace)
             lm.requests.clear()
             done += 1
             right += score.verdict == "right"
-            if done in (count // 2, count):
+            if done in (count // 5, count):
                 sizes.append(memory())
     finally:
         sandbox.close()
-    seconds = time.perf_counter() - began
+    seconds, used = time.perf_counter() - began, processor() - before
     store.close()
-    return count / seconds, sizes, right
+    return count / seconds, used / count, sizes, right
 
 
 def main() -> int:
@@ -71,13 +79,14 @@ def main() -> int:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         out = Path(place, "out")
-        rate, sizes, right = asyncio.run(run(given.samples, out))
+        rate, used, sizes, right = asyncio.run(run(given.samples, out))
         began = time.perf_counter()
         subprocess.run([sys.executable, "-m", "chainofcode", "report", str(out)], check=True, capture_output=True)
         report = time.perf_counter() - began
     print(f"rate    {rate:6.0f} samples/s, {right} of {given.samples} right")
-    print(f"memory  {sizes[0]:.0f} MB after half, {sizes[-1]:.0f} MB after all")
-    print(f"report  {report:.1f} s")
+    print(f"cpu     {used * 1e3:6.1f} ms a sample, {(os.cpu_count() or 1) / used:.0f} samples/s at most")
+    print(f"memory  {sizes[0]:6.1f} MB after {given.samples // 5}, {sizes[-1]:.1f} MB after {given.samples}")
+    print(f"report  {report:6.1f} s")
     is_met = rate >= 100 and sizes[-1] < sizes[0] * 1.1 + 5 and report < 10 and right == given.samples
     return int(not is_met)
 

@@ -124,6 +124,13 @@ def test_examples_by_method() -> None:
         ("choice", "pear", "(B)", True),
         ("choice", "apple", "(B)", False),
         ("choice", ["(A)"], "(A)", True),
+        ("choice", "I think (B)", "(B)", True),
+        ("choice", "A pear, so (B)", "(B)", True),
+        ("choice", "A pear", "(A)", False),
+        ("choice", "B pear", "(B)", True),
+        ("choice", "B: pear", "(B)", True),
+        ("choice", "b.", "(B)", True),
+        ("choice", "I am not sure", "(I)", False),
         ("choice", 3, "(B)", False),
         ("words", ["a", "b"], "a b", True),
         ("words", "a, b", "a b", True),
@@ -354,3 +361,28 @@ def test_results_as_logs_of_inspect(tmp_path: Path) -> None:
     assert log.samples is not None
     assert [sample.scores["target"].value for sample in log.samples if sample.scores] == ["I", "C", "C"]
     assert "answer: 1" in str(log.samples[1].messages[0].content)
+
+
+# --- the embedded model -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not os.environ.get("COC_TEST_MODEL"), reason="COC_TEST_MODEL=1 asks the embedded model (1.1 GB)")
+def test_the_embedded_model_goes_through_a_benchmark(tmp_path: Path) -> None:
+    """What it says is not judged: that a table comes out, with a result and a trace for each sample, is."""
+    need_data()
+    out, tasks = tmp_path / "out", "boolean_expressions,navigate"
+    command = ("eval", "bbh", "--tasks", tasks, "--limit", "1", "--methods", "direct,coc", "--data", DATA, "--yes")
+    done = subprocess.run(
+        [*COC, *map(str, command), "--model", "local:qwen2.5-coder-1.5b", "--out", str(out)],
+        capture_output=True, text=True, check=False, timeout=1500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 methods on 2 samples" in done.stdout
+    told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert {(line["task"], line["method"]) for line in told} == {
+        (t, m) for t in tasks.split(",") for m in ("direct", "coc")
+    }
+    assert all(line["reason"] != "not run" and (out / line["trace"]).exists() for line in told)
+    table = coc("report", out).stdout
+    assert "incomplete" not in table
+    assert all(name in table for name in ("boolean_expressions", "navigate", "mean, all", "(paper)"))

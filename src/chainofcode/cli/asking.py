@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,6 +77,16 @@ def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
         return
     with chosen_model(given) as lm:
         yield lm
+
+
+def reached(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
+    """Key and address of the model's endpoint, as told or as the environment here says: other machines have theirs."""
+    provider = lm.name.partition(":")[0].upper()
+    told = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
+    return (
+        given.api_key or told.get(f"{provider}_API_KEY") or None,
+        given.base_url or told.get(f"{provider}_BASE_URL") or None,
+    )
 
 
 def _may_download(model: str, is_agreed: bool) -> None:

@@ -6,8 +6,8 @@ import argparse
 import asyncio
 import hashlib
 import json
-import math
 import os
+import re
 import shutil
 import sys
 import time
@@ -17,20 +17,24 @@ from typing import Any
 
 import msgspec
 
-from ..errors import InputError
+from ..errors import BudgetError, InputError
 from ..evals import SUITES, Job, Sample, Score, load, run_jobs
+from ..evals.report import Cell
 from ..evals.store import Store
 from ..evals.tasks import bbh, examples, gsm8k
 from ..lm import LM
+from ..lm.wrappers import Limited
 from ..methods import METHODS, Ways
 from ..render import cut, fit, plain
 from ..trace import Trace
 from .ask import add_ways, chosen_ways
-from .asking import add_model, chosen_model, read_budget
+from .asking import add_model, chosen_model, reached, read_budget
 from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
-from .terminal import ANSWERED, say_json
+from .terminal import ANSWERED, NO_ANSWER, say_json
 
 _BENCHMARKS = ("bbh", "gsm8k", "gsm-hard")
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_NO_LIMIT = 1_000_000  # requests at once: the number of samples at once is the limit
 
 
 def add_to(commands: Any) -> None:
@@ -75,6 +79,9 @@ def add_to(commands: Any) -> None:
         "--at-once", metavar="N", type=int, help="how many samples run at once (as many as the model takes)"
     )
     parser.add_argument(
+        "--per-minute", metavar="N", type=int, help="begin N requests to the model in a minute at most, in all"
+    )
+    parser.add_argument(
         "--engine", choices=["local", "ray"], default="local", help="ray: on the machines of a Ray cluster"
     )
     parser.add_argument(
@@ -92,11 +99,14 @@ async def _eval(given: argparse.Namespace) -> int:
         raise InputError(f"--limit takes 1 or more, not {given.limit}")
     if given.at_once is not None and not 1 <= given.at_once <= 256:
         raise InputError(f"--at-once takes 1 to 256, not {given.at_once}")
+    if given.per_minute is not None and given.per_minute < 1:
+        raise InputError(f"--per-minute takes 1 or more, not {given.per_minute}")
     if given.address and given.engine != "ray":
         raise InputError("--address is for --engine ray")
     samples = _chosen_samples(given)
     jobs = _jobs(samples, given)
     with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
+        lm = Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
         store = Store(given.out, _settings(given, lm)) if given.out else None
         try:
             scores = await _run(given, jobs, lm, sandbox, store)
@@ -108,7 +118,7 @@ async def _eval(given: argparse.Namespace) -> int:
             say_json({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)})
     else:
         _print_table(given.suite, lm.name, scores)
-    return ANSWERED
+    return ANSWERED if len(scores) == len(jobs) else NO_ANSWER
 
 
 def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
@@ -135,7 +145,7 @@ def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
 
 def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
     how = given.shots
-    given.shots = int(how) if how.isdigit() else None
+    given.shots = int(how) if _NUMBER.fullmatch(how) else None
     if given.shots is None and how not in ("single", "cross"):
         raise InputError(f"--shots takes single, cross or a number, not {how!r}")
     names = [given.method]
@@ -148,7 +158,7 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
         ways, known = chosen_ways(given), dict[str, Ways]()
         for sample in samples:
             if sample.task not in known:
-                told = examples(sample.task, name, how, given.data, given.seed) if not how.isdigit() else None
+                told = examples(sample.task, name, how, given.data, given.seed) if given.shots is None else None
                 more = Ways(examples=told.pairs, seen=told.calls) if told is not None else Ways()
                 known[sample.task] = Ways(**{**ways, **more})
             jobs.append(Job(sample, name, known[sample.task]))
@@ -158,27 +168,34 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
 
 def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
     """What must be the same for results to belong together; more samples or methods may be added."""
-    names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique")
-    path = Path(given.suite)
-    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
-    return {"model": lm.name, **{name: getattr(given, name) for name in names}, "sha256": digest}
+    names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique", "no_fallback", "no_share", "rows")
+    files = {"sha256": Path(given.suite) if given.suite not in (*SUITES, *_BENCHMARKS) else None}
+    files["examples"] = given.examples
+    digests = {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() if path and path.is_file() else ""
+        for name, path in files.items()
+    }
+    return {"model": lm.name, **{name: getattr(given, name) for name in names}, **digests}
 
 
 async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any, store: Store | None) -> list[Score]:
-    left = [job for job in jobs if store is None or job.key not in store.done]
+    left = store.plan(jobs) if store is not None else jobs
     if store is not None and len(left) < len(jobs):
         print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
     scores, bar = list[Score](), _Bar(len(left))
-    async for score, trace in _results(given, left, lm, sandbox):
-        scores.append(store.keep(score, trace) if store is not None else score)
-        if given.json:
-            say_json(msgspec.to_builtins(score))
-        bar.show(score)
+    try:
+        async for score, trace in _results(given, left, lm, sandbox):
+            scores.append(store.keep(score, trace) if store is not None else score)
+            if given.json:
+                say_json(msgspec.to_builtins(scores[-1]))
+            bar.show(score)
+    except BudgetError as error:  # what was paid for counts
+        print(f"coc: {plain(str(error))}: {len(scores)} of {len(left)} samples were run", file=sys.stderr)
     bar.end()
     if store is None:
         return scores
     wanted = {job.key for job in jobs}
-    return [score for score in store.scores() if (score.id, score.method, score.attempt) in wanted]
+    return [score for score in store.scores() if (score.id, score.method) in wanted]
 
 
 async def _results(
@@ -193,11 +210,12 @@ async def _results(
         from ..evals.ray import Plan, run_on_ray
     except ImportError:
         raise InputError("--engine ray needs Ray: pip install 'chainofcode[ray]'") from None
-    budget = read_budget(given.budget)
+    key, base_url = reached(given, lm)
     plan = Plan(
-        lm.name, given.sandbox, given.base_url, at_once, tokens=budget.get("tokens"), dollars=budget.get("dollars")
-    )
-    for result in run_on_ray(jobs, plan, read_overlap(given), address=given.address):
+        lm.name, given.sandbox, base_url, at_once,
+        per_minute=given.per_minute, rows=given.rows, **read_budget(given.budget),
+    )  # fmt: skip
+    for result in run_on_ray(jobs, plan, read_overlap(given), address=given.address, api_key=key):
         yield result
 
 
@@ -231,24 +249,19 @@ class _Bar:
 def _totals(scores: list[Score]) -> dict[str, Any]:
     return {
         "samples": len(scores),
-        **{verdict.replace(" ", "_"): sum(s.verdict == verdict for s in scores) for verdict in _VERDICTS},
+        **{verdict: sum(score.verdict == verdict for score in scores) for verdict in ("right", "wrong")},
+        "no_answer": sum(score.verdict == "no answer" and score.extracted for score in scores),
+        "not_extracted": sum(not score.extracted for score in scores),
         "calls": sum(score.calls for score in scores),
         "retries": sum(score.retries for score in scores),
         "format_failures": sum(score.reason == "emulation failed" for score in scores),
-        "not_extracted": sum(not score.extracted for score in scores),
-        "standard_error": round(_error(scores), 2),
+        "standard_error": round(Cell.of(scores).error, 2),
         "seconds": round(sum(score.seconds for score in scores), 1),
     }
 
 
-def _error(scores: list[Score]) -> float:
-    """The standard error of the accuracy, in per cent."""
-    share = sum(score.verdict == "right" for score in scores) / max(len(scores), 1)
-    return 100 * math.sqrt(share * (1 - share) / max(len(scores), 1))
-
-
-_VERDICTS = ("right", "wrong", "no answer")
-_COLUMNS = ("samples", *_VERDICTS, "calls", "retries")
+_COLUMNS = ("samples", "right", "wrong", "no answer", "unread", "calls", "retries")
+_FIELDS = {"no answer": "no_answer", "unread": "not_extracted"}
 
 
 def _grouped(scores: list[Score], key: str) -> dict[str, list[Score]]:
@@ -259,7 +272,7 @@ def _grouped(scores: list[Score], key: str) -> dict[str, list[Score]]:
 def _print_table(suite: str, model: str, scores: list[Score]) -> None:
     by_method = _grouped(scores, "method")
     if len(by_method) > 1:
-        groups, samples = by_method, len(scores) // len(by_method)
+        groups, samples = by_method, len({score.id for score in scores})
         print(f"{plain(suite)} with {plain(model)}: {len(by_method)} methods on {samples} samples")
     else:
         groups = {"all": scores, **_grouped(scores, "kind"), **_grouped(scores, "split")}
@@ -268,8 +281,8 @@ def _print_table(suite: str, model: str, scores: list[Score]) -> None:
     print("\n" + " " * width + "".join(f"{name:>11}" for name in (*_COLUMNS, "s/sample")))
     for name, group in groups.items():
         counts = _totals(group)
-        cells = "".join(f"{counts[column.replace(' ', '_')]:>11}" for column in _COLUMNS)
-        print(f"{fit(plain(name), width)}{cells}{counts['seconds'] / len(group):>11.1f}")
+        cells = "".join(f"{counts[_FIELDS.get(column, column)]:>11}" for column in _COLUMNS)
+        print(f"{fit(plain(name), width)}{cells}{counts['seconds'] / max(len(group), 1):>11.1f}")
     for score in scores:
         if score.verdict != "right" or score.retries:
             said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"

@@ -11,7 +11,7 @@ import msgspec
 
 from ..errors import InputError
 from ..evals.report import Summary, compare, draw, write_page
-from ..evals.store import read_scores, write_table
+from ..evals.store import read_planned, read_scores, safe_name, write_table
 from ..render import plain
 from .terminal import ANSWERED, say_json
 
@@ -37,19 +37,20 @@ def _report(given: argparse.Namespace) -> int:
     if len(given.directories) == 2:
         return _compare(given)
     (directory,) = given.directories
-    summary = Summary(read_scores(directory))
+    summary = Summary(read_scores(directory), read_planned(directory))
     if given.json:
         rows = [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()]
-        say_json({"methods": summary.methods, "rows": rows})
+        samples = {method: {"run": ran, "planned": planned} for method, (ran, planned) in summary.progress.items()}
+        say_json({"methods": summary.methods, "is_complete": not summary.gaps, "samples": samples, "rows": rows})
     else:
         for line in summary.lines():
-            print(plain(line))
-    try:
-        write_table(directory)
-        pictures = draw(summary, directory)
-    except InputError as error:
-        print(f"coc: {error}", file=sys.stderr)
-        pictures = []
+            print("\n".join(map(plain, line.split("\n"))))
+    pictures = list[str]()
+    for write in (lambda: write_table(directory), lambda: pictures.extend(draw(summary, directory))):
+        try:
+            write()
+        except InputError as error:  # the rest is worth having without it
+            print(f"coc: {plain(str(error))}", file=sys.stderr)
     if given.inspect_logs:
         _export(directory, given.inspect_logs, summary.methods)
     print(f"coc: {plain(str(write_page(summary, directory, pictures)))}", file=sys.stderr)
@@ -63,7 +64,7 @@ def _export(directory: Path, logs: Path, methods: list[str]) -> None:
         raise InputError("logs for Inspect need inspect_ai: pip install 'chainofcode[inspect]'") from None
     logs.mkdir(parents=True, exist_ok=True)
     for method in methods:
-        export(directory, logs / f"{method or 'program'}.eval", method)
+        export(directory, logs / f"{safe_name(method or 'program')}.eval", method)
 
 
 def _compare(given: argparse.Namespace) -> int:

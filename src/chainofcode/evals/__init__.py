@@ -27,7 +27,7 @@ def load(suite: str) -> list[Sample]:
     """A suite by name, or a file of samples, one JSON object a line."""
     path = Path(__file__).parent / "suites" / f"{suite}.jsonl" if suite in SUITES else Path(suite)
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         known = ", ".join((*SUITES, "bbh", "gsm8k", "gsm-hard"))
         why = getattr(error, "strerror", None) or error
@@ -70,7 +70,8 @@ async def evaluate(
 ) -> AsyncIterator[Score]:
     """Run samples one after the other and score each; `ways` are how questions are answered.
 
-    A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply.
+    A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply,
+    and BudgetError, after what was left of it, where a budget is spent.
     """
     async for scored, _ in run_jobs([Job(sample, ways=ways) for sample in samples], lm, sandbox, given):
         yield scored

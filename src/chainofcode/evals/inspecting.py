@@ -38,7 +38,7 @@ from ..render import Page
 from ..trace import Trace
 from .samples import Sample
 from .scoring import is_target
-from .store import read_scores, read_settings
+from .store import read_planned, read_scores, read_settings, trace_of
 from .tasks import bbh as bbh_samples
 from .tasks import examples
 
@@ -145,12 +145,13 @@ def export(directory: Path, path: Path, method: str) -> None:
     moment = datetime.datetime.now(datetime.UTC).isoformat()
     samples = []
     for score in scores:
-        trace = Trace.read(directory / score.trace) if score.trace else None
+        place = trace_of(score)
+        trace = Trace.read(directory / place) if place is not None else None
         value = CORRECT if score.verdict == "right" else INCORRECT
         samples.append(
             EvalSample(
                 id=score.id,
-                epoch=score.attempt + 1,
+                epoch=1,
                 input=(trace.question if trace is not None else None) or score.id,
                 target=[str(target) for target in score.targets],
                 messages=[ChatMessageAssistant(content=_text(trace))] if trace is not None else [],
@@ -166,5 +167,7 @@ def export(directory: Path, path: Path, method: str) -> None:
         model=str(read_settings(directory).get("model", "none")),
         config=EvalConfig(),
     )
-    log = EvalLog(eval=spec, samples=samples, status="success", stats=EvalStats(started_at=moment, completed_at=moment))
+    is_whole = len(samples) >= read_planned(directory).get(method, 0)
+    stats = EvalStats(started_at=moment, completed_at=moment)
+    log = EvalLog(eval=spec, samples=samples, status="success" if is_whole else "cancelled", stats=stats)
     write_eval_log(log, str(path))

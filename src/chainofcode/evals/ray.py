@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,11 +18,12 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..engine import Given
-from ..errors import BudgetError, InputError
+from ..errors import BudgetError, ChainOfCodeError, InputError, LMError
 from ..lm import LM, Completion, Message, Usage, connect
+from ..lm.wrappers import Batched
 from ..sandbox import Sandbox, open_sandbox
 from ..trace import Trace
-from .runner import Job, run_jobs
+from .runner import Hope, Job, is_cut_short, not_run, run_job, spending
 from .samples import Score
 
 _MAX_LOSSES = 5  # of one sample: whoever ends five workers is to blame itself
@@ -39,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     per_minute: int | None = None
     tokens: float | None = None
     dollars: float | None = None
+    rows: int | None = None  # calls of one function in one prompt, if not as many as the model is good for
 
 
 class _Counter:
@@ -46,17 +48,27 @@ class _Counter:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._begun, self._spent = plan, deque[float](), Usage()
-        self._slots = asyncio.Semaphore(plan.in_flight)
+        self._slots, self._held = asyncio.Semaphore(plan.in_flight), Counter[int]()
 
-    async def begin(self) -> str:
+    async def begin(self, worker: int) -> str:
         """Wait for a turn; gives what is spent, if something is."""
-        if self._plan.tokens is not None:
-            used = self._spent.prompt_tokens + self._spent.completion_tokens
-            if used >= self._plan.tokens:
-                return "tokens"
-        if self._plan.dollars is not None and (self._spent.dollars or 0.0) >= self._plan.dollars:
-            return "money"
         await self._slots.acquire()
+        if spent := self._what_is_spent():  # by those that had their turn meanwhile
+            self._slots.release()
+            return spent
+        self._held[worker] += 1
+        await self._wait_for_minute()
+        return ""
+
+    def _what_is_spent(self) -> str:
+        used = self._spent.prompt_tokens + self._spent.completion_tokens
+        if self._plan.tokens is not None and used >= self._plan.tokens:
+            return "tokens"
+        # A price that nobody knows may be any: a budget in money cannot be kept.
+        is_dear = self._spent.dollars is None or self._spent.dollars >= (self._plan.dollars or 0.0)
+        return "money" if self._plan.dollars is not None and is_dear else ""
+
+    async def _wait_for_minute(self) -> None:
         while self._plan.per_minute is not None:
             now = time.monotonic()
             while self._begun and self._begun[0] <= now - 60:
@@ -65,23 +77,34 @@ class _Counter:
                 self._begun.append(now)
                 break
             await asyncio.sleep(self._begun[0] + 60 - now)
-        return ""
 
-    async def end(self, used: bytes) -> None:
-        self._slots.release()
+    async def end(self, worker: int, used: bytes) -> None:
         self._spent += msgspec.msgpack.decode(used, type=Usage)
+        if self._held[worker] > 0:
+            self._held[worker] -= 1
+            self._slots.release()
+
+    async def lose(self, worker: int) -> None:
+        """A worker that is gone ends nothing more by itself."""
+        for _ in range(self._held.pop(worker, 0)):
+            self._slots.release()
 
 
 class _Counted:
     """A model whose requests are counted in one place."""
 
-    def __init__(self, lm: LM, counter: Any) -> None:
-        self._lm, self._counter, self.name = lm, counter, lm.name
+    def __init__(self, lm: LM, counter: Any, worker: int) -> None:
+        self._lm, self._counter, self._worker, self.name = lm, counter, worker, lm.name
         self.in_flight: int = getattr(lm, "in_flight", 1)
         self.rows: int = getattr(lm, "rows", 1)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        spent = await self._counter.begin.remote()
+        turn = asyncio.ensure_future(self._counter.begin.remote(self._worker))
+        try:
+            spent = await asyncio.shield(turn)
+        except asyncio.CancelledError:  # the turn comes nevertheless, and would be taken for ever
+            turn.add_done_callback(self._give_back)
+            raise
         if spent:
             raise BudgetError(spent, f"the budget of {'dollars' if spent == 'money' else spent} is spent")
         used = Usage()
@@ -91,30 +114,56 @@ class _Counted:
                 used += reply.usage
             return replies
         finally:
-            await self._counter.end.remote(msgspec.msgpack.encode(used))
+            await self._counter.end.remote(self._worker, msgspec.msgpack.encode(used))
+
+    def _give_back(self, turn: asyncio.Future[str]) -> None:
+        if not turn.cancelled() and turn.exception() is None and not turn.result():
+            self._counter.end.remote(self._worker, msgspec.msgpack.encode(Usage()))
 
 
 class _Worker:
     """Runs samples on one machine, in a sandbox of its own."""
 
-    def __init__(self, plan: Plan, counter: Any) -> None:
-        self._plan, self._counter = plan, counter
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._plan, self._number = plan, number
         self._lm: LM | None = None
         self._sandbox: Sandbox | None = None
 
-    async def run(self, job: Job, given: Given) -> tuple[bytes, list[str]]:
+    async def run(self, job: Job, given: Given, counter: Any, api_key: str | None) -> tuple[bytes, list[str], str]:
+        """The score, the lines of the trace, and how the model failed where it did.
+
+        The key comes with each sample: what an actor is made with, Ray keeps.
+        """
+        try:
+            lm, sandbox = self._opened(counter, api_key)
+        except ChainOfCodeError as failure:
+            return msgspec.msgpack.encode(not_run(job, failure)), [], str(failure)
+        score, trace, error = await run_job(job, lm, sandbox, given)
+        failed = str(error) if isinstance(error, LMError) else ""
+        return msgspec.msgpack.encode(score), list(trace.lines()) if trace is not None else [], failed
+
+    def _opened(self, counter: Any, api_key: str | None) -> tuple[LM, Sandbox]:
         if self._lm is None or self._sandbox is None:
-            self._lm = _Counted(connect(self._plan.model, base_url=self._plan.base_url), self._counter)
+            lm: LM = connect(self._plan.model, base_url=self._plan.base_url, api_key=api_key)
+            lm = _Counted(lm, counter, self._number)
+            self._lm = Batched(lm, self._plan.rows) if self._plan.rows else lm
             self._sandbox = open_sandbox(self._plan.sandbox, spares=1)
-        async for score, trace in run_jobs([job], self._lm, self._sandbox, given):
-            return msgspec.msgpack.encode(score), list(trace.lines()) if trace is not None else []
-        raise AssertionError("a job has a result")
+        return self._lm, self._sandbox
 
 
 def run_on_ray(
-    jobs: Sequence[Job], plan: Plan, given: Given, *, address: str | None = None, workers: int | None = None
+    jobs: Sequence[Job],
+    plan: Plan,
+    given: Given,
+    *,
+    address: str | None = None,
+    workers: int | None = None,
+    api_key: str | None = None,
 ) -> Iterator[tuple[Score, Trace | None]]:
-    """Scores and traces, as they come back from the cluster at `address` (None: this machine alone)."""
+    """Scores and traces, as they come back from the cluster at `address` (None: this machine alone).
+
+    Raises LMError where the first few all bring no reply, and BudgetError where a budget is spent.
+    """
     is_ours = not ray.is_initialized()
     if is_ours:
         try:
@@ -128,7 +177,8 @@ def run_on_ray(
         here = NodeAffinitySchedulingStrategy(cluster.get_runtime_context().get_node_id(), soft=False)
         counter = remote(num_cpus=0, scheduling_strategy=here)(_Counter).remote(plan)  # not on a node that may be lost
         kind = remote(num_cpus=1, max_restarts=-1, max_concurrency=plan.at_once)(_Worker)
-        yield from _Driver(jobs, given, [kind.remote(plan, counter) for _ in range(count)], plan.at_once).results()
+        crew = [kind.remote(plan, number) for number in range(count)]
+        yield from _Driver(jobs, (given, counter, api_key), crew, plan.at_once).results()
     finally:
         if is_ours:
             ray.shutdown()
@@ -137,32 +187,48 @@ def run_on_ray(
 class _Driver:
     """Hands out samples, takes results back, hands out again what was lost."""
 
-    def __init__(self, jobs: Sequence[Job], given: Given, workers: list[Any], at_once: int) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], given: tuple[Given, Any, str | None], workers: list[Any], at_once: int
+    ) -> None:
         self._todo, self._given, self._workers, self._at_once = deque(jobs), given, workers, at_once
+        self._counter = given[1]
         self._open: dict[Any, tuple[Job, int]] = {}
-        self._losses: dict[tuple[str, str, int], int] = {}
+        self._losses, self._hope = Counter[tuple[str, str]](), Hope()
 
     def results(self) -> Iterator[tuple[Score, Trace | None]]:
         idle = deque(place for place in range(len(self._workers)) for _ in range(self._at_once))
+        spent: Score | None = None
         while self._todo or self._open:
             while self._todo and idle:
                 job, place = self._todo.popleft(), idle.popleft()
-                self._open[self._workers[place].run.remote(job, self._given)] = (job, place)
+                self._open[self._workers[place].run.remote(job, *self._given)] = (job, place)
             done, _ = ray.wait(list(self._open), num_returns=1)
             for reference in done:
                 job, place = self._open.pop(reference)
                 idle.append(place)
                 try:
-                    score, lines = ray.get(reference)
+                    told, lines, failed = ray.get(reference)
                 except RayError as error:  # the node is gone, or the worker
-                    self._lose(job, error)
+                    self._counter.lose.remote(place)
+                    if score := self._lose(job, error):
+                        yield score, None
+                    continue
+                score = msgspec.msgpack.decode(told, type=Score)
+                self._hope.hear(LMError(failed) if failed else None)
+                if is_cut_short(score):
+                    self._todo.clear()
+                    spent = score
                 else:
-                    trace = Trace.parse([line.encode() for line in lines]) if lines else None
-                    yield msgspec.msgpack.decode(score, type=Score), trace
+                    yield score, Trace.parse([line.encode() for line in lines]) if lines else None
 
-    def _lose(self, job: Job, error: Exception) -> None:
-        lost = self._losses[job.key] = self._losses.get(job.key, 0) + 1
-        if lost >= _MAX_LOSSES:
-            raise InputError(f"{job.sample.id} was lost {lost} times with its worker: {str(error)[:300]}")
+        if spent is not None:
+            raise spending(spent)
+
+    def _lose(self, job: Job, error: Exception) -> Score | None:
+        """What is lost is run again, a few times: then it is a result that it cannot be run."""
+        self._losses[job.key] += 1
+        if self._losses[job.key] >= _MAX_LOSSES:
+            return not_run(job, LMError(f"lost {_MAX_LOSSES} times with its worker: {str(error)[:300]}"))
         self._todo.append(job)  # at the end: the cluster may need a while
         time.sleep(0.1)
+        return None

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..errors import InputError
 from .samples import Score
+from .store import replacing, trace_of
 from .tasks import paper, task_of
 
 
@@ -38,7 +41,7 @@ class Cell(msgspec.Struct, frozen=True):
 class Summary:
     """Scores by task and method; averages are over tasks, as in the paper."""
 
-    def __init__(self, scores: Iterable[Score]) -> None:
+    def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None) -> None:
         self.scores = list(scores)
         if not self.scores:
             raise InputError("there are no results yet")
@@ -48,6 +51,15 @@ class Summary:
         for score in self.scores:
             self._groups.setdefault((task_of(score.task), score.method), []).append(score)
         self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
+        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if not _is_gap(s))
+        told = planned or {}
+        self.progress = {m: (ran[m], max(there[m], told.get(m, 0))) for m in dict.fromkeys((*self.methods, *told))}
+
+    @property
+    def gaps(self) -> str:
+        """What is missing, in words; nothing where every sample that was planned has been run."""
+        gaps = [f"{m or 'programs'} {ran} of {planned}" for m, (ran, planned) in self.progress.items() if ran < planned]
+        return f"incomplete, samples that were run: {', '.join(gaps)}" if gaps else ""
 
     def mean(self, method: str, chosen: Callable[[str], bool]) -> tuple[float, float] | None:
         """The mean accuracy over the chosen tasks, and its standard error."""
@@ -86,7 +98,7 @@ class Summary:
         head = "".join(f"{method:>18}" for method in self.methods)
         if any(told for _, _, told in rows):
             head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
-        lines = [f"{'':<{width}}{head}"]
+        lines = [*([f"{self.gaps}\n"] if self.gaps else []), f"{'':<{width}}{head}"]
         for name, ours, told in rows:
             cells = "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
             paper_cells = "".join(f"{told[m]:>18.0f}" if m in told else f"{'':>18}" for m in theirs) if told else ""
@@ -112,6 +124,10 @@ _GROUPS: dict[str, Callable[[str], bool]] = {
 }
 
 
+def _is_gap(score: Score) -> bool:
+    return score.reason == "not run"
+
+
 def _shown(cell: tuple[float, float] | None) -> str:
     return f"{cell[0]:.1f} ± {cell[1]:.1f}" if cell is not None else "–"
 
@@ -133,24 +149,30 @@ class Difference(msgspec.Struct, frozen=True):
 
 def compare(first: Iterable[Score], second: Iterable[Score]) -> list[Difference]:
     """A paired test for each method (McNemar's, exact): only samples that both runs have count."""
-    by_key = [{(s.id, s.method, s.attempt): s.verdict == "right" for s in scores} for scores in (first, second)]
+    by_key = [{(s.id, s.method): s for s in scores if not s.attempt} for scores in (first, second)]
     common = by_key[0].keys() & by_key[1].keys()
     if not common:
         raise InputError("the two runs have no sample and method in common")
     told = []
-    for method in sorted({method for _, method, _ in common}):
-        pairs = [(by_key[0][key], by_key[1][key]) for key in common if key[1] == method]
-        one, other = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
+    for method in sorted({method for _, method in common}):
+        both = [(by_key[0][key], by_key[1][key]) for key in common if key[1] == method]
+        for one, other in both:
+            if one.sample and other.sample and one.sample != other.sample:
+                raise InputError(f"{one.id} is not the same sample in the two runs")
+        pairs = [(one.verdict == "right", other.verdict == "right") for one, other in both]
+        only = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
         shares = [100 * sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1)]
-        told.append(Difference(method, len(pairs), shares[0], shares[1], one, other, _by_chance(one, other)))
+        told.append(Difference(method, len(pairs), shares[0], shares[1], *only, _by_chance(*only)))
     return told
 
 
 def _by_chance(one: int, other: int) -> float:
     """The two-sided probability that a fair coin falls at least as unevenly."""
-    n = one + other
-    tail = sum(math.comb(n, k) for k in range(min(one, other) + 1)) / 2**n if n else 1.0
-    return min(1.0, 2 * tail)
+    n, ways, tail = one + other, 1, 0  # whole numbers, of any size
+    for k in range(min(one, other) + 1):
+        tail += ways
+        ways = ways * (n - k) // (k + 1)
+    return float(min(1.0, 2 * tail / 2**n))
 
 
 # --- a page and pictures ------------------------------------------------------------------------------------------
@@ -168,15 +190,18 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
         body.append(f"<tr><th scope=row>{html.escape(name)}</th>{cells}</tr>")
     samples = []
     for score in summary.scores:
-        link = f'<a href="{html.escape(score.trace, quote=True)}">trace</a>' if score.trace else ""
-        wanted = html.escape(", ".join(map(str, score.targets)))
-        said = html.escape(score.answer or score.error or score.reason)
-        cells = "".join(f"<td>{cell}</td>" for cell in (html.escape(score.method), score.verdict, said, wanted, link))
+        place = trace_of(score)
+        link = f'<a href="{html.escape(urllib.parse.quote(str(place)))}">trace</a>' if place is not None else ""
+        wanted = ", ".join(map(str, score.targets))
+        words = map(html.escape, (score.method, score.verdict, score.answer or score.error or score.reason, wanted))
+        cells = "".join(f"<td>{cell}</td>" for cell in (*words, link))
         samples.append(f"<tr><th scope=row>{html.escape(score.id)}</th>{cells}</tr>")
     images = "".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures)
-    page = _PAGE.format(head=head, body="\n".join(body), images=images, samples="\n".join(samples))
+    gaps = f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else ""
+    page = _PAGE.format(gaps=gaps, head=head, body="\n".join(body), images=images, samples="\n".join(samples))
     path = directory / "report.html"
-    path.write_text(page, encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(page, encoding="utf-8")
     return path
 
 
@@ -192,6 +217,7 @@ th, td {{ padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #888
 th[scope=row] {{ text-align: left; }} img {{ max-width: 100%; }} details {{ margin-top: 1rem; }}
 </style>
 <h1>Evaluation</h1>
+{gaps}
 <table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>
 {images}
 <details><summary>Every sample</summary>
@@ -208,6 +234,16 @@ def draw(summary: Summary, directory: Path) -> list[str]:
     except ImportError:
         raise InputError("charts need matplotlib: pip install 'chainofcode[report]'") from None
     matplotlib.use("Agg")
+    with matplotlib.rc_context({"text.parse_math": False}):  # names are names, whatever is in them
+        try:
+            _draw_tasks(summary, directory / "tasks.png")
+            _draw_costs(summary, directory / "cost.png")
+        except (ValueError, OverflowError) as error:  # numbers that no axis has room for
+            raise InputError(f"no charts: {error}") from None
+    return ["tasks.png", "cost.png"]
+
+
+def _draw_tasks(summary: Summary, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(min(16, max(8, 0.5 * len(summary.tasks) * len(summary.methods))), 6))
@@ -215,32 +251,41 @@ def draw(summary: Summary, directory: Path) -> list[str]:
     for place, method in enumerate(summary.methods):
         cells = [summary.cells.get((task, method)) for task in summary.tasks]
         at = [x + (place - (len(summary.methods) - 1) / 2) * width for x in range(len(summary.tasks))]
-        heights = [cell.accuracy if cell is not None else 0 for cell in cells]
+        heights = [cell.accuracy if cell is not None else math.nan for cell in cells]
         errors = [cell.error if cell is not None else 0 for cell in cells]
-        axes.bar(at, heights, width, yerr=errors, label=method, error_kw={"linewidth": 0.7})
-    axes.set_xticks(
-        range(len(summary.tasks)), [task.replace("_", " ") for task in summary.tasks], rotation=60, ha="right"
-    )
+        axes.bar(at, heights, width, yerr=errors, label=_label(method), error_kw={"linewidth": 0.7})
+    names = [_label(task.replace("_", " ")) for task in summary.tasks]
+    axes.set_xticks(range(len(summary.tasks)), names, rotation=60, ha="right")
     axes.set_ylabel("accuracy, %")
     axes.set_ylim(0, 105)
     axes.margins(x=0.01)
     axes.legend(ncols=len(summary.methods), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
     figure.tight_layout()
-    figure.savefig(directory / "tasks.png", dpi=150)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150)
     plt.close(figure)
+
+
+def _draw_costs(summary: Summary, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
     figure, axes_pair = plt.subplots(1, 2, figsize=(9, 4))
     for axes, label, value in zip(axes_pair, ("seconds a sample", "tokens a sample"), (_seconds, _tokens), strict=True):
         for method in summary.methods:
             scores = [score for score in summary.scores if score.method == method]
             accuracy = Cell.of(scores)
             axes.errorbar(value(scores), accuracy.accuracy, yerr=accuracy.error, fmt="o")
-            axes.annotate(method, (value(scores), accuracy.accuracy), xytext=(5, 5), textcoords="offset points")
+            axes.annotate(_label(method), (value(scores), accuracy.accuracy), xytext=(5, 5), textcoords="offset points")
         axes.set_xlabel(label)
         axes.set_ylabel("accuracy, %")
     figure.tight_layout()
-    figure.savefig(directory / "cost.png", dpi=150)
+    with replacing(path) as partial:
+        figure.savefig(partial, dpi=150)
     plt.close(figure)
-    return ["tasks.png", "cost.png"]
+
+
+def _label(name: str) -> str:
+    return name if len(name) <= 40 else f"{name[:39]}…"
 
 
 def _seconds(scores: Sequence[Score]) -> float:

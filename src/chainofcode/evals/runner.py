@@ -10,73 +10,102 @@ from dataclasses import dataclass
 import msgspec
 
 from ..engine import Given, Result, arun
-from ..errors import ChainOfCodeError, LMError
+from ..errors import BudgetError, ChainOfCodeError, LMError
 from ..lm import LM
 from ..methods import Ways, asolve
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Step, Trace
+from ..trace import Answer, Call, Event, Step, Trace
 from .samples import Sample, Score
 from .scoring import is_target
 
 _HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
+_SPENT = ("limit:tokens", "limit:money")
+Ran = tuple[Score, Trace | None, Exception | None]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A sample to be answered in one way; `attempt` counts repetitions."""
+    """A sample to be answered in one way."""
 
     sample: Sample
     method: str = ""
     ways: Ways | None = None
-    attempt: int = 0
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        return self.sample.id, self.method, self.attempt
+    def key(self) -> tuple[str, str]:
+        return self.sample.id, self.method
+
+
+class Hope:
+    """Whether it makes sense to go on."""
+
+    def __init__(self) -> None:
+        self._failures, self._has_run = 0, False
+
+    def hear(self, error: Exception | None) -> None:
+        """Of a sample that has ended; raises what keeps the first few, and so all, from being run."""
+        self._has_run = self._has_run or not isinstance(error, LMError)
+        self._failures += error is not None
+        if error is not None and self._failures >= _HOPELESS and not self._has_run:
+            raise error
 
 
 async def run_jobs(
     jobs: Iterable[Job], lm: LM, sandbox: Sandbox | str, given: Given, at_once: int = 1
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
-    """Scores and traces, as they are finished. Raises LMError where the first few all bring no reply."""
-    pending, todo = set[asyncio.Task[tuple[Score, Trace | None, Exception | None]]](), iter(jobs)
-    failures, is_hopeful = 0, False
+    """Scores and traces, as they are finished. Raises LMError where the first few all bring no reply.
+
+    A budget that is spent ends it with a BudgetError: what had no share in it has no score.
+    """
+    pending, todo, hope = set[asyncio.Task[Ran]](), iter(jobs), Hope()
+    spent: Score | None = None
     try:
         while True:
-            while len(pending) < at_once and (job := next(todo, None)) is not None:
-                pending.add(asyncio.create_task(_run(job, lm, sandbox, given)))
+            while spent is None and len(pending) < at_once and (job := next(todo, None)) is not None:
+                pending.add(asyncio.create_task(run_job(job, lm, sandbox, given)))
             if not pending:
-                return
+                break
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 score, trace, error = task.result()
-                failures += isinstance(error, LMError)
-                is_hopeful = is_hopeful or not isinstance(error, LMError)
-                if failures >= _HOPELESS and not is_hopeful and error is not None:
-                    raise error
-                yield score, trace
+                hope.hear(error)
+                if is_cut_short(score):
+                    spent = score
+                else:
+                    yield score, trace
     finally:
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
+    if spent is not None:
+        raise spending(spent)
 
 
-async def _run(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> tuple[Score, Trace | None, Exception | None]:
+async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> Ran:
+    """One sample's score and trace, and why it could not be run."""
     started, sample = time.monotonic(), job.sample
-    named = {"method": job.method, "task": sample.task, "attempt": job.attempt}
     try:
         if sample.program is not None:
             result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox, **given)
         else:
             result = await asolve(sample.question or "", lm, sandbox=sandbox, **(job.ways or {}), **given)
     except (ChainOfCodeError, OSError, ValueError) as error:  # one bad sample must not end the others
-        told = not_run(sample, error, time.monotonic() - started)
-        return msgspec.structs.replace(told, **named), None, error
+        return not_run(job, error, time.monotonic() - started), None, error
     scored = score(sample, result, time.monotonic() - started)
-    return msgspec.structs.replace(scored, **named), result.trace, None
+    return msgspec.structs.replace(scored, method=job.method), result.trace, None
 
 
-def not_run(sample: Sample, error: Exception, seconds: float) -> Score:
+def is_cut_short(score: Score) -> bool:
+    """Whether a budget for all samples ended this one: it says nothing about the sample."""
+    return score.reason in _SPENT
+
+
+def spending(score: Score) -> BudgetError:
+    return BudgetError(score.reason.partition(":")[2], score.error)
+
+
+def not_run(job: Job, error: Exception, seconds: float = 0.0) -> Score:
+    sample = job.sample
     return Score(
         sample.id,
         "no answer",
@@ -86,7 +115,9 @@ def not_run(sample: Sample, error: Exception, seconds: float) -> Score:
         sample.kind,
         sample.split,
         seconds=seconds,
-        error=str(error)[:500],
+        error=_clean(str(error)),
+        method=job.method,
+        task=sample.task,
     )
 
 
@@ -98,7 +129,7 @@ def score(sample: Sample, result: Result, seconds: float) -> Score:
     return Score(
         sample.id,
         "right" if is_right else "wrong" if answered else "no answer",
-        result.trace.answer.text[:500] if result.trace.answer is not None else "",
+        _clean(result.trace.answer.text) if result.trace.answer is not None else "",
         sample.targets,
         result.reason,
         sample.kind,
@@ -106,12 +137,37 @@ def score(sample: Sample, result: Result, seconds: float) -> Score:
         len(result.trace.calls),
         retries(result.trace),
         seconds,
-        result.error.message[:500] if result.error is not None else "",
+        _clean(result.error.message) if result.error is not None else "",
+        task=sample.task,
         prompt_tokens=result.usage.prompt_tokens,
         completion_tokens=result.usage.completion_tokens,
         dollars=result.usage.dollars,
-        extracted=answered or result.error is None or result.error.type != "NoAnswer",
+        extracted=answered or not _is_unread(result),
     )
+
+
+def _is_unread(result: Result) -> bool:
+    """Whether the model said something, but no answer was found in it: saying nothing is no answer."""
+    has_said = bool(result.trace.calls) and bool(result.trace.calls[-1].reply.strip())
+    return has_said and result.error is not None and result.error.type == "NoAnswer"
+
+
+def _clean(text: str) -> str:
+    """The beginning of a text, without halves of characters, which no file can hold."""
+    return text[:500].encode("utf-8", "backslashreplace").decode()
+
+
+def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
+    """What each of those that voted on an answer would have been worth; nothing where there was no vote."""
+    told, events = list[Score](), list[Event]()
+    for event in trace.events:
+        events.append(event)
+        if isinstance(event, Answer) and event.then == "vote":
+            one = Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
+            scored = score(sample, Result.of(one), sum(call.seconds for call in one.calls))
+            told.append(msgspec.structs.replace(scored, method=whole.method, attempt=len(told) + 1))
+            events = []
+    return told
 
 
 def retries(trace: Trace) -> int:

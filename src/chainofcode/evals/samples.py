@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,12 +19,21 @@ class Sample(msgspec.Struct, frozen=True):
     split: str = ""
     task: str = ""
 
+    @property
+    def digest(self) -> str:
+        """What tells this sample from another of the same name."""
+        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
+
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a sample. `retries` are values that did not fit and were asked for again."""
+    """What came of a sample. `retries` are values that did not fit and were asked for again.
+
+    `attempt` 0 is what counts. Where several voted on it, 1 and up are what each would have been worth by itself, in
+    the order of the trace; their `seconds` are the model's.
+    """
 
     id: str
-    verdict: str  # right, wrong, no answer
+    verdict: Literal["right", "wrong", "no answer"]
     answer: str
     targets: list[Any]
     reason: str
@@ -39,5 +49,6 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     dollars: float | None = None
-    extracted: bool = True  # whether a reply was there, but no answer in it
+    extracted: bool = True  # False: there was a reply, but no answer in it
     trace: str = ""  # the file it is kept in
+    sample: str = ""  # the digest of the sample

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from ..guest.values import decode
+from ..guest.values import ValueFormatError, decode
 from .samples import Sample
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
@@ -33,21 +33,25 @@ def stated(reply: str, target: str) -> str | None:
 
 def is_target(answer: Any, target: Any, sample: Sample) -> bool:
     """Whether an answer is the target of a sample, by the sample's kind."""
-    if sample.kind == "choice":
-        return _chosen(answer, sample.question or "") == str(target).strip()
-    if sample.kind == "words":
-        return _words(answer) == _words(target)
-    return is_same(answer, target)
+    try:
+        if sample.kind == "choice":
+            return _chosen(answer, sample.question or "") == str(target).strip()
+        if sample.kind == "words":
+            return _words(answer) == _words(target)
+        return is_same(answer, target)
+    except (ValueError, RecursionError):  # a number of so many digits that Python does not write it, or lists in lists
+        return False
 
 
 def _chosen(answer: Any, question: str) -> str:
     """The option that an answer names: by its letter, or word for word."""
     text = _text(answer[0] if isinstance(answer, (list, tuple)) and len(answer) == 1 else answer).upper()
-    letter = re.match(r"\(?([A-Z])\)?(?![A-Z])", text) or re.search(r"\(([A-Z])\)", text)
-    options = re.findall(r"^\(([A-Z])\) (.*)$", question, re.M)
-    for name, words in options:
-        if words.strip().rstrip(".").upper() == text:
+    for name, words in re.findall(r"^\(([A-Z])\) (.*)$", question, re.M):
+        option = words.strip().rstrip(".").upper()
+        if text in (option, f"{name} {option}"):
             return f"({name})"
+    # A letter by itself is an option where no word follows: `I think (B)` and `A man` begin with words.
+    letter = _OPTION.search(text) or re.match(r"([A-Z])\s*(?:[^\w\s]|$)", text)
     return f"({letter.group(1)})" if letter is not None else ""
 
 
@@ -60,11 +64,14 @@ def _words(value: Any) -> list[str]:
 
 def is_same(answer: Any, target: Any) -> bool:
     """Whether an answer is the target: numbers by value, text without regard to case and edges, yes as True."""
-    target = decode(target) if isinstance(target, dict) else target
+    with contextlib.suppress(ValueFormatError):  # a dict that is not tagged is one
+        target = decode(target) if isinstance(target, dict) else target
     if isinstance(answer, bool) or isinstance(target, bool):
         return _truth(answer) is not None and _truth(answer) == _truth(target)
     if isinstance(answer, (list, tuple)) and isinstance(target, (list, tuple)):
         return len(answer) == len(target) and all(map(is_same, answer, target))
+    if isinstance(answer, dict) and isinstance(target, dict):
+        return answer.keys() == target.keys() and all(is_same(answer[name], target[name]) for name in target)
     number, wanted = _number(answer), _number(target)
     if number is not None and wanted is not None:
         return _is_close(number, wanted)

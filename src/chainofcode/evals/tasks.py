@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import random
 import re
@@ -96,15 +97,18 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
     """The test questions of GSM8K, or of GSM-Hard in the same form."""
     path = directory(name, data) / "test.jsonl"
     samples = []
-    for index, line in enumerate(_text(path).splitlines()):
+    numbered = [(number, line) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
+    for index, (number, line) in enumerate(numbered):
         try:
             told = msgspec.json.decode(line)
             if isinstance(told, dict) and "input" in told:  # as GSM-Hard writes it
                 told = {"question": told["input"], "answer": told.get("target")}
             record = msgspec.convert(told, _Problem)
             target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
-        except (msgspec.MsgspecError, ValueError) as error:
-            raise InputError(f"{path}, line {index + 1}: not a problem of {name}: {error}") from None
+            if not math.isfinite(target):
+                raise ValueError(f"{target} is no answer")
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number}: not a problem of {name}: {error}") from None
         samples.append(Sample(f"{name}-{index}", record.question, targets=[target], kind="number", task=name))
     return samples
 
@@ -123,7 +127,7 @@ def directory(name: str, data: Path | None) -> Path:
 def _read(path: Path) -> _File:
     try:
         return msgspec.json.decode(_text(path), type=_File)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"{path}: not a file of BIG-Bench Hard: {error}") from None
 
 
