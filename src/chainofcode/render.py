@@ -95,7 +95,7 @@ class Page:
         if len(held) == 1:
             yield from self.step(program, held[0])
         elif held:
-            yield self._paint("dim", f"   ⋮  {_count(len(held), 'more step')} like these (--all shows them)")
+            yield self._paint("dim", f"   ⋮  {count(len(held), 'more step')} like these (--all shows them)")
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
         """One step: line, gutter, source, and what came of it."""
@@ -114,11 +114,11 @@ class Page:
         for line in lines[:room_left]:
             yield " " * 10 + self._paint("dim", cut("│ " + plain(line), self.width - 10))
         if lines[room_left:]:
-            yield " " * 10 + self._paint("dim", f"│ ⋮ {_count(len(lines) - room_left, 'more line')} (--all shows them)")
+            yield " " * 10 + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
 
     def summary(self, trace: Trace, answer: Answer) -> str:
         python = sum(step.by == "python" for step in trace.steps)
-        parts = [_count(python, "Python step"), _calls(trace), f"{answer.seconds:.2f} s"]
+        parts = [count(python, "Python step"), _calls(trace), f"{answer.seconds:.2f} s"]
         if answer.votes:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))
@@ -131,7 +131,12 @@ class Page:
         return self.all_steps or self._seen[key] <= MAX_VISITS or has_news
 
     def _paint(self, style: str, text: str) -> str:
-        return f"{_COLOURS[style]}{text}{_RESET}" if self.colour else text
+        return paint(style, text, self.colour)
+
+
+def paint(style: str, text: str, colour: bool = True) -> str:
+    """Text in the colour of who did it (`python`, `lm`, `tool`), or `dim` or `bold`."""
+    return f"{_COLOURS[style]}{text}{_RESET}" if colour else text
 
 
 def _calls(trace: Trace) -> str:
@@ -140,14 +145,14 @@ def _calls(trace: Trace) -> str:
     counts = {"ahead": hows.count("ahead"), "in vain": trace.wasted, "batched": hows.count("batched")}
     counts["shared"] = hows.count("shared")
     told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
-    return _count(trace.lm_calls, "LM call") + (f" ({told})" if told else "")
+    return count(trace.lm_calls, "LM call") + (f" ({told})" if told else "")
 
 
 def what(step: Step, width: int) -> str:
     """What came of a step: the call and its value, the names it changed, the way it went."""
     parts = []
     if step.call is not None and not step.delta:
-        value = f" → {_value(step.value)}" if step.error is None else f" ✗ {step.error}"  # it matters most
+        value = f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}"  # it matters most
         value += f"  ({step.how})" if step.how else ""
         call = plain(step.call.replace("\n", "⏎"))
         parts.append(cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
@@ -159,9 +164,10 @@ def what(step: Step, width: int) -> str:
     return "   ".join(parts)
 
 
-def _value(value: object) -> str:
+def shown(value: object, width: int = 120) -> str:
+    """A tagged value, in short."""
     try:
-        return brief(decode(value), 120)
+        return brief(decode(value), width)
     except ValueFormatError:
         return "?"
 
@@ -180,7 +186,8 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] if c != "\t" else "    " for c in text)
 
 
-def _count(number: int, what: str) -> str:
+def count(number: int, what: str) -> str:
+    """`1 step`, `2 steps`."""
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 

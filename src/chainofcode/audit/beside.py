@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..program import Program
-from ..render import GUTTER, cut, fit, plain, what
+from ..render import GUTTER, cut, fit, paint, plain, what
 from ..trace import Answer, Step, Trace, as_json
 from .recorded import Run
 
 _MAX_MATCHED = 4_000_000  # pairs of steps that are looked at, to find out which of them belong together
-_BOLD, _DIM, _RESET = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
@@ -56,29 +55,29 @@ def side_by_side(
     run: Run, now: Trace, *, width: int = 100, colour: bool = False, all_steps: bool = False, context: int = 1
 ) -> Iterator[str]:
     """Both as text, in two columns."""
-    yield _painted(compared_answers(run.answer, now.answer), _BOLD, colour)
+    yield paint("bold", compared_answers(run.answer, now.answer), colour)
     both = rows(run, now)
     near = [both[max(place - context, 0) : place + context + 1] for place in range(len(both))]
     shown = [all_steps or not all(row.is_same for row in around) for around in near]
     if all(row.is_same for row in both):
-        yield _painted(f"the steps are the same, all {len(both)}", _DIM, colour)
+        yield paint("dim", f"the steps are the same, all {len(both)}", colour)
     room = max((width - 3) // 2, 20)
     if any(shown):
         yield ""
-        yield _painted(f"{fit('step line      recorded', room)}   step line      now", _DIM, colour)
+        yield paint("dim", f"{fit('step line      recorded', room)}   step line      now", colour)
     hidden = 0
     for row, is_shown in zip(both, shown, strict=True):
         if not is_shown:
             hidden += 1
             continue
         if hidden:
-            yield _painted(_skipped(hidden), _DIM, colour)
+            yield paint("dim", _skipped(hidden), colour)
         hidden = 0
         text = f"{fit(_cell(run.program, row.recorded, room), room)} {row.mark} "
         text = (text + _cell(now.program or run.program, row.now, room)).rstrip()
-        yield text if row.is_same else _painted(text, _BOLD, colour)
+        yield text if row.is_same else paint("bold", text, colour)
     if hidden and any(shown):
-        yield _painted(_skipped(hidden), _DIM, colour)
+        yield paint("dim", _skipped(hidden), colour)
 
 
 def compared_answers(before: Answer | None, after: Answer | None) -> str:
@@ -136,10 +135,6 @@ def _cell(program: Program, step: Step | None, width: int) -> str:
 
 def _skipped(count: int) -> str:
     return f"   ⋮       {count} {'step' if count == 1 else 'steps'} the same"
-
-
-def _painted(text: str, style: str, colour: bool) -> str:
-    return f"{style}{text}{_RESET}" if colour else text
 
 
 __all__ = ["Row", "compared_answers", "rows", "side_by_side"]

@@ -47,6 +47,12 @@ def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | Non
     )
 
 
+def depends_on(lineage: Lineage, roots: Iterable[int], *, only_next: bool = False) -> frozenset[int]:
+    """The nodes that some depend on, they themselves included; or only those that they depend on by themselves."""
+    graph = _Graph(lineage)
+    return graph.next_to(roots) if only_next else graph.closure(roots)
+
+
 def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
     if name is None and answer.reason != "answered":
         return lineage.failed
@@ -90,6 +96,13 @@ class _Graph:
                 pending += node.control
             pending += self._read(node, walked, with_control)
         return frozenset(seen)
+
+    def next_to(self, roots: Iterable[int]) -> frozenset[int]:
+        walked = [[0, 0] for _ in self._logs]
+        nodes = [self._nodes[index] for index in roots if 0 <= index < len(self._nodes)]
+        return frozenset(
+            index for node in nodes for index in (*node.data, *node.control, *self._read(node, walked, True))
+        )
 
     def _read(self, node: LineageNode, walked: list[list[int]], with_control: bool) -> Iterable[int]:
         for log, sure, perhaps in node.read:

@@ -117,7 +117,8 @@ class Recorder:
         """All that was noted, as data."""
         if self._coarse is not None:
             self._end_coarse(self._coarse, None)
-        return self.lineage.told(ends, [node.index for node in self._unfinished])
+        graph = self.lineage.told(ends, [node.index for node in self._unfinished])
+        return {**graph, "works": self._flows.works}
 
     # --- calls under way --------------------------------------------------------------------------------------
 

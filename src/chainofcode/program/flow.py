@@ -15,6 +15,7 @@ from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Region
 from .scopes import Function, Scope
 from .statements import statements
 from .syntax import called_name, last_name
+from .works import works
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -69,6 +70,8 @@ class Flows:
         self.classes: set[int] = set()
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
+        holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
+        self.works = [works(node, holes) for node in self._numbers]
 
     # --- names ------------------------------------------------------------------------------------------------
 

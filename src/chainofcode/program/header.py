@@ -63,7 +63,7 @@ class Header:
     def __init__(self, node: ast.stmt, name: Callable[[str, ast.AST], Name | None]) -> None:
         self._name = name  # what a text means where it stands; None for the variable of a comprehension
         self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
-        self._nodes = [part for top in _own_parts(node) for part in own_nodes(top, into_lambdas=True)]
+        self._nodes = [part for top in own_parts(node) for part in own_nodes(top, into_lambdas=True)]
         self._called_attributes = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
         self.mentioned = {part.id for part in self._nodes if isinstance(part, ast.Name)}
         self.mentioned |= {part.attr for part in self._nodes if isinstance(part, ast.Attribute)}
@@ -71,7 +71,7 @@ class Header:
         self.evaluated = self._evaluated() if self.mentioned & _DYNAMIC == {"eval"} else ()
         self.may_fail = any(isinstance(part, _FAILING) for part in (node, *self._nodes))
         self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
-        reads = [path for top in _own_parts(node) for path in self._read(top)]
+        reads = [path for top in own_parts(node) for path in self._read(top)]
         self.stores = tuple(self._stores(node))
         reads += [path for path, _ in self.stores]
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
@@ -213,7 +213,7 @@ class Header:
         return region
 
 
-def _own_parts(node: ast.stmt) -> list[ast.AST]:
+def own_parts(node: ast.stmt) -> list[ast.AST]:
     """A statement's header as trees: patterns and their guards belong to it, what stands inside does not."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef():

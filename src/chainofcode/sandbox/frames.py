@@ -100,8 +100,9 @@ class Lineage(msgspec.Struct, frozen=True):
     logs: list[tuple[list[int], list[int]]] = []
     ends: dict[str, int] = {}  # the module's names at the end; `$last` and `$output` are ways to answer, too
     inputs: dict[str, int] = {}
-    guards: list[int] = []
-    failed: list[int] = []
+    guards: list[int] = []  # conditions under which the program would have ended with an error
+    failed: list[int] = []  # what was under way when it did
+    works: list[int] = []  # of each statement what it does itself: nothing, it hands values on, or it works them out
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
