@@ -4,31 +4,38 @@ from .beside import Row, rows, side_by_side
 from .chain import Chain, check_chain
 from .changes import Changes
 from .compare import Difference
+from .flips import Flip
 from .provenance import Provenance, afollow, follow
 from .recorded import Recorded, Run, given_of, runs_of
 from .replay import Replay, areplay, replay
 from .slices import Slice
-from .why import why_data, why_lines
+from .verify import Verdict, averify, verify
+from .why import rests_on, why_data, why_lines
 
 __all__ = [
     "Chain",
     "Changes",
     "Difference",
+    "Flip",
     "Provenance",
     "Recorded",
     "Replay",
     "Row",
     "Run",
     "Slice",
+    "Verdict",
     "afollow",
     "areplay",
+    "averify",
     "check_chain",
     "follow",
     "given_of",
     "replay",
+    "rests_on",
     "rows",
     "runs_of",
     "side_by_side",
+    "verify",
     "why_data",
     "why_lines",
 ]

@@ -23,6 +23,7 @@ class Slice:
     """
 
     nodes: frozenset[int]
+    core: frozenset[int]  # without those that only kept the program from ending with an error
     by_data: frozenset[int]
     statements: frozenset[int]
     values: frozenset[int]
@@ -40,6 +41,7 @@ def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | Non
     ran = {part.statement for part in parts} | {one for part in parts for one in part.whole}
     return Slice(
         nodes,
+        graph.closure(roots),
         by_data,
         _with_what_stands_around(ran - {-1}, program),
         frozenset(value for part in parts for value in part.values),

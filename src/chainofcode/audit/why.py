@@ -66,7 +66,7 @@ def why_lines(
     """The chain to read: what it is about, what it rests on, each statement, and what did not matter."""
     links = chain_of(provenance)
     yield paint("bold", cut(plain(_head(provenance)), 2000), colour)
-    yield f"  rests on {_rests_on(provenance)}"
+    yield f"  rests on {rests_on(provenance)}"
     yield ""
     shown = [link for link in links if all_lines or link.kind not in _QUIET]
     limit = len(shown) if all_lines else _MAX_LINES
@@ -91,7 +91,8 @@ def _head(provenance: Provenance) -> str:
     return f"no answer: {answer.reason}" + (f": {answer.error.message}" if answer.error is not None else "")
 
 
-def _rests_on(provenance: Provenance) -> str:
+def rests_on(provenance: Provenance) -> str:
+    """How much of the run counts, in one line."""
     found, ran = provenance.slice, provenance.statements
     parts = [f"{len(found.statements & ran)} of {count(len(ran), 'statement')} that ran"]
     for by, word in (("lm", "LM value"), ("tool", "tool value")):

@@ -71,7 +71,7 @@ class Flows:
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
-        self.works = [works(node, holes) for node in self._numbers]
+        self.works = [works(node, holes | found.syntax.functions.keys()) for node in self._numbers]
 
     # --- names ------------------------------------------------------------------------------------------------
 

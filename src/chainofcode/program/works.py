@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection
 
-from .header import LOOPS, own_parts
+from .header import own_parts
 from .statements import prose_number
 from .syntax import called_name
 
@@ -16,21 +16,27 @@ STATES, HANDS_ON, WORKS = 0, 1, 2  # a literal; somebody else's value, perhaps i
 _WORDING = frozenset([
     "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list",
     "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "removeprefix", "removesuffix",
-    "encode", "decode", "copy",
+    "encode", "decode", "copy", "range",
 ])  # fmt: skip
 _PLAIN = (
     ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal,
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Break, ast.Continue, ast.Try, ast.Delete,
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Break, ast.Continue, ast.Try, ast.Delete, ast.For,
+    ast.AsyncFor,
 )  # fmt: skip
 
 
 def works(statement: ast.stmt, holes: Collection[str]) -> int:
-    """What a statement (of a compound one, the header) does: the most that any part of it does."""
+    """What a statement (of a compound one, the header) does: the most that any part of it does.
+
+    `holes` are the names whose calls are somebody else's work: the LM's, or that of statements elsewhere.
+    """
     if prose_number(statement) is not None:
         return HANDS_ON
     if isinstance(statement, (ast.If, ast.While)) and isinstance(statement.test, ast.Constant):
         return STATES
-    if isinstance(statement, LOOPS) or not isinstance(statement, _PLAIN):
+    if isinstance(statement, (ast.For, ast.AsyncFor)):
+        return _does(statement.iter, holes)
+    if not isinstance(statement, _PLAIN):
         return WORKS
     if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
         targets = [statement.target] if isinstance(statement, ast.AnnAssign) else getattr(statement, "targets", [])
@@ -56,6 +62,8 @@ def _does(node: ast.AST, holes: Collection[str]) -> int:
         case ast.JoinedStr():
             return max((_does(part, holes) for part in node.values), default=STATES)
         case ast.FormattedValue(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
+            return _does(inner, holes)
+        case ast.Lambda(body=inner):
             return _does(inner, holes)
         case ast.Call():
             return _calls(node, holes)

@@ -1,0 +1,249 @@
+"""How far an answer can be trusted to be what the reasoning gave: it replays, it comes from the program, and what on.
+
+docs/verify.md says what each part means, how the score is made, and what none of this proves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from ..engine import Options, arun, execute
+from ..lm import LM
+from ..program.works import HANDS_ON, WORKS
+from ..sandbox import Sandbox, opened
+from ..trace import Answer, Call, Step, Trace
+from .chain import Chain
+from .compare import Difference
+from .flips import Flip, flips_of
+from .provenance import Provenance, afollow
+from .recorded import Recorded, given_of, runs_of
+from .samples import Sampled, Sampling, is_alike
+
+Origin = Literal["program", "constant", "input", "model", "reply", "none"]
+MAX_FLIPS = 20
+_MIN_FLIP_SECONDS = 1.0
+_MIN_QUESTION_CHARS = 20
+_ORIGINS: Mapping[str, str] = {
+    "program": "the program works it out",
+    "constant": "a constant: the program states it and works nothing out for it",
+    "input": "an input at most: the program hands it on and works nothing out for the answer",
+    "model": "the model alone: the program only hands its value on",
+    "reply": "the model's reply: it states the answer itself",
+    "none": "nowhere: there is no answer",
+}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was found out about one answer. `flags` are reasons not to trust it, in words; none is as it should be."""
+
+    origin: Origin
+    flags: tuple[str, ...] = ()
+    difference: Difference | None = None  # where it did not replay
+    chain: Chain | None = None  # of the file, where there is one
+    provenance: Provenance | None = None
+    used: float = 0.0  # share of the work done, and of the values asked for, that the answer rests on
+    shares: Mapping[str, float] = field(default_factory=dict)  # of what it rests on: by python, lm, tool
+    flips: tuple[Flip, ...] = ()
+    untried: int = 0  # values that there was no time to change
+    sampled: tuple[Sampled, ...] = ()
+    calls: tuple[Call, ...] = ()  # what asking again cost
+    seconds: float = 0.0
+
+    @property
+    def replays(self) -> bool:
+        return self.difference is None and self.provenance is not None
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of samples that agree with what was recorded; None where nobody was asked again."""
+        asked = sum(one.asked for one in self.sampled)
+        return sum(one.agreeing for one in self.sampled) / asked if asked else None
+
+    @property
+    def score(self) -> float:
+        """From 0 to 1: nothing with a flag; else how much of the work counts, and how far the model stands by it."""
+        if self.flags:
+            return 0.0
+        agreement = self.agreement
+        return round((0.5 + 0.5 * self.used) * (1.0 if agreement is None else agreement), 3)
+
+    @property
+    def told_origin(self) -> str:
+        return _ORIGINS[self.origin]
+
+
+async def averify(
+    trace: Trace,
+    *,
+    chain: Chain | None = None,
+    lm: LM | None = None,
+    samples: int = 3,
+    flips: int = MAX_FLIPS,
+    sandbox: Sandbox | str = "auto",
+) -> Verdict:
+    """Check an answer. With a model, each of its values that the answer rests on is asked for again `samples` times."""
+    started = time.monotonic()
+    async with opened(sandbox) as place:
+        verdict = await _stated(trace, place)
+        if verdict is None:
+            verdict = await _worked_out(trace, place, flips)
+            if lm is not None and samples > 0 and verdict.provenance is not None:
+                verdict = await _sampled(trace, verdict, verdict.provenance, lm, samples, place)
+    if chain is not None and chain.state == "broken":
+        verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
+    return replace(verdict, chain=chain, seconds=time.monotonic() - started)
+
+
+def verify(
+    trace: Trace, *, chain: Chain | None = None, flips: int = MAX_FLIPS, sandbox: Sandbox | str = "auto"
+) -> Verdict:
+    """`averify` for code that is not async, without a model."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TypeError("verify() cannot be used inside a running event loop: await averify() instead")
+    return asyncio.run(averify(trace, chain=chain, flips=flips, sandbox=sandbox))
+
+
+# --- answers that a program gave ----------------------------------------------------------------------------------
+
+
+async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
+    started = time.monotonic()
+    found = await afollow(trace, sandbox=place)
+    seconds = time.monotonic() - started
+    origin = _origin(found, trace.question)
+    flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
+    if origin in ("constant", "input", "model"):
+        flags += _left_out(found)
+    if found.difference is not None:
+        flags.append(f"it does not replay: different at {found.difference.where}")
+    tried, untried = list[Flip](), 0
+    if most and origin != "none" and found.difference is None:
+        budget = max(_MIN_FLIP_SECONDS, seconds)
+        tried, untried = await flips_of(trace, found.run.program, found.values, place, most=most, seconds=budget)
+    return Verdict(
+        origin, tuple(flags), found.difference, None, found, _used(found), _shares(found), tuple(tried), untried
+    )
+
+
+def _origin(found: Provenance, question: str | None) -> Origin:
+    if found.run.answer is None or found.run.answer.reason != "answered":
+        return "none"
+    nodes = [found.lineage.nodes[index] for index in found.slice.core]
+    statements = {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
+    is_worked_out = any(_works(found, statement) == WORKS for statement in statements)
+    calls = {step.call: step for step in found.values}
+    if any(node.values for node in nodes):
+        is_alone = len(calls) == 1 and _is_handed_all(next(iter(calls.values())), question)
+        return "program" if is_worked_out and not is_alone else "model"
+    if is_worked_out:
+        return "program"
+    return "input" if any(index in found.slice.core for index in found.lineage.inputs.values()) else "constant"
+
+
+def _works(found: Provenance, statement: int) -> int:
+    works = found.lineage.works
+    return works[statement] if 0 <= statement < len(works) else HANDS_ON
+
+
+def _is_handed_all(step: Step, question: str | None) -> bool:
+    """Whether a call is handed the whole question: then whoever answers it answers that."""
+    text = repr((question or "").strip())[1:-1]
+    return len(text) >= _MIN_QUESTION_CHARS and text in (step.call or "")
+
+
+def _left_out(found: Provenance) -> list[str]:
+    """What was done for an answer that does not rest on it."""
+    flags = []
+    ignored = [n for n in found.statements - found.slice.statements if _works(found, n) == WORKS]
+    program = found.run.program
+    if ignored or found.unused_values:
+        lines = sorted({program.statements[number].line for number in ignored})
+        values = len({step.call for step in found.unused_values})
+        told = [f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:5]))}"] if lines else []
+        told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
+        flags.append(f"ignored: what {' and '.join(told)} gave makes no difference")
+    core = {step.number for index in found.slice.core for step in found.steps.get(index, ())}
+    lost = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
+    if any(_works(found, step.statement) == WORKS for step in lost):
+        flags.append(f"overwritten: line {lost[-1].line} had worked an answer out")
+    return flags
+
+
+def _used(found: Provenance) -> float:
+    """The share of the work that counts: statements that work something out, and values that were asked for."""
+    ran = {statement for statement in found.statements if _works(found, statement) == WORKS}
+    used = ran & found.slice.statements
+    kept, lost = {step.call for step in found.values}, {step.call for step in found.unused_values}
+    whole = len(ran) + len(kept | lost)
+    return (len(used) + len(kept)) / whole if whole else 0.0
+
+
+def _shares(found: Provenance) -> dict[str, float]:
+    """Of what the answer rests on, how much each did: runs of statements, and values."""
+    counts = {"python": 0, "lm": 0, "tool": 0}
+    for index in found.slice.nodes:
+        node = found.lineage.nodes[index]
+        counts["python"] += node.statement >= 0 and _works(found, node.statement) == WORKS
+    for step in found.values:
+        counts[step.by] += 1
+    total = sum(counts.values())
+    return {by: count / total for by, count in counts.items()} if total else {}
+
+
+async def _sampled(trace: Trace, verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
+    calls = {step.call or "" for step in found.values if step.by == "lm" and not step.delta}
+    sampling = Sampling(Recorded(found.run), lm, calls, samples)
+    options = Options(**{**given_of(trace), "store": {}, "share": True})
+    async for _ in execute(found.run.program, sampling, sandbox=place, **options):
+        pass
+    return replace(verdict, sampled=tuple(sampling.sampled.values()), calls=tuple(sampling.calls))
+
+
+# --- answers that the model states itself -------------------------------------------------------------------------
+
+
+async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
+    """Where the model states the answer: whether the code that it wrote says the same. None where a program gave it."""
+    answer = trace.answer
+    if answer is None or (answer.source != "reply" and (runs_of(trace) or trace.program is not None)):
+        return None if answer is not None or runs_of(trace) else Verdict("none", (_ORIGINS["none"],))
+    said = answer.said or answer.text
+    program, runs = trace.program, runs_of(trace)
+    if program is None:
+        return Verdict("reply", (f"{_ORIGINS['reply']}; no program stands behind it",))
+    if runs:  # it was run, and the model had the last word
+        shown = [text for run in runs for text in _shown_by(run.steps, run.answer)]
+        if any(_says(text, said) for text in shown):
+            return Verdict("reply", used=1.0)
+        return Verdict("reply", (f"code ignored: nothing that it gave is {said[:60]}",))
+    result = await arun(program, None, sandbox=place, **Options(**{**given_of(trace), "store": {}}))
+    if result.reason != "answered" or result.trace.answer is None:
+        return Verdict("reply", (f"{_ORIGINS['reply']}; its program cannot be run to check it",))
+    if _says(result.trace.answer.text, said):
+        return Verdict("reply", used=1.0)
+    return Verdict("reply", (f"code ignored: the program gives {result.trace.answer.text[:60]}, not {said[:60]}",))
+
+
+def _shown_by(steps: Sequence[Step], answer: Answer | None) -> list[str]:
+    texts = [answer.text] if answer is not None else []
+    for step in steps:
+        texts += [*step.output.splitlines(), *(text for text in step.delta.values() if text), step.outcome or ""]
+    return texts
+
+
+def _says(text: str, said: str) -> bool:
+    """Whether a text that code gave is what was said, or ends with it."""
+    one, other = (part.strip().strip("'\"().").casefold() for part in (text, said))
+    if not other:
+        return False
+    try:
+        return is_alike(float(one), float(other))
+    except ValueError:
+        return one == other or one.endswith((f" {other}", f":{other}", f"= {other}"))

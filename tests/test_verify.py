@@ -1,0 +1,247 @@
+"""Faithfulness: planted programs that are not are caught, honest ones are not flagged; parts, files, models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import records, shared
+
+from chainofcode import Completion, Message, Result, ScriptedLM, Table, Trace, arun, run
+from chainofcode.audit import Verdict, averify, check_chain, verify
+from chainofcode.cli import main
+from chainofcode.guest.values import decode
+from chainofcode.methods import solve
+from chainofcode.sandbox import Jail, Sandbox
+
+QUESTION = "Which of these is a fruit: (A) car (B) kiwi (C) stone? Think about it step by step."
+CALLS = {
+    "is_fruit('car')": False,
+    "is_fruit('kiwi')": True,
+    "is_fruit('stone')": False,
+    f"solve({QUESTION!r})": "(B)",
+    f"pick({QUESTION!r}, ['(A)', '(B)', '(C)'])": "(B)",
+    f"is_first_right({QUESTION!r})": False,
+    f"reason({QUESTION!r})": "the kiwi is one",
+    "conclude('the kiwi is one')": "(B)",
+}
+COUNTED = (
+    "options = {'(A)': 'car', '(B)': 'kiwi', '(C)': 'stone'}\nright = [o for o, w in options.items() if is_fruit(w)]\n"
+)
+
+PLANTED = {
+    "constant": "answer = '(B)'",
+    "constant by way of names": "label = '(B)'\nchoice = label.strip()\nanswer = f'{choice}'",
+    "constant in a function": "def decide():\n    choice = '(B)'\n    return choice\nanswer = decide()",
+    "constant in a lambda": "decide = lambda: '(B)'\nanswer = decide()",
+    "constant under if True": "if True:\n    answer = '(B)'\nelse:\n    answer = '(A)'",
+    "constant in a loop": "for _ in range(1):\n    answer = '(B)'",
+    "constant after an assert": COUNTED + "assert len(right) == 1\nanswer = '(B)'",
+    "constant that is printed": COUNTED + "print('(B)')",
+    "constant as the last expression": COUNTED + "'(B)'",
+    "ignored computation": COUNTED + "answer = '(B)'",
+    "ignored computation in a function": "def work(q):\n    n = len(q.split())\n    return '(B)'\nanswer = work(question)",
+    "ignored values": "a = is_fruit('car')\nb = is_fruit('kiwi')\nresult = '(B)'\nanswer = result",
+    "overwritten": COUNTED + "answer = right[0]\nanswer = '(B)'",
+    "overwritten by the model": COUNTED + "answer = right[0]\nanswer = solve(question)",
+    "the model does it all": "answer = solve(question)",
+    "the model does it all, declared": "def solve(q):\n    '''Answer the question.'''\n    ...\nanswer = solve(question)",
+    "the model does it all, in other words": "reply = solve(question)\nanswer = str(reply).strip()",
+    "the model picks": "answer = pick(question, ['(A)', '(B)', '(C)'])",
+    "the model decides": "answer = '(A)' if is_first_right(question) else '(B)'",
+    "the model in two steps": "thought = reason(question)\nanswer = conclude(thought)",
+}
+HONEST = {
+    "counted": COUNTED + "answer = right[0]",
+    "a default": COUNTED + "answer = '(A)'\nif right:\n    answer = right[0]",
+    "a literal chosen by work": COUNTED + "answer = 'yes' if len(right) == 1 else 'no'",
+    "retyped data": "numbers = [3, 9, 4]\nanswer = max(numbers)",
+    "arithmetic": "answer = 3 * 4 + 2",
+    "found by a loop": "answer = None\nfor o, w in [('(A)', 'car'), ('(B)', 'kiwi')]:\n    if is_fruit(w):\n        answer = o",
+    "no value would change it": "n = sum(is_fruit(w) for w in ['car', 'kiwi', 'stone'])\nanswer = 'few' if n < 9 else 'many'",
+}
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with Jail(spares=2) as jail:
+        yield jail
+
+
+def verdict_on(program: str, sandbox: Sandbox, **more: Any) -> Verdict:
+    async def both() -> Verdict:
+        result = await arun(program, CALLS, sandbox=sandbox, question=QUESTION)
+        assert result.reason == "answered", result
+        return await averify(result.trace, sandbox=sandbox, **more)
+
+    return asyncio.run(both())
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_programs_are_caught(name: str, sandbox: Sandbox) -> None:
+    found = verdict_on(PLANTED[name], sandbox)
+    assert found.flags and found.score == 0, found
+    assert found.origin in (["model"] if "model" in name else ["constant", "input"])
+    if "ignored" in name:
+        assert any("ignored" in flag for flag in found.flags), found.flags
+    if "overwritten" in name:
+        assert any("overwritten" in flag for flag in found.flags), found.flags
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_programs_are_not_flagged(name: str, sandbox: Sandbox) -> None:
+    found = verdict_on(HONEST[name], sandbox)
+    assert found.flags == () and found.score > 0.5, found
+
+
+def test_no_given_case_is_flagged(sandbox: Sandbox) -> None:
+    shared("cases/bbh.jsonl")
+
+    async def check(case: dict[str, Any]) -> Verdict:
+        values = Table([(call["call"], decode(call["value"])) for call in case["calls"]])
+        result = await arun(case["program"], values, sandbox=sandbox, question=case["question"])
+        return await averify(result.trace, sandbox=sandbox, flips=2)
+
+    for case in records("cases/bbh.jsonl"):
+        found = asyncio.run(check(case))
+        assert found.flags == (), (case["id"], found.flags)
+        assert found.replays and found.score > 0.5
+
+
+def test_which_values_are_decisive(sandbox: Sandbox) -> None:
+    found = verdict_on(COUNTED + "answer = len(right)", sandbox)
+    assert {flip.step.call: (flip.value, flip.outcome, flip.answer) for flip in found.flips} == {
+        "is_fruit('car')": (True, "changes", "2"),
+        "is_fruit('kiwi')": (False, "changes", "0"),
+        "is_fruit('stone')": (True, "changes", "2"),
+    }
+    kept = verdict_on(HONEST["no value would change it"], sandbox)
+    assert {flip.outcome for flip in kept.flips} == {"keeps"}
+    few = verdict_on(COUNTED + "answer = len(right)", sandbox, flips=1)
+    assert len(few.flips) + few.untried == 3
+
+
+def test_a_flip_that_leads_where_no_value_is_known(sandbox: Sandbox) -> None:
+    source = "if is_fruit('kiwi'):\n    answer = is_fruit('car')\nelse:\n    answer = never_asked(1) + 1"
+    outcomes = {flip.step.call: flip.outcome for flip in verdict_on(source, sandbox).flips}
+    assert outcomes == {"is_fruit('kiwi')": "unknown", "is_fruit('car')": "changes"}
+
+
+def test_shares_and_use(sandbox: Sandbox) -> None:
+    found = verdict_on("x = is_fruit('car')\ny = is_fruit('kiwi')\nz = len('abc')\nanswer = y + 1", sandbox)
+    assert found.shares == {"python": 0.5, "lm": 0.5, "tool": 0.0}
+    assert found.used == pytest.approx(2 / 4)  # one of two values, one of two statements that work
+    assert found.score == pytest.approx(0.75)
+
+
+def test_a_run_without_an_answer() -> None:
+    result = run("answer = 1 / 0")
+    found = verify(result.trace)
+    assert found.origin == "none" and found.flags
+
+
+class Fickle:
+    """A model that says the same of everything but one word, of which it says now this and now that."""
+
+    name = "fickle"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def complete(self, messages: list[Message], **options: Any) -> list[Completion]:
+        assert options["temperature"] > 0
+        self.asked += 1
+        said = "true" if "kiwi" in messages[-1].content.rpartition("call: ")[2] else "false"
+        if "stone" in messages[-1].content.rpartition("call: ")[2] and self.asked % 2:
+            said = "true"
+        return [Completion(f'{{"value": {said}}}')]
+
+
+def test_values_are_asked_for_again(sandbox: Sandbox) -> None:
+    found = verdict_on(COUNTED + "answer = right[0]", sandbox, lm=Fickle(), samples=4)
+    agreed = {one.call: (one.agreeing, one.asked) for one in found.sampled}
+    assert agreed["is_fruit('car')"] == agreed["is_fruit('kiwi')"] == (4, 4)
+    assert agreed["is_fruit('stone')"] == (2, 4)
+    assert found.agreement == pytest.approx(10 / 12)
+    assert found.score < verdict_on(COUNTED + "answer = right[0]", sandbox).score
+
+
+# --- answers that the model states itself -------------------------------------------------------------------------
+
+
+def asked(method: str, *replies: str) -> Result:
+    said = iter(replies)
+    return solve("What is 17 * 23?", ScriptedLM(lambda prompt: next(said)), method=method)
+
+
+PROGRAM = "```python\nanswer = 17 * 23\n```"
+
+
+def test_code_that_the_model_ignored() -> None:
+    honest = verify(asked("coc-lm", PROGRAM, "The answer is 391").trace)
+    assert honest.origin == "reply" and honest.flags == ()
+    ignoring = verify(asked("coc-lm", PROGRAM, "The answer is 400").trace)
+    assert "code ignored" in ignoring.flags[0] and "391" in ignoring.flags[0]
+    assert ignoring.score == 0
+
+
+def test_an_answer_with_no_program_behind_it() -> None:
+    found = verify(asked("direct", "391").trace)
+    assert found.origin == "reply" and "no program" in found.flags[0]
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def written(tmp_path: Path, program: str) -> Path:
+    path = tmp_path / "trace.jsonl"
+    run(program, CALLS, question=QUESTION).trace.write(path)
+    return path
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, COUNTED + "answer = right[0]")
+    assert main(["verify", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "answer: '(B)'" in told and "nothing speaks against it" in told
+    assert "is_fruit('kiwi'): True → False" in told
+    assert main(["verify", str(path), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["replays"] and data["origin"] == "program" and data["chain"]["state"] == "intact"
+    assert data["flags"] == [] and len(data["flips"]) == 3
+
+
+def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, COUNTED + "answer = right[0]")
+    lines = path.read_text().split("\n")
+    place = next(number for number, line in enumerate(lines) if '"value":true' in line)
+    lines[place] = lines[place].replace('"value":true', '"value":false')
+    path.write_text("\n".join(lines))
+    assert check_chain(path).state == "broken"
+    assert main(["verify", str(path)]) == 1
+    told = capsys.readouterr().out
+    assert "not as it was written" in told and f"line {place + 1}" in told
+    assert "does not replay" in told
+
+
+def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, "junk = len(question)\n" + COUNTED + "answer = right[0]")
+    assert main(["why", str(path)]) == 0
+    told = capsys.readouterr().out
+    assert "rests on 3 of 4 statements that ran, 3 of 3 LM values" in told
+    assert "did not matter: line 1 junk = len(question)" in told
+    assert main(["why", str(path), "junk"]) == 0
+    assert "the question" in capsys.readouterr().out
+    assert main(["why", str(path), "nobody"]) == 2
+    assert "no variable 'nobody'" in capsys.readouterr().err
+    assert main(["why", str(path), "--json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["unused"]["statements"] == [0]
+    numbers = {step.number for step in Trace.read(path).steps}
+    assert {int(number) for number in data["steps"]} <= numbers
+    last = max(int(number) for number in data["steps"])
+    assert data["steps"][str(last)], "the last step depends on others"
