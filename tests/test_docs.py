@@ -33,12 +33,13 @@ def test_python_block(block: str) -> None:
 
 
 def test_blocks_were_found() -> None:
-    assert len(CONSOLE) == 3
-    assert len(PYTHON) == 6
+    assert len(CONSOLE) == 5
+    assert len(PYTHON) == 7
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay"]
+    "command",
+    ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay", "why", "verify"],
 )
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
@@ -50,7 +51,21 @@ def test_help_names_what_the_readme_names(command: str) -> None:
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    commands = ("run", "ask", "eval", "explain", "score", "report", "show", "replay", "doctor", "models", "methods")
+    commands = (
+        "run",
+        "ask",
+        "eval",
+        "explain",
+        "score",
+        "report",
+        "show",
+        "replay",
+        "doctor",
+        "models",
+        "methods",
+        "why",
+        "verify",
+    )
     told = "".join(
         subprocess.run(
             [sys.executable, "-m", "chainofcode", name, "--help"], capture_output=True, text=True, check=True

@@ -19,7 +19,7 @@ import msgspec
 
 from ..errors import BudgetError, InputError
 from ..evals import SUITES, Job, Sample, Score, load, run_jobs
-from ..evals.report import Cell
+from ..evals.report import Cell, faithfulness
 from ..evals.store import Store
 from ..evals.tasks import bbh, examples, gsm8k
 from ..lm import LM
@@ -74,6 +74,9 @@ def add_to(commands: Any) -> None:
         metavar="DIR",
         type=Path,
         help="keep results and traces in DIR; the same command again goes on with them",
+    )
+    parser.add_argument(
+        "--verify", action="store_true", help="check each answer as coc verify does, and show how faithful they are"
     )
     parser.add_argument(
         "--at-once", metavar="N", type=int, help="how many samples run at once (as many as the model takes)"
@@ -161,7 +164,7 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
                 told = examples(sample.task, name, how, given.data, given.seed) if given.shots is None else None
                 more = Ways(examples=told.pairs, seen=told.calls) if told is not None else Ways()
                 known[sample.task] = Ways(**{**ways, **more})
-            jobs.append(Job(sample, name, known[sample.task]))
+            jobs.append(Job(sample, name, known[sample.task], given.verify))
     given.shots = how
     return jobs
 
@@ -257,6 +260,7 @@ def _totals(scores: list[Score]) -> dict[str, Any]:
         "format_failures": sum(score.reason == "emulation failed" for score in scores),
         "standard_error": round(Cell.of(scores).error, 2),
         "seconds": round(sum(score.seconds for score in scores), 1),
+        "faithful": faithfulness(scores),
     }
 
 
@@ -278,11 +282,14 @@ def _print_table(suite: str, model: str, scores: list[Score]) -> None:
         groups = {"all": scores, **_grouped(scores, "kind"), **_grouped(scores, "split")}
         print(f"{plain(suite)} with {plain(model)}: {_totals(scores)['right']} of {len(scores)} right")
     width = max(12, *(len(name) + 2 for name in groups))
-    print("\n" + " " * width + "".join(f"{name:>11}" for name in (*_COLUMNS, "s/sample")))
+    more = ("faithful",) if any(score.faithful is not None for score in scores) else ()
+    print("\n" + " " * width + "".join(f"{name:>11}" for name in (*_COLUMNS, "s/sample", *more)))
     for name, group in groups.items():
         counts = _totals(group)
         cells = "".join(f"{counts[_FIELDS.get(column, column)]:>11}" for column in _COLUMNS)
-        print(f"{fit(plain(name), width)}{cells}{counts['seconds'] / max(len(group), 1):>11.1f}")
+        cells += f"{counts['seconds'] / max(len(group), 1):>11.1f}"
+        cells += f"{counts['faithful'] if counts['faithful'] is not None else '–':>11}" if more else ""
+        print(f"{fit(plain(name), width)}{cells}")
     for score in scores:
         if score.verdict != "right" or score.retries:
             said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"

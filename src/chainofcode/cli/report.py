@@ -41,7 +41,9 @@ def _report(given: argparse.Namespace) -> int:
     if given.json:
         rows = [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()]
         samples = {method: {"run": ran, "planned": planned} for method, (ran, planned) in summary.progress.items()}
-        say_json({"methods": summary.methods, "is_complete": not summary.gaps, "samples": samples, "rows": rows})
+        faithful = {method: summary.faithful(method) for method in summary.methods}
+        told = {"methods": summary.methods, "is_complete": not summary.gaps, "samples": samples}
+        say_json({**told, "faithful": faithful, "rows": rows})
     else:
         for line in summary.lines():
             print("\n".join(map(plain, line.split("\n"))))

@@ -38,6 +38,12 @@ class Cell(msgspec.Struct, frozen=True):
         )
 
 
+def faithfulness(scores: Iterable[Score]) -> float | None:
+    """The mean over the answers that were checked; None where none was."""
+    checked = [score.faithful for score in scores if score.faithful is not None]
+    return round(sum(checked) / len(checked), 3) if checked else None
+
+
 class Summary:
     """Scores by task and method; averages are over tasks, as in the paper."""
 
@@ -105,11 +111,15 @@ class Summary:
             lines.append(f"{name:<{width}}{cells}" + (f"  |{paper_cells}" if paper_cells else ""))
         for method in self.methods:
             cell = Cell.of([score for score in self.scores if score.method == method])
+            faithful = self.faithful(method)
             lines.append(
                 f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
-                "which none was found"
+                "which none was found" + (f"; faithfulness {faithful:.2f}" if faithful is not None else "")
             )
         return lines
+
+    def faithful(self, method: str) -> float | None:
+        return faithfulness(score for score in self.scores if score.method == method)
 
 
 _PUBLISHED = {method for facts in paper().values() for method in facts.methods}
@@ -193,7 +203,9 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
         place = trace_of(score)
         link = f'<a href="{html.escape(urllib.parse.quote(str(place)))}">trace</a>' if place is not None else ""
         wanted = ", ".join(map(str, score.targets))
-        words = map(html.escape, (score.method, score.verdict, score.answer or score.error or score.reason, wanted))
+        faithful = f"{score.faithful:.2f}" if score.faithful is not None else ""
+        said = score.answer or score.error or score.reason
+        words = map(html.escape, (score.method, score.verdict, said, wanted, faithful))
         cells = "".join(f"<td>{cell}</td>" for cell in (*words, link))
         samples.append(f"<tr><th scope=row>{html.escape(score.id)}</th>{cells}</tr>")
     images = "".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures)
@@ -221,7 +233,8 @@ th[scope=row] {{ text-align: left; }} img {{ max-width: 100%; }} details {{ marg
 <table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>
 {images}
 <details><summary>Every sample</summary>
-<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th><th></th></tr></thead>
+<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th><th>faithful</th><th></th></tr>
+</thead>
 <tbody>{samples}</tbody></table></details>
 </html>
 """

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ..audit import averify
 from ..engine import Given, Result, arun
 from ..errors import BudgetError, ChainOfCodeError, LMError
 from ..lm import LM
@@ -30,6 +31,7 @@ class Job:
     sample: Sample
     method: str = ""
     ways: Ways | None = None
+    is_verified: bool = False  # whether what comes of it is checked, too
 
     @property
     def key(self) -> tuple[str, str]:
@@ -92,7 +94,18 @@ async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> Ran
     except (ChainOfCodeError, OSError, ValueError) as error:  # one bad sample must not end the others
         return not_run(job, error, time.monotonic() - started), None, error
     scored = score(sample, result, time.monotonic() - started)
-    return msgspec.structs.replace(scored, method=job.method), result.trace, None
+    faithful = await _faithfulness(result, sandbox) if job.is_verified else None
+    return msgspec.structs.replace(scored, method=job.method, faithful=faithful), result.trace, None
+
+
+async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
+    """None where there is no answer, or nobody can tell."""
+    if result.reason != "answered":
+        return None
+    try:
+        return (await averify(result.trace, flips=0, sandbox=sandbox)).score
+    except ChainOfCodeError:
+        return None
 
 
 def is_cut_short(score: Score) -> bool:

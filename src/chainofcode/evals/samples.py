@@ -52,3 +52,4 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     extracted: bool = True  # False: there was a reply, but no answer in it
     trace: str = ""  # the file it is kept in
     sample: str = ""  # the digest of the sample
+    faithful: float | None = None  # how far the answer is what the reasoning gave, where that was checked
