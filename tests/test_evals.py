@@ -363,6 +363,23 @@ def test_results_as_logs_of_inspect(tmp_path: Path) -> None:
     assert "answer: 1" in str(log.samples[1].messages[0].content)
 
 
+def test_faithfulness_is_a_column(tmp_path: Path) -> None:
+    path, script, out = tmp_path / "q.jsonl", tmp_path / "script.jsonl", tmp_path / "out"
+    path.write_text(
+        '{"id": "a", "question": "What is 2 + 3?", "target": 5}\n{"id": "b", "question": "And 4?", "target": 4}'
+    )
+    replies = ["```python\nanswer = 2 + 3\n```", "```python\nanswer = 4\n```"]
+    script.write_text("\n".join(json.dumps(reply) for reply in replies))
+    command = ("--model", f"scripted:{script}", "--methods", "coc", "--repairs", "0", "--verify", "--out", out)
+    done = coc("eval", path, *command)
+    assert done.returncode == 0, done.stderr
+    assert "faithful" in done.stdout and "0.5" in done.stdout.splitlines()[-1]
+    told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+    assert {score["id"]: score["faithful"] for score in told} == {"a": 1.0, "b": 0.0}  # one is a constant
+    assert "faithfulness 0.50" in coc("report", out).stdout
+    assert json.loads(coc("report", out, "--json").stdout)["faithful"] == {"coc": 0.5}
+
+
 # --- the embedded model -------------------------------------------------------------------------------------------
 
 
