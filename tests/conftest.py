@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chainofcode import SandboxError
+from chainofcode import Result, SandboxError, Trace
+from chainofcode.audit import areplay, runs_of
 from chainofcode.errors import LMError
 from chainofcode.lm.weights import MODELS, fetch
 from chainofcode.sandbox import Jail
@@ -50,6 +53,29 @@ def tiers_that_are_here(request: pytest.FixtureRequest) -> None:
     tier = call.params.get("tier") if call is not None else None
     if tier in TIERS and not has_tier(tier):
         pytest.skip(f"tier {tier} of the sandbox cannot be had on this machine")
+
+
+@pytest.fixture(autouse=True)
+def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
+    """With COC_REPLAY=1 every run of every test is run again afterwards, and must come out the same.
+
+    Not where a test is marked `by_chance`: threads, addresses, process numbers.
+    """
+    traces: list[Trace] = []
+    if os.environ.get("COC_REPLAY"):
+
+        def keep(cls: type[Result], trace: Trace, *more: Any) -> Result:
+            traces.append(trace)
+            return made(trace, *more)
+
+        made = Result.of
+        monkeypatch.setattr(Result, "of", classmethod(keep))
+    yield
+    if traces and request.node.get_closest_marker("by_chance") is None:
+        monkeypatch.undo()
+        for trace in filter(runs_of, traces):
+            again = asyncio.run(areplay(trace))
+            assert again.is_same, again.difference
 
 
 @pytest.fixture(scope="session")
