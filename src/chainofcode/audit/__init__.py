@@ -6,6 +6,7 @@ from .changes import Changes
 from .compare import Difference
 from .recorded import Recorded, Run, given_of, runs_of
 from .replay import Replay, areplay, replay
+from .timeline import Timeline, Variable, edited, timelines
 
 __all__ = [
     "Chain",
@@ -15,11 +16,15 @@ __all__ = [
     "Replay",
     "Row",
     "Run",
+    "Timeline",
+    "Variable",
     "areplay",
     "check_chain",
+    "edited",
     "given_of",
     "replay",
     "rows",
     "runs_of",
     "side_by_side",
+    "timelines",
 ]

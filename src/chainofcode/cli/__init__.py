@@ -15,7 +15,7 @@ from typing import NoReturn
 from ..errors import ChainOfCodeError
 from ..render import plain
 from ..trace import Trace
-from . import ask, eval, explain, models, replay, report, run, score
+from . import ask, debug, eval, explain, models, replay, report, run, score
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
 
 
@@ -68,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_to(commands)
     run.add_to(commands)
     replay.add_to(commands)
+    debug.add_to(commands)
     explain.add_to(commands)
     models.add_to(commands)
     eval.add_to(commands)
