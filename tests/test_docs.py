@@ -38,7 +38,7 @@ def test_blocks_were_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay"]
+    "command", ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay", "debug"]
 )
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
@@ -50,7 +50,20 @@ def test_help_names_what_the_readme_names(command: str) -> None:
 
 
 def test_options_that_the_readme_names_exist() -> None:
-    commands = ("run", "ask", "eval", "explain", "score", "report", "show", "replay", "doctor", "models", "methods")
+    commands = (
+        "run",
+        "ask",
+        "eval",
+        "explain",
+        "score",
+        "report",
+        "show",
+        "replay",
+        "debug",
+        "doctor",
+        "models",
+        "methods",
+    )
     told = "".join(
         subprocess.run(
             [sys.executable, "-m", "chainofcode", name, "--help"], capture_output=True, text=True, check=True

@@ -29,29 +29,29 @@ from .panes import Lines, detail, output_lines, position, program_line, state_li
 
 _PAGE = 10
 _MAX_EDITED = 5000  # characters of a value that can be edited in one line
-_HINTS = "← → step · c C LM, tools · o prints · / find · e edit · Enter in full · ? keys · q quit"
+_HINTS = "← → step · c LM step · / find · e edit · Enter in full · ? all keys · q quit"
 _KEYS = """\
-→  l  n  Space     a step forward
-←  h  p            a step back
-Page Down, Page Up ten steps forward, back
-Home, End          the first step, the last
-c, C               the next step of the LM or a tool, the one before
-o, O               the next step that prints, the one before
-d, D               of an edited run: the next step that differs, the one before
-/                  find a name or a text: the next step that changed or mentions it
-g                  go to a step by its number
-↑, ↓               scroll the names
-Enter              everything about the step in full
-e                  another value for this step of the LM or a tool; the program goes on from there
-u                  back to the recorded run
-w                  write the edited run as a trace
-a                  the next attempt (program) of the trace
-Esc                stop a run that is under way
-q, Ctrl-C          quit
+→  l  n  Space  a step forward
+←  h  p         a step back
+Page Down, Up   ten steps forward, back
+Home, End       the first step, the last
+c, C            the next step of the LM or a tool, the one before
+o, O            the next step that prints, the one before
+d, D            the next step that is not as recorded, the one before
+/               find: the next step that changed or mentions a name
+g               go to a step by its number
+↑, ↓            scroll the names
+Enter           everything about the step in full
+e               another value for a step of the LM or a tool, and on
+u               back to the recorded run
+w               write the edited run as a trace
+a               the next attempt (program) of the trace
+Esc             stop a run that is under way
+q, Ctrl-C       quit
 
-py  Python ran the line      lm  the LM      tl  a tool      (dim: still to come)
+py  Python ran the line    lm  the LM    tl  a tool    (dim: to come)
 *   the name changed at this step
-≠   not as recorded     +  not in the recorded run
+≠   not as recorded        +   not in the recorded run
 """
 
 
@@ -71,12 +71,11 @@ class Debugger(App[None]):
     CSS = """
     #head { height: 2; padding: 0 1; background: $boost; }
     #top { height: 1fr; }
-    #bottom { height: 9; }
+    #bottom { height: 30%; min-height: 6; max-height: 9; }
     .left { width: 3fr; }
     .right { width: 2fr; }
     Lines { border: round $panel-lighten-2; height: 100%; }
     #bar, #status { height: 1; padding: 0 1; }
-    Debugger.-low #bottom { height: 8; }
     """
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -321,7 +320,7 @@ class Debugger(App[None]):
             )
         if ended is None or ended.reason != "answered":
             return f"no answer: {ended.reason if ended else 'broken off'} · u goes back to the recorded run"
-        return "d goes to the next step that differs · u back to the recorded run · w writes this one"
+        return "d: the next step that differs · u: back to the recorded run · w: write"
 
     def action_stop(self) -> None:
         if self._replaying is not None and self._replaying.is_running:
@@ -360,6 +359,7 @@ class Debugger(App[None]):
             return path
 
         name = str(self._path.with_name(f"{self._path.stem}-edited.jsonl"))
+        name = name if plain(name) == name else "edited.jsonl"
         self._ask("Write the edited run to", write, lambda path: self._say(f"written to {path}"), name)
 
 
