@@ -315,9 +315,7 @@ class Debugger(App[None]):
     def _outcome(self, now: Timeline) -> str:
         ended = now.run.answer
         if ended is not None and ended.reason == "emulation failed" and self._emulator is None:
-            return (
-                "emulation failed: the run needs a value that the trace does not have; coc debug --model … asks for it"
-            )
+            return "emulation failed: a new call has no value; coc debug --model … asks for it"
         if ended is None or ended.reason != "answered":
             return f"no answer: {ended.reason if ended else 'broken off'} · u goes back to the recorded run"
         return "d: the next step that differs · u: back to the recorded run · w: write"

@@ -179,7 +179,7 @@ def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tupl
     passed = "━" if places.start <= place else "─"
     if not is_first:
         return passed, "dim"
-    few = places[:50]
+    few = places[:1000]
     if any((row := timeline.row(at)) is not None and not row.is_same for at in few):
         return "≠", DIFFERENT
     bys = {timeline.steps[at].by for at in few}
