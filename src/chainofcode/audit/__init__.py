@@ -9,6 +9,7 @@ from .provenance import Provenance, afollow, follow
 from .recorded import Recorded, Run, given_of, runs_of
 from .replay import Replay, areplay, replay
 from .slices import Slice
+from .timeline import Timeline, Variable, edited, timelines
 from .verify import Verdict, averify, verify
 from .why import rests_on, why_data, why_lines
 
@@ -23,11 +24,14 @@ __all__ = [
     "Row",
     "Run",
     "Slice",
+    "Timeline",
+    "Variable",
     "Verdict",
     "afollow",
     "areplay",
     "averify",
     "check_chain",
+    "edited",
     "follow",
     "given_of",
     "replay",
@@ -35,6 +39,7 @@ __all__ = [
     "rows",
     "runs_of",
     "side_by_side",
+    "timelines",
     "verify",
     "why_data",
     "why_lines",

@@ -82,13 +82,14 @@ def side_by_side(
 
 def compared_answers(before: Answer | None, after: Answer | None) -> str:
     """`answer: 2 → 3`."""
-    one, other = _told(before), _told(after)
+    one, other = told_answer(before), told_answer(after)
     if one == other:
         return f"answer: {one} (as recorded)" if before is not None and before.reason == "answered" else other
     return f"answer: {one} → {other}"
 
 
-def _told(answer: Answer | None) -> str:
+def told_answer(answer: Answer | None) -> str:
+    """An end in one line: the answer, or why there is none."""
     if answer is None:
         return "none: the run was broken off"
     if answer.reason == "answered":
@@ -137,4 +138,4 @@ def _skipped(count: int) -> str:
     return f"   ⋮       {count} {'step' if count == 1 else 'steps'} the same"
 
 
-__all__ = ["Row", "compared_answers", "rows", "side_by_side"]
+__all__ = ["Row", "compared_answers", "rows", "side_by_side", "told_answer"]

@@ -15,7 +15,7 @@ from typing import NoReturn
 from ..errors import ChainOfCodeError
 from ..render import plain
 from ..trace import Trace
-from . import ask, eval, explain, models, replay, report, run, score, verify, why
+from . import ask, debug, eval, explain, models, replay, report, run, score, verify, why
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
 
 
@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     replay.add_to(commands)
     why.add_to(commands)
     verify.add_to(commands)
+    debug.add_to(commands)
     explain.add_to(commands)
     models.add_to(commands)
     eval.add_to(commands)

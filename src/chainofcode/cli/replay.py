@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def _replay(given: argparse.Namespace) -> int:
         check_place(given.written)
         if given.written.exists() and given.trace.exists() and given.written.samefile(given.trace):
             raise InputError("--trace names the trace that is replayed: the new one needs a file of its own")
-    _warn(trace, chain)
+    for warning in warnings(trace, chain):
+        print(f"coc: {warning}", file=sys.stderr)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         emulator = asking(lm) if lm is not None else None
         done = replay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox)
@@ -79,15 +81,16 @@ def _replay(given: argparse.Namespace) -> int:
     return ANSWERED if is_good and not (given.head and chain.state != "intact") else NO_ANSWER
 
 
-def _warn(trace: Trace, chain: Chain) -> None:
+def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
+    """What to know of a trace before it is run again."""
     if chain.state == "broken":
-        print(f"coc: the file is not as it was written: {chain.why}", file=sys.stderr)
+        yield f"the file is not as it was written: {chain.why}"
     if trace.answer is None:
-        print("coc: the trace has no answer: its last lines are missing, or the run was broken off", file=sys.stderr)
+        yield "the trace has no answer: its last lines are missing, or the run was broken off"
     reads = trace.settings.get("reads")
     if isinstance(reads, list) and reads:
         named = ", ".join(plain(str(path)) for path in reads[:5])
-        print(f"coc: as when it was recorded, the program may read {named}", file=sys.stderr)
+        yield f"as when it was recorded, the program may read {named}"
 
 
 def _print(done: Replay, chain: Chain, all_steps: bool) -> None:

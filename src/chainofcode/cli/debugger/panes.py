@@ -1,0 +1,240 @@
+"""What the panes of the debugger show: a place of a timeline as lines of text.
+
+Everything of a trace was written by others: it goes through `plain`, and into `Text`, which takes no markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich.text import Text
+from textual.geometry import Size
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+
+from ...audit import Timeline, Variable
+from ...audit.timeline import value_text
+from ...guest.values import ValueFormatError, decode
+from ...render import GUTTER, plain, what
+from ...trace import Answer, Step
+
+STYLES = {"python": "cyan", "lm": "bold magenta", "tool": "bold yellow"}
+CURRENT, CHANGED, DIFFERENT = "bold on grey30", "bold green", "bold red"
+MAX_DETAIL = 100_000  # characters of one part of the detail
+_MAX_LINE = 2000  # characters of which a pane shows as many as it has room for
+_MAX_OUTPUT = 20_000
+
+
+class Lines(ScrollView, can_focus=False):
+    """Lines that are made as they come into sight, each cut where the pane ends."""
+
+    DEFAULT_CSS = "Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
+
+    _count = 0
+    _line: Callable[[int], Text] = staticmethod(lambda _: Text(""))
+    _at: int | None = None
+
+    def show(self, count: int, line: Callable[[int], Text], at: int | None = None) -> None:
+        """So many lines, the one at `at` in sight."""
+        self._count, self._line, self._at = count, line, at
+        self.virtual_size = Size(0, count)
+        self._follow()
+        self.refresh()
+
+    def show_all(self, lines: Sequence[Text], at: int | None = None) -> None:
+        self.show(len(lines), lines.__getitem__, at)
+
+    def on_resize(self) -> None:
+        self._follow()
+
+    def _follow(self) -> None:
+        height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        if self._at is not None and height and not top <= self._at < top + height:
+            self.scroll_to(y=max(self._at - height // 2, 0), animate=False, force=True, immediate=True)
+
+    def render_line(self, y: int) -> Strip:
+        width, index = self.scrollable_content_region.width, y + self.scroll_offset.y
+        if index >= self._count:
+            return Strip.blank(width, self.rich_style)
+        text = self._line(index).copy()
+        text.truncate(width, overflow="ellipsis")
+        strip = Strip(text.render(self.app.console), text.cell_len)
+        return strip.adjust_cell_length(width).apply_style(self.rich_style)
+
+
+def line_of(text: str, style: str = "") -> Text:
+    """One line of somebody else's text."""
+    return Text(plain(text[:_MAX_LINE].expandtabs(4).rstrip("\r")), style)
+
+
+# --- the program ----------------------------------------------------------------------------------------------------
+
+
+def program_line(timeline: Timeline, place: int, index: int) -> Text:
+    """A line of the program: whether it is the current one, its number, who ran it; dim where that is still to come."""
+    line = index + 1
+    is_current = bool(timeline.steps) and timeline.steps[place].line == line
+    who = timeline.who(line)
+    by = "lm" if "lm" in who else "tool" if "tool" in who else "python" if who else ""
+    is_reached = bool(who) and min(who.values()) <= place
+    style = STYLES[by] if is_reached else "dim"
+    made = Text("▶" if is_current else " ")
+    made.append(f"{line:>{len(str(len(timeline.lines)))}} ", "dim")
+    made.append("lm+tl" if {"lm", "tool"} <= set(who) else GUTTER.get(by, "  "), style)
+    made.append("  ")
+    made.append_text(line_of(timeline.lines[index], style if by else ""))
+    if is_current:
+        made.stylize(CURRENT)
+    return made
+
+
+# --- the state ------------------------------------------------------------------------------------------------------
+
+
+def state_lines(state: Sequence[Variable]) -> tuple[list[Text], int | None]:
+    """A name a line, and which of them to have in sight."""
+    if not state:
+        return [Text("no names yet", "dim")], None
+    made = [_variable(one) for one in state]
+    return made, next((at for at, one in enumerate(state) if one.is_changed), None)
+
+
+def _variable(one: Variable) -> Text:
+    made = Text("* " if one.is_changed else "  ", CHANGED)
+    made.append(plain(one.name[:_MAX_LINE]), CHANGED if one.is_changed else "bold")
+    if one.text is None:
+        return made.append(" is gone", CHANGED)
+    made.append(" = ", "dim")
+    return made.append_text(line_of(one.text, CHANGED if one.is_changed else ""))
+
+
+# --- the step, and what was printed ---------------------------------------------------------------------------------
+
+
+def step_lines(timeline: Timeline, place: int) -> list[Text]:
+    if not timeline.steps:
+        return [Text("no steps: nothing of this program was run", "dim")]
+    step = timeline.steps[place]
+    made = [_who(timeline, step, place)]
+    if step.call is not None:
+        made.append(line_of(step.call.replace("\n", "⏎"), STYLES[step.by]))
+        made.append(
+            line_of(f"✗ {step.error}" if step.error is not None else f"→ {value_text(step, _MAX_LINE)}", "bold")
+        )
+    if step.outcome is not None:
+        made.append(line_of(f"→ {step.outcome}", "bold"))
+    for name, text in step.delta.items():
+        made.append(line_of(f"{name[:_MAX_LINE]} = {text}" if text is not None else f"{name} is gone", CHANGED))
+    if step.output:
+        made.append(line_of(f"prints {step.output.rstrip()}"))
+    row = timeline.row(place)
+    if row is not None and not row.is_same:
+        told = "no such step" if row.recorded is None else _recorded(row.recorded)
+        made.append(line_of(f"{row.mark} recorded: {told}", DIFFERENT))
+    return made
+
+
+def _who(timeline: Timeline, step: Step, place: int) -> Text:
+    made = Text(f"step {step.number} of {len(timeline)}  ", "bold")
+    made.append(f"{GUTTER[step.by]}", STYLES[step.by])
+    made.append(f"  line {step.line}")
+    notes: list[str] = [step.how] if step.how else []
+    notes += [f"run {step.visit}"] if step.visit > 1 else []
+    notes += [f"{step.seconds:.2f} s"] if step.seconds is not None and step.seconds >= 0.01 else []
+    return made.append("".join(f"  {note}" for note in notes), "dim")
+
+
+def _recorded(step: Step) -> str:
+    told = what(step, _MAX_LINE)
+    return f"{told}   prints {step.output.rstrip()}".strip() if step.output else told
+
+
+def output_lines(timeline: Timeline, place: int) -> list[Text]:
+    printed = timeline.output(place, _MAX_OUTPUT)
+    if not printed:
+        return [Text("nothing yet", "dim")]
+    return [line_of(line) for line in printed.removesuffix("\n").split("\n")]
+
+
+# --- the position ---------------------------------------------------------------------------------------------------
+
+
+def position(timeline: Timeline, place: int, width: int) -> Text:
+    """All steps as a line: ● the LM's, ■ tools', ≠ those that differ from the recorded ones, █ here."""
+    size = len(timeline)
+    label = f" {place + 1 if size else 0}/{size}"
+    cells = max(width - len(label), 1)
+    made = Text()
+    for cell in range(cells if size else 0):
+        start, end = cell * size // cells, max((cell + 1) * size // cells, cell * size // cells + 1)
+        is_first = cell == 0 or (cell - 1) * size // cells != start  # of a step that takes several cells
+        if start <= place < end and is_first:
+            made.append("█", "bold")
+        else:
+            made.append(*_mark(timeline, range(start, end), is_first, place))
+    return made.append(label, "bold")
+
+
+def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tuple[str, str]:
+    passed = "━" if places.start <= place else "─"
+    if not is_first:
+        return passed, "dim"
+    few = places[:1000]
+    if any((row := timeline.row(at)) is not None and not row.is_same for at in few):
+        return "≠", DIFFERENT
+    bys = {timeline.steps[at].by for at in few}
+    return ("●", STYLES["lm"]) if "lm" in bys else ("■", STYLES["tool"]) if "tool" in bys else (passed, "dim")
+
+
+# --- all of it ------------------------------------------------------------------------------------------------------
+
+
+def detail(timeline: Timeline, place: int, answer: Answer | None) -> str:
+    """Everything of a place in full, as lines that a terminal can show."""
+    parts: list[tuple[str, str]] = []
+    if timeline.steps:
+        step = timeline.steps[place]
+        parts.append(
+            (f"step {step.number} of {len(timeline)}, line {step.line}, by {step.by}", _source(timeline, step))
+        )
+        if step.call is not None:
+            value = [f"error: {step.error}"] if step.error is not None else [_whole(step)]
+            parts += [("call", step.call), ("value", value[0])]
+        parts += [("outcome", step.outcome)] if step.outcome is not None else []
+        parts += [("printed by this step", step.output)] if step.output else []
+    parts.append(("state", "\n".join(_told(one) for one in timeline.state(place if timeline.steps else -1))))
+    parts.append(("printed so far", timeline.output(place)))
+    if timeline.trace.question is not None:
+        parts.append(("question", timeline.trace.question))
+    if answer is not None:
+        parts += [("end", answer.reason), ("answer", answer.text)]
+        if answer.error is not None:
+            where = f" (line {answer.error.line})" if answer.error.line else ""
+            parts.append(("error", f"{answer.error.type}: {answer.error.message}{where}"))
+        parts.append(("standard error", answer.stderr))
+    return "\n\n".join(f"── {title}\n{_safe(text)}" for title, text in parts if text)
+
+
+def _source(timeline: Timeline, step: Step) -> str:
+    program = timeline.run.program
+    return program.text(step.statement) if 0 <= step.statement < len(program.statements) else ""
+
+
+def _whole(step: Step) -> str:
+    try:
+        return repr(decode(step.value))
+    except (ValueFormatError, ValueError):  # an int may have too many digits to be written out
+        return value_text(step, MAX_DETAIL)
+
+
+def _told(one: Variable) -> str:
+    return f"{one.name} = {one.text}" if one.text is not None else f"{one.name} is gone"
+
+
+def _safe(text: str) -> str:
+    left = len(text) - MAX_DETAIL
+    text = "\n".join(plain(line.rstrip("\r")) for line in text[:MAX_DETAIL].split("\n"))
+    return text + (f"\n… {left:,} more characters" if left > 0 else "")
+
+
+__all__ = ["Lines", "detail", "line_of", "output_lines", "position", "program_line", "state_lines", "step_lines"]
