@@ -142,6 +142,8 @@ def test_a_run_without_an_answer() -> None:
     result = run("answer = 1 / 0")
     found = verify(result.trace)
     assert found.origin == "none" and found.flags
+    assert verify(run("answer = nobody(1)").trace).origin == "none"
+    assert verify(Trace()).origin == "none"
 
 
 class Fickle:

@@ -105,11 +105,10 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     now = Trace(trace.question, trace.inputs, trace.settings, events)
     difference = first_difference(run, events)
     if not lineages or lineages[0] is None:
-        ended = now.answer.error if now.answer is not None else None
-        why = (
-            ended.message if ended is not None and ended.type == "guest died" else "it is nested too deep, or too large"
-        )
-        raise TraceError(f"the run could not be followed: {why}")
+        reason = now.answer.reason if now.answer is not None else "guest died"
+        is_whole = reason in ("answered", "error")
+        why = "it is nested too deep, or too large" if is_whole else f"it ended before it could tell: {reason}"
+        raise TraceError(f"the run cannot be followed: {why}")
     if name is not None and name not in lineages[0].ends:
         known = ", ".join(end for end in lineages[0].ends if not end.startswith("$"))
         raise InputError(f"the program has no variable {name!r} at its end; it has {known or 'none'}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..engine import Options, arun, execute
+from ..errors import TraceError
 from ..lm import LM
 from ..program.works import HANDS_ON, WORKS
 from ..sandbox import Sandbox, opened
@@ -115,7 +116,12 @@ def verify(
 
 async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     started = time.monotonic()
-    found = await afollow(trace, sandbox=place)
+    try:
+        found = await afollow(trace, sandbox=place)
+    except TraceError as error:
+        if trace.answer is not None and trace.answer.reason == "answered":
+            raise
+        return Verdict("none", (_ORIGINS["none"], str(error)))
     seconds = time.monotonic() - started
     origin = _origin(found, trace.question)
     flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
@@ -211,11 +217,10 @@ async def _sampled(trace: Trace, verdict: Verdict, found: Provenance, lm: LM, sa
 
 async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
     """Where the model states the answer: whether the code that it wrote says the same. None where a program gave it."""
-    answer = trace.answer
-    if answer is None or (answer.source != "reply" and (runs_of(trace) or trace.program is not None)):
-        return None if answer is not None or runs_of(trace) else Verdict("none", (_ORIGINS["none"],))
+    answer, program, runs = trace.answer, trace.program, runs_of(trace)
+    if answer is None or answer.reason != "answered" or answer.source != "reply":
+        return None if runs else Verdict("none", (_ORIGINS["none"],))
     said = answer.said or answer.text
-    program, runs = trace.program, runs_of(trace)
     if program is None:
         return Verdict("reply", (f"{_ORIGINS['reply']}; no program stands behind it",))
     if runs:  # it was run, and the model had the last word
