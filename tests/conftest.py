@@ -19,6 +19,20 @@ from chainofcode.lm.weights import MODELS, fetch
 from chainofcode.sandbox import Jail
 from chainofcode.sandbox.pool import TIERS
 
+# What is not the same every time: threads, addresses, processes started without a sandbox, a file that is gone.
+BY_CHANCE = {
+    "test_same_as_with_real_functions[threads]",
+    "test_under_the_engine[threads_basics]",
+    "test_under_the_engine[decorators]",
+    "test_threads_that_print_while_others_ask",
+    "test_forks_do_not_speak_for_their_parent",
+    "test_child_that_holds_the_pipes_open",
+    "test_guest_that_never_stops[fork]",
+    "test_guest_that_never_stops[child]",
+    "test_nothing_is_left_behind",
+    "test_program_that_breaks_its_own_world",
+    "test_a_file_is_no_hole_and_can_be_opened_too",
+}
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 
@@ -57,10 +71,7 @@ def tiers_that_are_here(request: pytest.FixtureRequest) -> None:
 
 @pytest.fixture(autouse=True)
 def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[None]:
-    """With COC_REPLAY=1 every run of every test is run again afterwards, and must come out the same.
-
-    Not where a test is marked `by_chance`: threads, addresses, process numbers.
-    """
+    """With COC_REPLAY=1 every run of every test is run again afterwards, and must come out the same."""
     traces: list[Trace] = []
     if os.environ.get("COC_REPLAY"):
 
@@ -71,7 +82,7 @@ def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
         made = Result.of
         monkeypatch.setattr(Result, "of", classmethod(keep))
     yield
-    if traces and request.node.get_closest_marker("by_chance") is None:
+    if traces and request.node.name.partition("[import gc")[0] not in BY_CHANCE:
         monkeypatch.undo()
         for trace in filter(runs_of, traces):
             again = asyncio.run(areplay(trace))

@@ -78,6 +78,10 @@ FRAMES = {
         "send({'type': 'ended', 'reason': 'error', 'error': {'type': 'E', 'message': 'm', 'statement': 999}})",
         BROKEN + "statement 999 of",
     ),
+    "a lineage of no statement": (
+        "ended(lineage={'nodes': [[0], [999]]})", BROKEN + "statement 999 of"
+    ),
+    "a lineage that is none": ("ended(lineage={'nodes': [['x']]})", NO_FRAME),
     "a pause at no statement": ("paused(1, statement=999)", BROKEN + "statement 999 of"),
     "a pause of an unknown kind": ("paused(1, kind='shell')", NO_FRAME),
     "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),

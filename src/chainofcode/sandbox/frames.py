@@ -215,6 +215,9 @@ class Reader:
                     raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
                 if signal.error is not None and signal.error.statement is not None:
                     self._check_statement(signal.error.statement)
+                for node in signal.lineage.nodes if signal.lineage is not None else ():
+                    for statement in (max(node.statement, 0), *node.whole):
+                        self._check_statement(statement)
 
     def _take_step(self, count: int = 1) -> None:
         self._steps += count
