@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 
-from ..program.header import Called, Region
+from ..program.header import LOOSE, Called, Region
 from .link import clean
 from .reach import (
     ABSENT,
@@ -23,6 +23,7 @@ from .reach import (
     has_key,
     held_by_lambda,
     is_own_class,
+    is_plain,
     may_change_names,
     names_in,
     reachable,
@@ -254,7 +255,9 @@ class Lineage:
                 self.change([value], node)
                 return
             value = inner
-        if type(value) not in ATOMS and value is not ABSENT:
+        if part == LOOSE or not is_plain(value):
+            self.change([value], node)
+        elif type(value) not in ATOMS:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
     def call(self, node: Node, call: Called, view: View) -> None:

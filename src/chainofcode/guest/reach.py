@@ -51,6 +51,7 @@ MAPPINGS = frozenset([dict, Record, Counter, OrderedDict, defaultdict])
 CONTAINERS = SEQUENCES | MAPPINGS
 _WRAPPERS = frozenset([CellType, property, staticmethod, classmethod])
 _INDEXED = frozenset([list, tuple])
+_PLAIN = CONTAINERS | {object, type, FunctionType}
 _MANY_KEYS = 2000
 _CHANGING = frozenset(["next", "setattr", "delattr", "exec", "eval"])
 _KEYS = frozenset([str, int, bool, float, type(None)])
@@ -58,7 +59,7 @@ _STATELESS = PURE_MODULES | {
     "functools", "copy", "heapq", "bisect", "dataclasses", "enum", "typing", "numbers", "builtins", "abc", "types",
     "keyword", "html", "string", "struct", "base64", "hashlib", "zlib", "difflib", "pprint", "time",
 }  # fmt: skip
-_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy"])
+_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
 
 
@@ -98,7 +99,8 @@ def reachable(
 def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
     """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
     if kind is FunctionType:
-        return None, _held_by(value, names)
+        own = value.__dict__
+        return (False if own else None), [*_held_by(value, names), *own.values()]
     if kind in _WRAPPERS:
         return None, [part for part in gc.get_referents(value) if type(part) not in ATOMS]
     if kind is ModuleType:
@@ -179,6 +181,12 @@ def is_lambda(code: CodeType) -> bool:
 def is_own_class(kind: type) -> bool:
     home = _namespace(kind).get("__module__")
     return type(home) is str and home == "__main__"
+
+
+def is_plain(value: Any) -> bool:
+    """Whether storing into it changes it alone, as far as no statements of the program's tell."""
+    kind = type(value)
+    return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN for base in _mro(kind))
 
 
 def _namespace(kind: type) -> Any:

@@ -46,7 +46,7 @@ class Recorder(Calls):
         self._settled = self._since = 0
         self._is_line_open = False  # what is printed next belongs to a line that was begun
         self._has_catchers = any(flow.catchers for flow in flows.of)
-        if flows.has_finalizers:
+        if flows.is_hopeless:
             self._lost = self._new(None)
         self.wake: Callable[[], None] = lambda: None  # lets marks speak again that were told not to
 

@@ -27,6 +27,10 @@ _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 _LIKE_ATTRIBUTES = frozenset(["property", "cached_property", "setter", "getter", "deleter"])
 _MAKERS = frozenset(["__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__"])
 _BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "methodcaller", "attrgetter", "__dict__"])
+_HOPELESS = frozenset([
+    "__del__", "weakref", "gc", "getrefcount", "redirect_stdout", "redirect_stderr", "setrecursionlimit", "getcontext",
+    "setcontext", "localcontext", "settrace", "setprofile", "monitoring", "signal", "atexit",
+])  # fmt: skip
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -37,7 +41,7 @@ class Flow(Data):
     reads: tuple[Path, ...]
     writes: tuple[Name, ...]  # bound when it is through
     perhaps: tuple[Name, ...]  # bound, or not
-    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which
+    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which; LOOSE
     touched: tuple[tuple[Path, tuple[str, Any] | None], ...]  # the same of `d[k]` that is only read
     calls: tuple[Called, ...]
     region: Region  # with everything inside
@@ -72,7 +76,7 @@ class Flows:
             node: Header(node, self.name, defined, firsts.get(_frame(found.names.scope_of[node])))
             for node in self._numbers
         }
-        self.has_finalizers = _has_finalizers(found.syntax.nodes)
+        self.is_hopeless = _is_hopeless(found.syntax.nodes)
         self.closes = any(
             isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
             for node in self._numbers
@@ -327,15 +331,26 @@ def _texts(node: ast.AST) -> set[str]:
     return {node.attr} if isinstance(node, ast.Attribute) else set()
 
 
-def _has_finalizers(nodes: Iterable[ast.AST]) -> bool:
-    """Whether a program notices when objects go: everything that may hold on to one matters then."""
+def _is_hopeless(nodes: Iterable[ast.AST]) -> bool:
+    """Whether a program changes what others take for granted, or notices when objects go: then everything matters."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
     for node in nodes:
-        if isinstance(node, FUNCTIONS) and node.name == "__del__":
+        words = _texts(node)
+        if isinstance(node, FUNCTIONS):
+            words = {node.name}
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            words = {str(getattr(node, "module", None)), *(alias.name for alias in node.names)}
+        elif (
+            isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and last_name(node.value) in imported
+        ):
             return True
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            named = {getattr(node, "module", None), *(alias.name for alias in node.names)}
-            if not named.isdisjoint(["weakref", "gc", "getrefcount"]):
-                return True
+        if not words.isdisjoint(_HOPELESS):
+            return True
     return False
 
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 OUTPUT: Name = ("g", "$output")  # what was printed
 LAST: Name = ("g", "$last")  # the value of the last expression statement
+LOOSE = ("loose", None)  # something that can be reached from there is changed
 _DYNAMIC = frozenset([
     "eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__", "__globals__", "f_back",
     "f_globals", "f_locals", "_getframe", "modules", "import_module", "__main__",
@@ -205,11 +206,10 @@ class Header:
                     yield base, self._step(part)
                 else:  # `f(x).y = …` may be anything that it is made of
                     self.is_loose = True
-                    yield from ((path, None) for path in self._made_of(part.value))
+                    yield from ((path, LOOSE) for path in self._made_of(part.value))
         if isinstance(node, ast.AugAssign):  # `xs += …` changes a list
             path = self._path(node.target)
-            made_of = [path] if path is not None else self._made_of(node.target)
-            yield from ((path, None) for path in made_of)
+            yield from [(path, None)] if path is not None else []
 
     def _made_of(self, *nodes: ast.AST) -> list[Path]:
         """The paths that expressions may get their objects from; the variables of a comprehension, from anywhere."""
