@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
-from .lineage import Lineage, Node
+from .lineage import Lineage, Log, Node
 from .places import FILENAME, program_frame
 from .watch import names_of
 
@@ -31,10 +31,13 @@ class Activation:
         self.serial, self.function, self.code, self.caller = serial, function, code, caller
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
-        self.sticky: dict[tuple[str, int | None], list[int]] = {}  # who could have left which loop, or the function
+        self.sticky: dict[tuple[str, int | None], Log] = {}  # who could have left which loop, or the function
         self.iterated: dict[int, Any] = {}
         self.turns: dict[int, int] = {}
         self.yielded: int | None = None  # the last node that gave something away, of code that runs by turns
+
+    def may_leave(self, way: tuple[str, int | None], index: int) -> None:
+        self.sticky.setdefault(way, Log()).perhaps.append(index)
 
     @property
     def running(self) -> int:

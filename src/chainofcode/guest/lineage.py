@@ -163,16 +163,16 @@ class Lineage:
         elif otherwise is not None:
             node.data.append(otherwise.index)
         if log is not None:
-            self._note(node, log)
+            self.note(node, log)
 
     def read_part(self, node: Node, value: Any, key: Any) -> None:
         if value is self._names:
             self.read_name(node, ("g", key), None)
         thing = self._things.get(id(fields_of(value)))
         if thing is not None:
-            self._note(node, thing.any)
+            self.note(node, thing.any)
             if key in thing.keys:
-                self._note(node, thing.keys[key])
+                self.note(node, thing.keys[key])
 
     def look(self, node: Node, value: Any) -> None:
         """Everything that a value holds on to is read."""
@@ -199,7 +199,7 @@ class Lineage:
     def look_again(self, node: Node) -> None:
         """Others ran while it did: what it read may be theirs."""
         for place in node.places:
-            self._note(node, self.logs[place])
+            self.note(node, self.logs[place])
         for value in node.roots:
             for held, _ in self._reachable(value, lambda one, code: self._look_in(node, one, code, [])):
                 self._note_all(node, held)
@@ -207,11 +207,11 @@ class Lineage:
     def _note_all(self, node: Node, held: Any) -> None:
         thing = self._things.get(id(fields_of(held)))
         if thing is not None:
-            self._note(node, thing.all)
+            self.note(node, thing.all)
         if held is self._names:
             for place, log in self.logs.items():
                 if place[0] == "g":
-                    self._note(node, log)
+                    self.note(node, log)
 
     def _look_in(self, node: Node, value: Any, code: CodeType, changing: list[Any]) -> None:
         """A lambda may be called: it reads its names then."""
@@ -220,9 +220,9 @@ class Lineage:
         for text in names_in(code):
             for place in [("g", text), *self._shared.get(text, ())]:
                 if place in self.logs:
-                    self._note(node, self.logs[place])
+                    self.note(node, self.logs[place])
 
-    def _note(self, node: Node, log: Log) -> None:
+    def note(self, node: Node, log: Log) -> None:
         node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
 
     def _reachable(

@@ -61,6 +61,7 @@ _STATELESS = PURE_MODULES | {
 }  # fmt: skip
 _CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
+_own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
 
 
 def reachable(
@@ -179,8 +180,11 @@ def is_lambda(code: CodeType) -> bool:
 
 
 def is_own_class(kind: type) -> bool:
-    home = _namespace(kind).get("__module__")
-    return type(home) is str and home == "__main__"
+    known = _own_classes.get(id(kind))
+    if known is None:
+        home = _namespace(kind).get("__module__")
+        known = _own_classes[id(kind)] = (kind, type(home) is str and home == "__main__")
+    return known[1]
 
 
 def is_plain(value: Any) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from ..program.lower import Mark
 
 MAX_NODES = 3000  # of one loop, or of what runs between loops
-MAX_WORK = 300_000  # objects looked at, likewise
+MAX_WORK = 200_000  # objects looked at, likewise
 _BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
 _PREDICATES = frozenset(["If", "While", "Match"])
 _FOR = frozenset(["For", "AsyncFor"])
@@ -176,14 +176,15 @@ class Recorder(Calls):
         if act.code.co_flags & _BY_TURNS:  # it may be closed by whoever lets go of it
             node.control += [act.caller.index] if act.caller is not None else []
             node.control += [act.yielded] if act.yielded is not None else []
-        node.control += act.sticky.get(("return", None), ())
+        ways: list[tuple[str, int | None]] = [("return", None)]
         loop = flow.loop
         while loop is not None:
-            node.control += act.sticky.get(("break", loop), ())
-            node.control += act.sticky.get(("continue", loop), ())
+            ways += [("break", loop), ("continue", loop)]
             loop = self._flows.of[loop].loop
-        for catcher in flow.catchers:  # had one before it failed, it would not run
-            node.control += act.sticky.get(("catch", catcher), ())
+        ways += [("catch", catcher) for catcher in flow.catchers]  # had one before it failed, it would not run
+        for way in ways:
+            if way in act.sticky:
+                self.lineage.note(node, act.sticky[way])
 
     def _header(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
         """The node of a header that was evaluated: opened before the first time, a new one each time after."""
@@ -201,7 +202,7 @@ class Recorder(Calls):
         self.lineage.might(flow.region, node, view)
         self._ways_out(node, act, flow, view)
         for way in flow.jumps:
-            act.sticky.setdefault(way, []).append(node.index)
+            act.may_leave(way, node.index)
         self._tell_asker(act, node, view)
         act.open = None
 
@@ -341,7 +342,7 @@ class Recorder(Calls):
             for catcher in self._flows.of[statement].catchers if statement is not None else ():
                 there = View(frame, around.serial, self._names)
                 self.lineage.might(self._flows.of[catcher].region, node, there)
-                around.sticky.setdefault(("catch", catcher), []).append(node.index)
+                around.may_leave(("catch", catcher), node.index)
 
     # --- loops that run very often ----------------------------------------------------------------------------
 
