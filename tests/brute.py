@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from chainofcode.sandbox.frames import Lineage
 _LIMITS = Limits(run_seconds=2, lm_calls=100_000)
 
 
-def without(source: str, numbers: Collection[int]) -> str:
-    """A program with some of its statements gone."""
+def without(source: str, numbers: Collection[int]) -> tuple[str, list[int]]:
+    """A program with some of its statements gone, and the numbers that those still there had before."""
     tree = ast.parse(source)
     order = {node: number for number, node in enumerate(statements(tree.body))}
 
@@ -27,7 +27,9 @@ def without(source: str, numbers: Collection[int]) -> str:
             is_gone = isinstance(node, ast.stmt) and order[node] in numbers
             return ast.copy_location(ast.Pass(), node) if is_gone else self.generic_visit(node)
 
-    return ast.unparse(ast.fix_missing_locations(Remover().visit(tree)))
+    gone = {inner for node in order if order[node] in numbers for inner in ast.walk(node) if inner is not node}
+    kept = [number for node, number in order.items() if node not in gone]
+    return ast.unparse(ast.fix_missing_locations(Remover().visit(tree))), kept
 
 
 def other(value: Any) -> Any:
@@ -74,8 +76,8 @@ class Force:
             return result, None
         return result, slice_of(lineages[0], program, answer)
 
-    async def objections(self) -> list[str]:
-        """Where the slice says that something does not matter, and it does.
+    async def objections(self, first: int = 0) -> list[str]:
+        """Where the slice says that something does not matter, and it does; statements are taken away from `first` on.
 
         What fails, or never ends, in a statement that is itself outside is no objection: taking away one statement
         may leave another without what it needs.
@@ -85,21 +87,23 @@ class Force:
             return []
         program, wanted = result.trace.program, told(result)
         outside = set(range(len(program.statements))) - found.statements
-        trials = {f"without {number}": without(program.source, {number}) for number in outside}
+        trials = {f"without {number}": without(program.source, {number}) for number in outside if number >= first}
         trials["without all of them"] = without(program.source, outside)
         steps = asked_steps(result.trace.steps)
         inside = {steps[value].call for value in found.values if value < len(steps)}
         changes = {step.call for step in steps if step.call is not None and not step.delta} - inside
 
-        async def tried(what: str, source: str, changed: str | None = None) -> str:
+        async def tried(what: str, source: str, kept: Sequence[int], changed: str | None = None) -> str:
             again = await self.run(source, changed)
-            is_elsewhere = again.error is not None and again.error.statement in outside
+            failed = again.error.statement if again.error is not None else None
+            is_elsewhere = failed is not None and failed < len(kept) and kept[failed] in outside
             if told(again) == wanted or is_elsewhere or again.reason.startswith("limit:"):
                 return ""
             return f"{what}: {told(again)} instead of {wanted} ({again.error})\n{self.source}"
 
-        runs = [tried(what, source) for what, source in trials.items()]
-        runs += [tried(f"with another {call}", program.source, call) for call in changes if call]
+        everything = range(len(program.statements))
+        runs = [tried(what, *trial) for what, trial in trials.items()]
+        runs += [tried(f"with another {call}", program.source, everything, call) for call in changes if call]
         return [objection for objection in await asyncio.gather(*runs) if objection]
 
 

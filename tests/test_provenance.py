@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from brute import Force
 from conftest import records
 from lineage_cases import CASES
 from programs import HOLES, program
+from tangles import FIRST, tangle
 
 from chainofcode import Limits, Pause, Result, Trace, arun, run
 from chainofcode.audit.slices import slice_of
@@ -36,6 +38,13 @@ def steps(trace: Trace) -> list[Any]:
     ]
 
 
+def answer_at_random(pause: Pause) -> Any:
+    try:
+        return HOLES[pause.name](*pause.args)
+    except (TypeError, KeyError):  # a program that lacks a statement may ask anything
+        return 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_known_dependencies(name: str, sandbox: Sandbox) -> None:
     source, values, lines = CASES[name]
@@ -45,6 +54,35 @@ def test_known_dependencies(name: str, sandbox: Sandbox) -> None:
     assert result.trace.program is not None
     assert {result.trace.program.statements[number].line for number in found.statements} == lines
     assert asyncio.run(force.objections()) == []
+
+
+def marked_cases() -> dict[str, str]:
+    parts = (Path(__file__).parent / "slices.txt").read_text(encoding="utf-8").split("=== ")[1:]
+    return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
+
+
+def answer_of(pause: Pause) -> Any:
+    fixed: dict[str, Any] = {"ok": False, "yes": True, "zero": 0}
+    first = pause.args[0] if pause.args else 0
+    return fixed[pause.name] if pause.name in fixed else (int(first) if isinstance(first, int) else 7) * 10 + 1
+
+
+@pytest.mark.parametrize("name", marked_cases())
+def test_what_is_hard_to_see(name: str, sandbox: Sandbox) -> None:
+    source = marked_cases()[name]
+    force = Force(source, answer_of, sandbox, {})
+    result, found = asyncio.run(force.sliced())
+    assert found is not None, result
+    assert result.trace.program is not None
+    expected = {number for number, line in enumerate(source.split("\n"), 1) if line.endswith("#")}
+    assert {result.trace.program.statements[number].line for number in found.statements} == expected
+    assert asyncio.run(force.objections()) == []
+
+
+@pytest.mark.parametrize("seed", range(COUNT // 5))
+def test_brute_force_on_tangles(seed: int, sandbox: Sandbox) -> None:
+    force = Force(tangle(seed), answer_at_random, sandbox, {})
+    assert asyncio.run(force.objections(FIRST)) == []
 
 
 @pytest.mark.parametrize("start", range(0, 108, 12))
@@ -59,14 +97,7 @@ def test_brute_force_on_given_cases(start: int, sandbox: Sandbox) -> None:
 def test_brute_force_on_random_programs(seed: int, sandbox: Sandbox) -> None:
     lines = program(seed).rstrip().split("\n")
     lines[-1] = f"answer = {random.Random(seed).choice(ENDS)}"
-
-    def answer(pause: Pause) -> Any:
-        try:
-            return HOLES[pause.name](*pause.args)
-        except (TypeError, KeyError):  # a program that lacks a statement may ask anything
-            return 0
-
-    force = Force("\n".join(lines) + "\n", answer, sandbox, {})
+    force = Force("\n".join(lines) + "\n", answer_at_random, sandbox, {})
     assert asyncio.run(force.objections()) == []
 
 

@@ -5,29 +5,39 @@ Standard library only.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import CodeType, FrameType
 
-from .lineage import Node
+from .lineage import Lineage, Log, Node
+from .places import FILENAME, program_frame
+from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
+    from ..program.flow import Flows
     from ..program.lower import Mark
+
+_MAKERS = frozenset(["__init__", "__post_init__"])
 
 
 class Activation:
     """One call of a function (or the module) under way: what runs in it now, and what decided that it does."""
 
-    __slots__ = ("caller", "code", "function", "iterated", "latest", "open", "serial", "sticky", "turns")
+    __slots__ = ("caller", "code", "function", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded")
 
     def __init__(self, serial: int, function: int, code: CodeType, caller: Node | None) -> None:
         self.serial, self.function, self.code, self.caller = serial, function, code, caller
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
-        self.sticky: dict[tuple[str, int | None], list[int]] = {}  # who could have left which loop, or the function
+        self.sticky: dict[tuple[str, int | None], Log] = {}  # who could have left which loop, or the function
         self.iterated: dict[int, Any] = {}
         self.turns: dict[int, int] = {}
+        self.yielded: int | None = None  # the last node that gave something away, of code that runs by turns
+
+    def may_leave(self, way: tuple[str, int | None], index: int) -> None:
+        self.sticky.setdefault(way, Log()).perhaps.append(index)
 
     @property
     def running(self) -> int:
@@ -56,3 +66,71 @@ class Coarse:
 
     def is_below(self, frame: FrameType) -> bool:
         return id(frame) in self._below
+
+
+class Calls:
+    """The calls under way, and the statement that runs in each."""
+
+    def __init__(self, flows: Flows, lineage: Lineage) -> None:
+        self._flows, self.lineage = flows, lineage
+        self._activations: dict[int, Activation] = {}
+        self._unfinished: list[Node] = []
+        self._serial = 0
+        self._coarse: Coarse | None = None
+        self._lost: Node | None = None  # another thread runs, too: nobody knows any more what comes from what
+
+    def _start(self, function: int, frame: FrameType) -> Activation:
+        caller = self._current(frame.f_back)
+        if caller is None and function >= 0:
+            self._lost = self._new(None)
+        act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
+        self._serial += 1
+        if caller is not None:
+            for text, home in self._flows.shared.get(function, {}).items():
+                self.lineage.bind_too((home, text), caller.index)
+        if frame.f_code.co_name in _MAKERS and self.lineage.holds:
+            self._make(names_of(frame).get(frame.f_code.co_varnames[0]), frame.f_back)
+        return act
+
+    def _make(self, value: Any, frame: FrameType | None) -> None:
+        """An object is made that may get no name: whoever uses it at once reads what was done to it."""
+        for _, act in self._under_way(frame):
+            flow = (
+                self._flows.of[act.open.statement] if act.open is not None and act.open.statement is not None else None
+            )
+            if act.open is not None and (flow is None or flow.consumes):
+                act.open.roots.append(value)
+            if flow is None or flow.kind != "Return":
+                return
+
+    def _activation(self, frame: FrameType) -> Activation | None:
+        act = self._activations.get(id(frame))
+        if act is not None and act.code is frame.f_code:
+            return act
+        return self._start(-1, frame) if frame.f_code.co_name == "<module>" else None
+
+    def _running(self) -> Node | None:
+        if self._lost is not None:
+            return self._lost
+        return self._coarse.node if self._coarse is not None else self._current(program_frame())
+
+    def _under_way(self, frame: FrameType | None) -> Iterator[tuple[FrameType, Activation]]:
+        """The calls that are watched, from the innermost out."""
+        while frame is not None:
+            act = self._activations.get(id(frame)) if frame.f_code.co_filename == FILENAME else None
+            if act is not None and act.code is frame.f_code:
+                yield frame, act
+            frame = frame.f_back
+
+    def _current(self, frame: FrameType | None) -> Node | None:
+        """The statement that runs in a frame, or in the nearest below it that is watched."""
+        for _, act in self._under_way(frame):
+            if act.open is None:  # a loop's header, evaluated again: it says later what it is
+                act.open = self._new(None)
+            return act.open
+        return None
+
+    def _new(self, statement: int | None) -> Node:
+        node = self.lineage.new(statement)
+        self._unfinished.append(node)
+        return node

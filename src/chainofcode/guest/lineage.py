@@ -7,16 +7,24 @@ they gone another way. Dependence is not understated; where nobody can tell, it 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 
-from ..program.header import Called, Region
+from ..program.header import LOOSE, Called, Region
 from .link import clean
 from .reach import (
     ABSENT,
     ATOMS,
     changes_of_function,
     changes_of_method,
+    changes_of_super,
+    fields_of,
+    has_key,
+    held_by_lambda,
+    is_own_class,
+    is_plain,
+    may_change_names,
     names_in,
     reachable,
     step,
@@ -46,7 +54,8 @@ class Log:
 class Thing:
     """An object that was changed: by whom at all, by whom under which key, and under who knows which.
 
-    It is held, so that no other object gets its address.
+    It is held, so that no other object gets its address; where the program would notice that, it is not, and the next
+    one there depends on more than it needs to.
     """
 
     __slots__ = ("all", "any", "keys", "value")
@@ -112,8 +121,8 @@ class View:
 class Lineage:
     """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
 
-    def __init__(self, names: dict[str, Any], inputs: Iterable[str]) -> None:
-        self._names = names
+    def __init__(self, names: dict[str, Any], inputs: Iterable[str], *, holds: bool) -> None:
+        self._names, self.holds = names, holds
         self.nodes: list[Node] = []
         self.logs: dict[Any, Log] = {}  # of names, by place
         self._things: dict[int, Thing] = {}
@@ -154,51 +163,72 @@ class Lineage:
         elif otherwise is not None:
             node.data.append(otherwise.index)
         if log is not None:
-            self._note(node, log)
+            self.note(node, log)
 
     def read_part(self, node: Node, value: Any, key: Any) -> None:
-        thing = self._things.get(id(value))
+        if value is self._names:
+            self.read_name(node, ("g", key), None)
+        thing = self._things.get(id(fields_of(value)))
         if thing is not None:
-            self._note(node, thing.any)
+            self.note(node, thing.any)
             if key in thing.keys:
-                self._note(node, thing.keys[key])
+                self.note(node, thing.keys[key])
 
     def look(self, node: Node, value: Any) -> None:
         """Everything that a value holds on to is read."""
         if type(value) in ATOMS or value is ABSENT:
             return
         node.roots.append(value)
-        for held, is_closed in self._reachable(value, lambda code: self._look_in(node, code)):
-            thing = self._things.get(id(held))
-            if thing is not None:
-                self._note(node, thing.all)
+        lambdas: list[Any] = []
+        for held, is_closed in self._reachable(value, lambda one, code: self._look_in(node, one, code, lambdas)):
+            self._note_all(node, held)
             if is_closed:
                 self.set(held, ABSENT, node)
+        for one in lambdas:  # it may be called, by whomever it was handed to
+            self.change(held_by_lambda(one, self._names), node)
+
+    def touch(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
+        """It is asked for a key; some dicts make what they lack."""
+        value = view.follow(path)
+        found = [value] if part is not None else [held for held, _ in self._reachable(value)]
+        key = view.key(*part) if part is not None else ABSENT
+        for held in found:
+            if type(held) is defaultdict and not has_key(held, key):
+                self.set(held, stored_key(held, "key", key), node)
 
     def look_again(self, node: Node) -> None:
         """Others ran while it did: what it read may be theirs."""
         for place in node.places:
-            self._note(node, self.logs[place])
+            self.note(node, self.logs[place])
         for value in node.roots:
-            for held, _ in self._reachable(value, lambda code: self._look_in(node, code)):
-                thing = self._things.get(id(held))
-                if thing is not None:
-                    self._note(node, thing.all)
+            for held, _ in self._reachable(value, lambda one, code: self._look_in(node, one, code, [])):
+                self._note_all(node, held)
 
-    def _look_in(self, node: Node, code: CodeType) -> None:
+    def _note_all(self, node: Node, held: Any) -> None:
+        thing = self._things.get(id(fields_of(held)))
+        if thing is not None:
+            self.note(node, thing.all)
+        if held is self._names:
+            for place, log in self.logs.items():
+                if place[0] == "g":
+                    self.note(node, log)
+
+    def _look_in(self, node: Node, value: Any, code: CodeType, changing: list[Any]) -> None:
         """A lambda may be called: it reads its names then."""
+        if may_change_names(code, self._names):
+            changing.append(value)
         for text in names_in(code):
             for place in [("g", text), *self._shared.get(text, ())]:
                 if place in self.logs:
-                    self._note(node, self.logs[place])
+                    self.note(node, self.logs[place])
 
-    def _note(self, node: Node, log: Log) -> None:
+    def note(self, node: Node, log: Log) -> None:
         node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
 
     def _reachable(
-        self, value: Any, code: Callable[[CodeType], None] = lambda code: None
+        self, value: Any, tell: Callable[[Any, CodeType], None] = lambda value, code: None
     ) -> Iterator[tuple[Any, bool]]:
-        for held, is_closed in reachable(value, self._names, code):
+        for held, is_closed in reachable(value, self._names, tell):
             self.work += 1 + (len(held) >> 3 if type(held) in (list, dict) else 0)
             yield held, is_closed
 
@@ -225,14 +255,20 @@ class Lineage:
                 self.change([value], node)
                 return
             value = inner
-        if type(value) not in ATOMS and value is not ABSENT:
+        if part == LOOSE or not is_plain(value):
+            self.change([value], node)
+        elif type(value) not in ATOMS:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
     def call(self, node: Node, call: Called, view: View) -> None:
         """A call is through: what it may have changed, as far as no statements of its own tell."""
+        if call.is_told:
+            return
         handed = [view.follow(path) for path in call.handed]
         changed = handed
-        if call.function is not None:
+        if call.is_super:
+            changed = changes_of_super(handed[0], call.method, handed[1:]) if handed else []
+        elif call.function is not None:
             changed = changes_of_function(view.value(call.function), handed)
         elif call.receiver is not None:
             receiver = view.follow(call.receiver)
@@ -244,14 +280,22 @@ class Lineage:
 
     def set(self, value: Any, key: Any, node: Node) -> None:
         """An object was changed, under a key or who knows where."""
-        thing = self._things.get(id(value))
-        if thing is None:
-            thing = self._things[id(value)] = Thing(value)
+        thing = self._thing(value)
         thing.all.sure.append(node.index)
         if key is ABSENT:
             thing.any.sure.append(node.index)
         else:
             thing.keys[key] = Log(node.index)
+        if value is self._names:
+            for text in [key] if type(key) is str else list(self._names):
+                self.bind_too(("g", text), node.index)
+
+    def _thing(self, value: Any) -> Thing:
+        kept = fields_of(value)
+        thing = self._things.get(id(kept))
+        if thing is None:
+            thing = self._things[id(kept)] = Thing((value, kept) if self.holds else None)
+        return thing
 
     def change(self, values: Iterable[Any], node: Node) -> None:
         """Whatever can be reached from these may have been changed."""
@@ -262,28 +306,46 @@ class Lineage:
 
     def might(self, region: Region, node: Node, view: View) -> None:
         """Statements that did not run, or would not have, might have changed these."""
-        for name in region.names:
+        names = list(region.names)
+        if region.is_dynamic:
+            own = [("l", text) for text in view.own]
+            names += [*(("g", text) for text in self._names if not text.startswith("__")), *own]
+        for name in names:
             self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
-        for name in region.objects:
-            value = view.value(name)
-            if type(value) in ATOMS or value is ABSENT:
-                continue
-            for held, _ in self._reachable(value):
-                thing = self._things.get(id(held))
-                if thing is None:
-                    thing = self._things[id(held)] = Thing(held)
-                thing.all.perhaps.append(node.index)
-                thing.any.perhaps.append(node.index)
+        for name in dict.fromkeys([*region.objects, *names]) if region.is_dynamic else region.objects:
+            for held, _ in self._reachable_from(name, view):
+                self._might_change(held, node)
+        for name in region.reads:
+            found = list(self._reachable_from(name, view)) if name not in region.objects else []
+            opens = region.opens_all or (region.opens_instances and any(is_own_class(type(one)) for one, _ in found))
+            for held, is_closed in found:
+                if opens or is_closed or type(held) is defaultdict:
+                    self._might_change(held, node)
+
+    def _reachable_from(self, name: Name, view: View) -> Iterator[tuple[Any, bool]]:
+        value = view.value(name)
+        return iter(()) if type(value) in ATOMS or value is ABSENT else self._reachable(value)
+
+    def _might_change(self, held: Any, node: Node) -> None:
+        thing = self._thing(held)
+        thing.all.perhaps.append(node.index)
+        thing.any.perhaps.append(node.index)
+        if held is self._names:
+            for place, log in self.logs.items():
+                if place[0] == "g":
+                    log.perhaps.append(node.index)
 
     # --- the graph --------------------------------------------------------------------------------------------
 
-    def told(self, ends: dict[str, Any], failed: list[int]) -> dict[str, Any]:
+    def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
         """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
         sinks: dict[str, int] = {}
-        known = [place[1] for place in self.logs if place[0] == "g"]
+        known = dict.fromkeys([place[1] for place in self.logs if place[0] == "g"])
+        known.update(dict.fromkeys(self._names if always else ()))
         names = {name: self._names[name] for name in known if name in self._names}
         for name, value in [*list(names.items())[-_MAX_SINKS:], *ends.items()]:
             node = self.new(None)
+            node.control += always
             self.read_name(node, ("g", name), None)
             self.look(node, value)
             sinks[clean(name, 200)] = node.index

@@ -10,7 +10,9 @@ import datetime
 import decimal
 import fractions
 import gc
+import opcode
 import re
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
 from types import (
@@ -49,21 +51,25 @@ MAPPINGS = frozenset([dict, Record, Counter, OrderedDict, defaultdict])
 CONTAINERS = SEQUENCES | MAPPINGS
 _WRAPPERS = frozenset([CellType, property, staticmethod, classmethod])
 _INDEXED = frozenset([list, tuple])
+_PLAIN = CONTAINERS | {object, type, FunctionType}
+_MANY_KEYS = 2000
+_CHANGING = frozenset(["next", "setattr", "delattr", "exec", "eval"])
 _KEYS = frozenset([str, int, bool, float, type(None)])
 _STATELESS = PURE_MODULES | {
     "functools", "copy", "heapq", "bisect", "dataclasses", "enum", "typing", "numbers", "builtins", "abc", "types",
     "keyword", "html", "string", "struct", "base64", "hashlib", "zlib", "difflib", "pprint", "time",
 }  # fmt: skip
-_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy"])
+_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
+_own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
 
 
 def reachable(
-    value: Any, names: dict[str, Any], code: Callable[[CodeType], None] = lambda code: None
+    value: Any, names: dict[str, Any], tell: Callable[[Any, CodeType], None] = lambda value, code: None
 ) -> Iterator[tuple[Any, bool]]:
     """Every object that can be changed and that a value holds on to, with whether it is closed.
 
-    `names` are the module's: a lambda reads them when it is called, wherever that is; its `code` is told.
+    `names` are the module's: a lambda reads them when it is called, wherever that is; its code is told.
     """
     pending, seen = [value], set[int]()
     while pending:
@@ -82,9 +88,9 @@ def reachable(
             pending += [part for part in current if type(part) not in ATOMS]
         else:
             if kind is FunctionType and is_lambda(current.__code__):
-                code(current.__code__)
+                tell(current, current.__code__)
             elif kind is GeneratorType and is_lambda(current.gi_code):
-                code(current.gi_code)
+                tell(current, current.gi_code)
             is_closed, held = _inside(current, kind, names)
             if is_closed is not None:
                 yield current, is_closed
@@ -94,20 +100,24 @@ def reachable(
 def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
     """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
     if kind is FunctionType:
-        return None, _held_by(value, names)
+        own = value.__dict__
+        return (False if own else None), [*_held_by(value, names), *own.values()]
     if kind in _WRAPPERS:
         return None, [part for part in gc.get_referents(value) if type(part) not in ATOMS]
     if kind is ModuleType:
-        return (None if value.__name__.partition(".")[0] in _STATELESS else True), []
+        return (None if _top(vars(value).get("__name__")) in _STATELESS else True), []
     if kind is BuiltinFunctionType or kind is MethodType:
         return None, [value.__self__, getattr(value, "__func__", None)]
-    if isinstance(value, type):
+    if issubclass(kind, type):
         if not is_own_class(value):
             return None, []
-        return False, [part for part in type.__getattribute__(value, "__dict__").values() if type(part) not in ATOMS]
+        bases = [base for base in _mro(value)[1:] if is_own_class(base)]
+        return False, [*bases, *(part for part in _namespace(value).values() if type(part) not in ATOMS)]
     if is_own_class(kind):
         return False, [kind, *(part for part in gc.get_referents(value) if type(part) not in ATOMS)]
-    held = [part for part in gc.get_referents(value) if not isinstance(part, (type, ModuleType)) and part is not names]
+    held = [
+        part for part in gc.get_referents(value) if not issubclass(type(part), (type, ModuleType)) and part is not names
+    ]
     if kind is GeneratorType and is_lambda(value.gi_code):
         held += _named_by(value.gi_code, names)
     return True, held
@@ -117,6 +127,11 @@ def _held_by(function: FunctionType, names: dict[str, Any]) -> list[Any]:
     held = [*(function.__closure__ or ()), *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     code = function.__code__
     return held + (_named_by(code, names) if is_lambda(code) else [])
+
+
+def held_by_lambda(value: Any, names: dict[str, Any]) -> list[Any]:
+    """What a lambda, or a generator expression, can get at without being handed anything."""
+    return _held_by(value, names) if type(value) is FunctionType else _named_by(value.gi_code, names)
 
 
 def _named_by(code: CodeType, names: dict[str, Any]) -> list[Any]:
@@ -132,13 +147,75 @@ def names_in(code: CodeType) -> set[str]:
     return found
 
 
+def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code of a lambda may change what it names: it calls methods, or who knows what."""
+    for text in names_in(code):
+        known = names.get(text, ABSENT)
+        if text in CHANGES or (known is ABSENT and text in _CHANGING):
+            return True
+        is_told = type(known) in (FunctionType, Hole, ModuleType) or issubclass(type(known), type)
+        if known is not ABSENT and type(known) not in ATOMS and type(known) not in CONTAINERS and not is_told:
+            return True
+    return any(text not in METHODS for text in _methods_in(code))
+
+
+def _methods_in(code: CodeType) -> Iterator[str]:
+    """The names of the methods that code calls."""
+    more = 0
+    for place in range(0, len(code.co_code), 2):
+        name, argument = opcode.opname[code.co_code[place]], code.co_code[place + 1] | more
+        more = argument << 8 if name == "EXTENDED_ARG" else 0
+        if name == "LOAD_METHOD":
+            yield code.co_names[argument]
+        elif name == "LOAD_ATTR" and sys.version_info >= (3, 12) and argument & 1:
+            yield code.co_names[argument >> 1]
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _methods_in(constant)
+
+
 def is_lambda(code: CodeType) -> bool:
     """Whether code is part of a statement: its own statements are nobody's to watch."""
     return code.co_filename == FILENAME and code.co_name.startswith("<") and code.co_name != "<module>"
 
 
 def is_own_class(kind: type) -> bool:
-    return bool(type.__getattribute__(kind, "__module__") == "__main__")
+    known = _own_classes.get(id(kind))
+    if known is None:
+        home = _namespace(kind).get("__module__")
+        known = _own_classes[id(kind)] = (kind, type(home) is str and home == "__main__")
+    return known[1]
+
+
+def is_plain(value: Any) -> bool:
+    """Whether storing into it changes it alone, as far as no statements of the program's tell."""
+    kind = type(value)
+    return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN for base in _mro(kind))
+
+
+def _namespace(kind: type) -> Any:
+    """A class's own names, whatever its metaclass says of them."""
+    return type.__dict__["__dict__"].__get__(kind)
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    return tuple(type.__dict__["__mro__"].__get__(kind))
+
+
+def fields_of(value: Any) -> Any:
+    """The dict that an object of the program's classes keeps its attributes in; the object itself where it has none.
+
+    Both are the same thing to whoever follows changes: `vars(x)["a"] = 1` changes x.
+    """
+    kind = type(value)
+    if kind in CONTAINERS or not is_own_class(kind) or issubclass(kind, type):
+        return value
+    for base in _mro(kind):
+        found = _namespace(base).get("__dict__")
+        if found is not None:
+            fields = found.__get__(value) if type(found) is GetSetDescriptorType else value
+            return fields if type(fields) is dict else value
+    return value
 
 
 # --- one step from an object to a part of it ----------------------------------------------------------------------
@@ -153,22 +230,24 @@ def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
         return ABSENT, None
     if kind in _INDEXED and type(key) is int and -len(value) <= key < len(value):
         return value[key], key % len(value)
-    if kind in MAPPINGS and kind is not defaultdict and key in value:
+    if kind in MAPPINGS and has_key(value, key):
         return value[key], key
     return ABSENT, None
 
 
+def has_key(value: Any, key: Any) -> bool:
+    """Whether a dict has a plain key; where others might be asked whether they are equal to it, nobody can tell."""
+    if type(key) not in _KEYS or len(value) > _MANY_KEYS or not {*map(type, value)} <= _KEYS:
+        return False
+    return key in value
+
+
 def _attribute(value: Any, name: str) -> Any:
-    try:
-        fields = object.__getattribute__(value, "__dict__")
-    except AttributeError:
+    fields = fields_of(value)
+    if fields is value or type(fields) is not dict or not has_key(fields, name):
         return ABSENT
-    if type(fields) is not dict or name not in fields:
-        return ABSENT
-    mro = type.__dict__["__mro__"].__get__(type(value))
-    is_plain = all(
-        name not in vars(base) and "__getattribute__" not in vars(base) for base in mro if base is not object
-    )
+    spaces = [_namespace(base) for base in _mro(type(value)) if base is not object]
+    is_plain = all(name not in space and "__getattribute__" not in space for space in spaces)
     return fields[name] if is_plain else ABSENT
 
 
@@ -176,7 +255,7 @@ def stored_key(value: Any, how: str, key: Any) -> Any:
     """The key that a store goes to; ABSENT where it may be any."""
     kind = type(value)
     if how == "attr":
-        return key if is_own_class(kind) else ABSENT
+        return key if is_own_class(kind) and not key.startswith("__") else ABSENT
     if type(key) not in _KEYS:
         return ABSENT
     if kind is list and type(key) is int and value:
@@ -196,10 +275,10 @@ def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
             return []
         if code.co_filename == FILENAME:
             return [function, *handed] if is_lambda(code) and not names_in(code) <= METHODS | HARMLESS else []
-        return handed if _may_change(function.__module__) else []
+        return [function, *handed] if _may_change(function.__module__) else []
     if kind is MethodType:
         return changes_of_function(function.__func__, [function.__self__, *handed])
-    if isinstance(function, type) or kind is Hole:
+    if issubclass(kind, type) or kind is Hole:
         return []  # what it is handed may be kept, not changed
     if kind is BuiltinFunctionType:
         owner = function.__self__
@@ -219,17 +298,31 @@ def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any
         return [receiver] if method in CHANGES or method.startswith("__") or method not in METHODS else []
     if kind is ModuleType:
         return changes_of_function(vars(receiver).get(method), handed)
-    owner = receiver if isinstance(receiver, type) else kind
+    owner = receiver if issubclass(kind, type) else kind
     if is_own_class(owner):
-        for base in type.__dict__["__mro__"].__get__(owner):
-            found = vars(base).get(method)
+        for base in _mro(owner):
+            found = _namespace(base).get(method)
             if found is not None:
-                is_told = getattr(found, "__code__", getattr(getattr(found, "__func__", None), "__code__", None))
-                is_told = is_told is not None and is_told.co_filename == FILENAME
-                return [] if is_told else [receiver]
+                return [] if _is_told(found) else [receiver, *handed]
     return [receiver, *handed]
 
 
-def _may_change(module: str | None) -> bool:
-    top = (module or "").partition(".")[0].lstrip("_")  # `_heapq` is what `heapq` is made of
+def changes_of_super(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
+    """The same of a method of `super()`: statements tell of those that the program's classes have."""
+    bases = [base for base in _mro(type(receiver)) if base is not object and not is_own_class(base)]
+    return [receiver, *handed] if any(method in _namespace(base) for base in bases) else []
+
+
+def _is_told(found: Any) -> bool:
+    if type(found) in (staticmethod, classmethod):
+        found = found.__func__
+    return type(found) is FunctionType and found.__code__.co_filename == FILENAME and not is_lambda(found.__code__)
+
+
+def _top(module: Any) -> str:
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+def _may_change(module: Any) -> bool:
+    top = _top(module).lstrip("_")  # `_heapq` is what `heapq` is made of
     return top in _CHANGING_MODULES or top not in _STATELESS

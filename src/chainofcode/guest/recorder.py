@@ -1,20 +1,20 @@
 """Follows a run mark by mark and notes in a lineage what came from what. On request only: it costs.
 
 A condition decides about everything that its branches may set, taken or not, and about what comes after where they hold
-a way out. Not followed: errors that another value might have raised where no `try` would have caught them, and threads.
-A loop that runs very often is one node from then on, which depends on all that it may read. Standard library only.
+a way out. Not followed: errors that another value might have raised where no `try` would have caught them. From where
+another thread runs on, and where objects tell that they go, everything depends on everything. A loop that runs very
+often is one node from then on, which depends on all that it may read. Standard library only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from types import FrameType
 
 from ..program.flow import LAST, OUTPUT, Flow, Flows, Region
-from .activations import Activation, Coarse
+from .activations import Activation, Calls, Coarse
 from .lineage import Lineage, Node, View
-from .places import FILENAME, program_frame
 from .reach import ATOMS
 
 TYPE_CHECKING = False
@@ -25,35 +25,37 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from ..program.lower import Mark
 
 MAX_NODES = 3000  # of one loop, or of what runs between loops
-MAX_WORK = 300_000  # objects looked at, likewise
+MAX_WORK = 200_000  # objects looked at, likewise
 _BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
 _PREDICATES = frozenset(["If", "While", "Match"])
 _FOR = frozenset(["For", "AsyncFor"])
 _JUMPS = frozenset(["Break", "Continue", "Return", "Raise"])
 _TRIES = frozenset(["Try", "TryStar"])
 _WITH = frozenset(["With", "AsyncWith"])
+_LOOPS = _FOR | {"While"}
 _COMPOUND = _PREDICATES | _FOR | _TRIES | _WITH
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-class Recorder:
+class Recorder(Calls):
     """Hears of every mark of a run, of every value that was asked for, and of what is printed."""
 
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
-        self._flows, self._names, self._prose = flows, names, prose
-        self.lineage = Lineage(names, inputs)
-        self._activations: dict[int, Activation] = {}
-        self._unfinished: list[Node] = []
-        self._serial = self._settled = self._since = 0
-        self._coarse: Coarse | None = None
+        super().__init__(flows, Lineage(names, inputs, holds=not flows.closes))
+        self._names, self._prose = names, prose
+        self._settled = self._since = 0
         self._is_line_open = False  # what is printed next belongs to a line that was begun
         self._has_catchers = any(flow.catchers for flow in flows.of)
+        if flows.is_hopeless:
+            self._lost = self._new(None)
         self.wake: Callable[[], None] = lambda: None  # lets marks speak again that were told not to
 
     # --- what is heard ----------------------------------------------------------------------------------------
 
     def hear(self, mark: Mark, frame: FrameType) -> bool:
         """One visit of a mark; False when the next ones need not be told."""
+        if self._lost is not None:
+            return False
         if self._coarse is not None:
             if not self._coarse.is_over(mark, frame):
                 return False
@@ -117,49 +119,12 @@ class Recorder:
         """All that was noted, as data."""
         if self._coarse is not None:
             self._end_coarse(self._coarse, None)
-        graph = self.lineage.told(ends, [node.index for node in self._unfinished])
+        failed = [node.index for node in self._unfinished]
+        if self._lost is None:
+            return {**self.lineage.told(ends, failed, []), "works": self._flows.works}
+        self._lost.whole, self._lost.control = list(range(len(self._flows.of))), list(range(self._lost.index))
+        graph = self.lineage.told(ends, [*failed, self._lost.index], [self._lost.index])
         return {**graph, "works": self._flows.works}
-
-    # --- calls under way --------------------------------------------------------------------------------------
-
-    def _start(self, function: int, frame: FrameType) -> Activation:
-        caller = self._current(frame.f_back)
-        act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
-        self._serial += 1
-        if caller is not None:
-            for text, home in self._flows.shared.get(function, {}).items():
-                self.lineage.bind_too((home, text), caller.index)
-        return act
-
-    def _activation(self, frame: FrameType) -> Activation | None:
-        act = self._activations.get(id(frame))
-        if act is not None and act.code is frame.f_code:
-            return act
-        return self._start(-1, frame) if frame.f_code.co_name == "<module>" else None
-
-    def _running(self) -> Node | None:
-        return self._coarse.node if self._coarse is not None else self._current(program_frame())
-
-    def _under_way(self, frame: FrameType | None) -> Iterator[tuple[FrameType, Activation]]:
-        """The calls that are watched, from the innermost out."""
-        while frame is not None:
-            act = self._activations.get(id(frame)) if frame.f_code.co_filename == FILENAME else None
-            if act is not None and act.code is frame.f_code:
-                yield frame, act
-            frame = frame.f_back
-
-    def _current(self, frame: FrameType | None) -> Node | None:
-        """The statement that runs in a frame, or in the nearest below it that is watched."""
-        for _, act in self._under_way(frame):
-            if act.open is None:  # a loop's header, evaluated again: it says later what it is
-                act.open = self._new(None)
-            return act.open
-        return None
-
-    def _new(self, statement: int | None) -> Node:
-        node = self.lineage.new(statement)
-        self._unfinished.append(node)
-        return node
 
     # --- statements -------------------------------------------------------------------------------------------
 
@@ -173,8 +138,12 @@ class Recorder:
         self._control(node, act, flow, caller)
         for path in flow.reads:
             self.lineage.read(node, path, view, act.caller)
+        for path, part in flow.touched:
+            self.lineage.touch(node, path, part, view)
         self._read_unknown(node, flow, view)
         act.latest[statement] = node.index
+        if flow.has_yield:
+            act.yielded = node.index
         if caller is not None and (flow.kind == "Return" or flow.has_yield or act.function in self._flows.classes):
             caller.data.append(node.index)
         if flow.kind not in _COMPOUND:
@@ -205,14 +174,18 @@ class Recorder:
             node.control.append(act.latest[flow.parent])
         elif caller is not None:
             node.control.append(caller.index)
-        node.control += act.sticky.get(("return", None), ())
+        if act.code.co_flags & _BY_TURNS:  # it may be closed by whoever lets go of it
+            node.control += [act.caller.index] if act.caller is not None else []
+            node.control += [act.yielded] if act.yielded is not None else []
+        ways: list[tuple[str, int | None]] = [("return", None)]
         loop = flow.loop
         while loop is not None:
-            node.control += act.sticky.get(("break", loop), ())
-            node.control += act.sticky.get(("continue", loop), ())
+            ways += [("break", loop), ("continue", loop)]
             loop = self._flows.of[loop].loop
-        for catcher in flow.catchers:  # had one before it failed, it would not run
-            node.control += act.sticky.get(("catch", catcher), ())
+        ways += [("catch", catcher) for catcher in flow.catchers]  # had one before it failed, it would not run
+        for way in ways:
+            if way in act.sticky:
+                self.lineage.note(node, act.sticky[way])
 
     def _header(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
         """The node of a header that was evaluated: opened before the first time, a new one each time after."""
@@ -230,7 +203,7 @@ class Recorder:
         self.lineage.might(flow.region, node, view)
         self._ways_out(node, act, flow, view)
         for way in flow.jumps:
-            act.sticky.setdefault(way, []).append(node.index)
+            act.may_leave(way, node.index)
         self._tell_asker(act, node, view)
         act.open = None
 
@@ -268,6 +241,8 @@ class Recorder:
             self.lineage.might(flow.region, node, view)
             self._tell_asker(act, node, view)
             self._done(node)
+        elif flow.kind in _WITH and act.open is not None and act.open.statement not in (None, statement):
+            self._catch(act, statement, flow, view)
         elif act.open is not None and act.open.statement == statement:
             (self._decide if flow.kind in _PREDICATES else self._finish)(act.open, act, flow, view)
         act.sticky.pop(("catch", statement), None)
@@ -275,6 +250,13 @@ class Recorder:
 
     def _catch(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
         """An error arrived at a handler: whoever was under way had a part in it."""
+        if act.open is None or act.open.statement is None:  # a loop's header failed when it was evaluated again
+            loop: int | None = act.running
+            inside = range(statement + 1, self._flows.ends[statement])
+            while loop is not None and loop in inside:
+                if self._flows.of[loop].kind in _LOOPS:
+                    self._begin(act, loop, self._flows.of[loop], view)
+                loop = self._flows.of[loop].loop
         first = act.open.index if act.open is not None else len(self.lineage.nodes)
         failed = [node.index for node in self._unfinished if node.index >= first]
         if act.open is not None:
@@ -312,7 +294,9 @@ class Recorder:
 
     def _finish(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
         if node.index + 1 != len(self.lineage.nodes):
-            self.lineage.look_again(node)
+            for one in self._unfinished:  # what was returned to it may have been made on the way
+                if one.index >= node.index:
+                    self.lineage.look_again(one)
         for name in flow.writes:
             self.lineage.bind(view.place(name), node.index)
         for name in flow.perhaps:
@@ -359,7 +343,7 @@ class Recorder:
             for catcher in self._flows.of[statement].catchers if statement is not None else ():
                 there = View(frame, around.serial, self._names)
                 self.lineage.might(self._flows.of[catcher].region, node, there)
-                around.sticky.setdefault(("catch", catcher), []).append(node.index)
+                around.may_leave(("catch", catcher), node.index)
 
     # --- loops that run very often ----------------------------------------------------------------------------
 

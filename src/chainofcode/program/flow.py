@@ -25,6 +25,13 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _ENDS = frozenset(["exit", "quit", "_exit", "abort"])
 _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
+_LIKE_ATTRIBUTES = frozenset(["property", "cached_property", "setter", "getter", "deleter"])
+_MAKERS = frozenset(["__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__"])
+_BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "methodcaller", "attrgetter", "__dict__"])
+_HOPELESS = frozenset([
+    "__del__", "weakref", "gc", "getrefcount", "redirect_stdout", "redirect_stderr", "setrecursionlimit", "getcontext",
+    "setcontext", "localcontext", "settrace", "setprofile", "monitoring", "signal", "atexit",
+])  # fmt: skip
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -35,7 +42,8 @@ class Flow(Data):
     reads: tuple[Path, ...]
     writes: tuple[Name, ...]  # bound when it is through
     perhaps: tuple[Name, ...]  # bound, or not
-    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which
+    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which; LOOSE
+    touched: tuple[tuple[Path, tuple[str, Any] | None], ...]  # the same of `d[k]` that is only read
     calls: tuple[Called, ...]
     region: Region  # with everything inside
     parent: int | None  # the statement around it that decides whether it runs
@@ -47,6 +55,7 @@ class Flow(Data):
     has_yield: bool
     is_dynamic: bool  # it reads and changes nobody knows what,
     evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
+    consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
 
 
@@ -62,7 +71,17 @@ class Flows:
         self._numbers = {node: number for number, node in enumerate(statements(found.syntax.tree.body))}
         self._mentions: dict[str, Region] = {}  # function (or class) → what calling it may change, seen from outside
         self._regions: dict[ast.stmt, Region] = {}
-        self._own: dict[ast.stmt, Header] = {node: Header(node, self.name) for node in self._numbers}
+        defined = frozenset([*found.syntax.functions, *found.names.module.bindings])
+        firsts = self._find_firsts()
+        self._own: dict[ast.stmt, Header] = {
+            node: Header(node, self.name, defined, firsts.get(_frame(found.names.scope_of[node])))
+            for node in self._numbers
+        }
+        self.is_hopeless = _is_hopeless(found.syntax.nodes)
+        self.closes = any(
+            isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
+            for node in self._numbers
+        )  # a generator that nobody holds on to any more may have something to do
         self._summarise()
         self.of: list[Flow] = [None] * len(self._numbers)  # type: ignore[list-item]  # each is laid out below
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
@@ -87,6 +106,15 @@ class Flows:
                     captured.add((home, name))
         return captured
 
+    def _find_firsts(self) -> dict[Scope, Name]:
+        """What `super()` stands for in each function: its first parameter."""
+        firsts: dict[Scope, Name] = {}
+        for node in self._numbers:
+            if isinstance(node, FUNCTIONS) and (given := [*node.args.posonlyargs, *node.args.args]):
+                name = self.name(given[0].arg, node.body[0])
+                firsts |= {self._names.scope_of[node.body[0]]: name} if name is not None else {}
+        return firsts
+
     def name(self, text: str, node: ast.AST) -> Name | None:
         """What a name means where it stands; None for the variable of a comprehension or a lambda."""
         scope: Scope = self._names.scope_of.get(node, self._names.module)
@@ -101,35 +129,73 @@ class Flows:
 
     def _summarise(self) -> None:
         bodies: dict[str, list[ast.stmt]] = {}
-        always: list[str] = []  # methods that Python calls by itself
+        by_itself: dict[
+            str, str
+        ] = {}  # what Python calls by itself, or whoever was handed it → what it may change then
+        escaping = _escaping(self._found.syntax.nodes)
         for node in self._numbers:
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 bodies.setdefault(node.name, []).extend(_within(node))
                 if isinstance(node, ast.ClassDef):
                     inits = [m for m in node.body if isinstance(m, FUNCTIONS) and m.name.startswith("__")]
                     bodies[node.name] += [line for method in inits for line in _within(method)]
-                elif node.decorator_list or (node.name.startswith("__") and node.name != "__init__"):
-                    always.append(node.name)
+                elif _is_by_itself(node):
+                    by_itself.setdefault(node.name, "opens_instances")
+                elif node.decorator_list or any(self._own[line].has_yield for line in _within(node)):
+                    by_itself[node.name] = "opens_all"
+        by_itself |= {name: "opens_all" for name in bodies if escaping is None or name in escaping}
         self._mentions = {name: Region() for name in bodies}
         size = -1
-        while size != (size := sum(len(r.names) + len(r.objects) for r in self._mentions.values())):
+        while size != (size := sum(region.size() for region in self._mentions.values())):
             for name, body in bodies.items():
-                for line in body:
-                    self._mentions[name].add(self._own[line].region, from_outside=True)
-                    for mentioned in self._own[line].mentioned & bodies.keys():
-                        self._mentions[name].add(self._mentions[mentioned])
+                self._mentions[name].add(self._of_lines(body), from_outside=True)
+                for mentioned in {text for line in body for text in self._own[line].mentioned} & bodies.keys():
+                    self._mentions[name].add(self._mentions[mentioned])
         self._always = Region()
-        for name in always:
+        for name, opens in by_itself.items():
             self._always.add(self._mentions[name])
+            given = self._of_lines(bodies[name])
+            if any(changed[0] != "g" and changed not in given.names for changed in given.objects):
+                setattr(self._always, opens, True)
+        if escaping is None or not escaping.isdisjoint(["print", "stdout", "stderr"]):
+            self._always.names[OUTPUT] = None
+
+    def _of_lines(self, lines: Iterable[ast.stmt]) -> Region:
+        """What some statements may change themselves, also where they got it under another name."""
+        region = Region()
+        made_in: dict[Name, list[Header]] = {}
+        headers = [self._own[line] for line in lines]
+        called: list[Name] = []
+        for header in headers:
+            region.add(header.region)
+            if header.is_loose:
+                region.objects.update(self._exposed(header))
+            for name in (*header.writes, *header.perhaps):
+                made_in.setdefault(name, []).append(header)
+            called += [call.function for call in header.calls if call.function is not None]
+        pending = list(region.objects)
+        while pending:
+            for header in made_in.get(pending.pop(), ()):
+                found = {**dict.fromkeys(path[0] for path in header.reads), **self._exposed(header)}
+                pending += [name for name in found if name not in region.objects]
+                region.objects.update(found)
+        region.objects.update(dict.fromkeys(called))  # for what a function holds on to: defaults, names around it
+        return region
+
+    def _exposed(self, header: Header) -> dict[Name, None]:
+        """What the functions that are called may give back."""
+        found: dict[Name, None] = {}
+        for mentioned in header.mentioned & self._mentions.keys():
+            found.update(self._mentions[mentioned].reads)
+        return found
 
     def region(self, node: ast.stmt) -> Region:
         """What a statement and those inside may change, functions that it calls included."""
         if node not in self._regions:
-            region = self._regions[node] = Region()
-            for line in [node, *([] if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else _within(node))]:
-                header = self._own[line]
-                region.add(header.region)
-                region.add(self._always)
+            lines = [node, *([] if isinstance(node, (*FUNCTIONS, ast.ClassDef)) else _within(node))]
+            region = self._regions[node] = self._of_lines(lines)
+            region.add(self._always)
+            for header in (self._own[line] for line in lines):
                 for mentioned in header.mentioned & self._mentions.keys() if header.calls else ():
                     region.add(self._mentions[mentioned])
         return self._regions[node]
@@ -140,10 +206,10 @@ class Flows:
         for node in body:
             number, header = self._numbers[node], self._own[node]
             self.of[number] = Flow(
-                header.kind, header.reads, header.writes, header.perhaps, header.stores, header.calls,
+                header.kind, header.reads, header.writes, header.perhaps, header.stores, header.touched, header.calls,
                 self.region(node), around.parent, around.catchers, around.loop, around.function,
                 frozenset(self._jumps(node, around.loop)), header.iterated, header.has_yield, header.is_dynamic,
-                header.evaluated, header.may_fail,
+                header.evaluated, header.consumes, header.may_fail,
             )  # fmt: skip
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 self._lay_out_body(node, number)
@@ -235,6 +301,60 @@ def _is_harmless(node: ast.stmt) -> bool:
     return all(
         (called_name(one) if isinstance(one, ast.Call) else last_name(one)) in HARMLESS_MANAGERS for one in managers
     )
+
+
+def _is_by_itself(node: Function) -> bool:
+    """Whether Python calls a method where nobody sees a call; making an object changes that object alone."""
+    names = {last_name(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
+    if names:
+        return names <= _LIKE_ATTRIBUTES
+    return node.name.startswith("__") and node.name not in _MAKERS
+
+
+def _escaping(nodes: Iterable[ast.AST]) -> set[str] | None:
+    """The names of what is handed around, or called later: by whom, nobody knows. None where it may be anything."""
+    found: set[str] = set()
+    called: set[int] = set()
+    for node in nodes:
+        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
+            found |= {text for part in ast.walk(node) for text in _texts(part)}
+        elif isinstance(node, ast.Call):
+            called.add(id(node.func))
+    for node in nodes:
+        if id(node) not in called and isinstance(getattr(node, "ctx", None), ast.Load):
+            found |= _texts(node)
+        if not _texts(node).isdisjoint(_BY_TEXT):
+            return None
+    return found
+
+
+def _texts(node: ast.AST) -> set[str]:
+    if isinstance(node, ast.Name):
+        return {node.id}
+    return {node.attr} if isinstance(node, ast.Attribute) else set()
+
+
+def _is_hopeless(nodes: Iterable[ast.AST]) -> bool:
+    """Whether a program changes what others take for granted, or notices when objects go: then everything matters."""
+    imported = {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in nodes
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+    for node in nodes:
+        words = _texts(node)
+        if isinstance(node, FUNCTIONS):
+            words = {node.name}
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            words = {str(getattr(node, "module", None)), *(alias.name for alias in node.names)}
+        elif (
+            isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and last_name(node.value) in imported
+        ):
+            return True
+        if not words.isdisjoint(_HOPELESS):
+            return True
+    return False
 
 
 def _frame(scope: Scope) -> Scope:

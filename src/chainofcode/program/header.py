@@ -24,7 +24,11 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 OUTPUT: Name = ("g", "$output")  # what was printed
 LAST: Name = ("g", "$last")  # the value of the last expression statement
-_DYNAMIC = frozenset(["eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__"])
+LOOSE = ("loose", None)  # something that can be reached from there is changed
+_DYNAMIC = frozenset([
+    "eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__", "__globals__", "f_back",
+    "f_globals", "f_locals", "_getframe", "modules", "import_module", "__main__",
+])  # fmt: skip
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FAILING = (
@@ -32,6 +36,7 @@ _FAILING = (
     ast.FormattedValue, ast.Import, ast.ImportFrom, ast.Raise, ast.Assert, ast.Delete, *LOOPS, ast.With, ast.AsyncWith,
     ast.AugAssign, ast.Tuple, ast.Starred,
 )  # fmt: skip
+_KEEPING = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.keyword)
 _PATH_DEPTH = 6
 
 
@@ -42,28 +47,50 @@ class Called(Data):
     receiver: Path | None  # xs in xs.append(x)
     method: str  # append
     handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
+    is_told: bool = False  # a method of the program's: its own statements say what they change
+    is_super: bool = False  # of `super()`: the first that is handed is the object itself
 
 
 class Region:
-    """What running some statements may change: names, and the objects that names are bound to."""
+    """What running some statements may change: names, and the objects that names are bound to.
+
+    Reading changes iterators; where Python calls methods by itself, it may change objects of the program's classes,
+    and where functions are handed around, anything that is read.
+    """
 
     def __init__(self) -> None:
         self.names: dict[Name, None] = {}
         self.objects: dict[Name, None] = {}
+        self.reads: dict[Name, None] = {}
+        self.is_dynamic = self.opens_instances = self.opens_all = False
 
     def add(self, other: Region, *, from_outside: bool = False) -> None:
         """Take in another's; seen from outside of its function, that function's own names do not matter."""
-        for mine, its in ((self.names, other.names), (self.objects, other.objects)):
+        for mine, its in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
             mine.update({name: None for name in its if not from_outside or name[0] != "l"})
+        self.is_dynamic |= other.is_dynamic
+        self.opens_instances |= other.opens_instances
+        self.opens_all |= other.opens_all
+
+    def size(self) -> int:
+        return len(self.names) + len(self.objects) + len(self.reads) + self.is_dynamic
 
 
 class Header:
     """One statement's own expressions: what they read, bind, change and call."""
 
-    def __init__(self, node: ast.stmt, name: Callable[[str, ast.AST], Name | None]) -> None:
+    def __init__(
+        self,
+        node: ast.stmt,
+        name: Callable[[str, ast.AST], Name | None],
+        defined: frozenset[str] = frozenset(),
+        first: Name | None = None,
+    ) -> None:
         self._name = name  # what a text means where it stands; None for the variable of a comprehension
+        self._defined, self._first = defined, first  # the program's own names; what `super()` stands for
         self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
-        self._nodes = [part for top in own_parts(node) for part in own_nodes(top, into_lambdas=True)]
+        self._tops = own_parts(node)
+        self._nodes = [part for top in self._tops for part in own_nodes(top, into_lambdas=True)]
         self._called_attributes = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
         self.mentioned = {part.id for part in self._nodes if isinstance(part, ast.Name)}
         self.mentioned |= {part.attr for part in self._nodes if isinstance(part, ast.Attribute)}
@@ -71,8 +98,10 @@ class Header:
         self.evaluated = self._evaluated() if self.mentioned & _DYNAMIC == {"eval"} else ()
         self.may_fail = any(isinstance(part, _FAILING) for part in (node, *self._nodes))
         self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
-        reads = [path for top in own_parts(node) for path in self._read(top)]
+        reads = [path for top in self._tops for path in self._read(top)]
+        self.is_loose = False  # it changes something that is no path
         self.stores = tuple(self._stores(node))
+        self.touched = tuple(self._touched())
         reads += [path for path, _ in self.stores]
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads += self._named(node.target)
@@ -84,6 +113,7 @@ class Header:
         )
         self.writes = tuple(name for name in self._bound(node) if name not in self.perhaps)
         self.calls = tuple(self._calls())
+        self.consumes = self._consumes(node)
         is_loop = isinstance(node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(node.iter) if is_loop else None  # type: ignore[attr-defined]
         self.region = self._region(node)
@@ -175,28 +205,81 @@ class Header:
                 if base is not None:
                     yield base, self._step(part)
                 else:  # `f(x).y = …` may be anything that it is made of
-                    yield from ((path, None) for path in self._read(part.value))
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):  # `xs += …` changes a list
-            yield from ((path, None) for path in self._named(node.target))
+                    self.is_loose = True
+                    yield from ((path, LOOSE) for path in self._made_of(part.value))
+        if isinstance(node, ast.AugAssign):  # `xs += …` changes a list
+            path = self._path(node.target)
+            yield from [(path, None)] if path is not None else []
+
+    def _made_of(self, *nodes: ast.AST) -> list[Path]:
+        """The paths that expressions may get their objects from; the variables of a comprehension, from anywhere."""
+        found = [path for node in nodes for path in self._read(node)]
+        inner = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
+        if any(self._name(part.id, part) is None for part in inner):
+            found += [path for top in self._tops for path in self._read(top)]
+        return found
+
+    def _touched(self) -> Iterator[tuple[Path, tuple[str, Any] | None]]:
+        """What is asked for a key: some dicts make what they lack."""
+        for part in self._nodes:
+            if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load):
+                base = self._path(part.value)
+                if base is not None:
+                    yield base, self._step(part)
+                else:
+                    yield from ((path, None) for path in self._made_of(part.value))
+
+    def _consumes(self, node: ast.stmt) -> bool:
+        """Whether what a call gives is used at once, as in `C(1).x`, and not just kept or handed on."""
+        is_kept = isinstance(node, (ast.AnnAssign, ast.Return, ast.Expr)) or (
+            isinstance(node, ast.Assign) and not any(isinstance(one, (ast.Tuple, ast.List)) for one in node.targets)
+        )
+        parents = {id(child): part for part in self._nodes for child in ast.iter_child_nodes(part)}
+        for part in self._nodes:
+            child: ast.AST = part
+            while isinstance(child, ast.expr) and isinstance(part, ast.Call):
+                around = parents.get(id(child))
+                if around is None and is_kept:
+                    break
+                if isinstance(around, ast.Call) and self._only_keeps(around, child):
+                    break
+                if around is None or not isinstance(around, _KEEPING):
+                    return True
+                child = around
+        return False
+
+    def _only_keeps(self, call: ast.Call, argument: ast.AST) -> bool:
+        name = called_name(call)
+        return argument is not call.func and (name in CHANGES or name in self._defined)
 
     def _calls(self) -> Iterator[Called]:
         for part in self._nodes:
             if not isinstance(part, ast.Call):
                 continue
-            handed = [path for arg in (*part.args, *(k.value for k in part.keywords)) for path in self._read(arg)]
+            handed = self._made_of(*part.args, *(k.value for k in part.keywords))
             function = part.func
             if isinstance(function, ast.Name):
                 name = self._name(function.id, function)
-                if name is None or name[0] != "g" or function.id not in HARMLESS:
-                    yield Called(name, None, "", tuple(handed))
+                if name is None or name[0] != "g" or function.id not in HARMLESS or function.id in self._defined:
+                    yield Called(name, None, "", (*handed, *(self._made_of(function) if name is None else ())))
             elif isinstance(function, ast.Attribute):
-                receiver = self._path(function.value)
-                if receiver is None and function.attr not in METHODS:
-                    handed += self._read(function.value)
-                if function.attr not in METHODS:
-                    yield Called(None, receiver, function.attr, tuple(handed))
+                yield from self._method_calls(function, handed)
             else:
-                yield Called(None, None, "", (*handed, *self._read(function)))
+                yield Called(None, None, "", (*handed, *self._made_of(function)))
+
+    def _method_calls(self, function: ast.Attribute, handed: list[Path]) -> Iterator[Called]:
+        method, value = function.attr, function.value
+        is_own = method in self._defined
+        if isinstance(value, ast.Call) and called_name(value) == "super":
+            own: list[Path] = [(self._first, ())] if self._first is not None else []
+            yield Called(None, None, method, (*own, *handed), is_super=True)
+        elif method not in METHODS or is_own:
+            receiver = self._path(value)
+            if receiver is None:
+                self.is_loose = True
+                handed += self._made_of(value)
+            is_told = receiver is None and is_own and method not in CHANGES
+            yield Called(None, receiver, method, tuple(handed), is_told=is_told)
 
     def _region(self, node: ast.stmt) -> Region:
         region = Region()
@@ -204,8 +287,11 @@ class Header:
         region.objects.update(dict.fromkeys(path[0] for path, _ in self.stores))
         for call in self.calls:
             changed = [] if call.receiver is None else [call.receiver]
-            changed += call.handed if call.receiver is None or call.method not in CHANGES else []
+            is_plain = call.method in CHANGES and call.method not in self._defined
+            changed += call.handed if call.receiver is None or not is_plain else []
             region.objects.update(dict.fromkeys(path[0] for path in changed))
+        region.reads.update(dict.fromkeys(path[0] for path in self.reads))
+        region.is_dynamic = self.is_dynamic and not self.evaluated
         if "print" in self.mentioned or "stdout" in self.mentioned or self.is_dynamic:
             region.names[OUTPUT] = None
         if isinstance(node, ast.Expr):
