@@ -130,6 +130,7 @@ def text_of(value: object) -> str:
 
 def words_of(text: object, most: int) -> str:
     words = " ".join(text.split()) if isinstance(text, str) else ""
+    words = "".join(character for character in words[: 2 * most] if character.isprintable())
     return words if len(words) <= most else words[:most] + "…"
 
 
