@@ -129,19 +129,19 @@ class _Runs:
         context: Context[Any, Any],
         method: Annotated[str, Field(description=f"one of {', '.join(METHODS)}")] = "coc",
         answer_type: Annotated[
-            str | None,
+            str,
             Field(description="what the answer must be: int, float, bool, str, date, list[int]…, json, choice:A,B,C"),
-        ] = None,
+        ] = "",
     ) -> Annotated[CallToolResult, Told]:
         """Answer a question: a model writes a program, Python runs what it can in a sandbox, the model the rest."""
         if self._lm is None:
             raise ToolError("this server has no model; run_program takes a program and values for its calls")
         if not question.strip() or len(question) > _MAX_QUESTION_CHARS:
             raise ToolError(f"a question has 1 to {_MAX_QUESTION_CHARS:,} characters")
-        if answer_type is not None and answer_type.endswith(".json"):  # which would be a file of ours
+        if answer_type.endswith(".json"):  # which would be a file of ours
             raise ToolError("answer_type takes a type by name, no file")
         with _plain_errors():
-            ways: Any = {"method": compose(method, repairs=2, fallback=True), "answer_type": answer_type}
+            ways: Any = {"method": compose(method, repairs=2, fallback=True), "answer_type": answer_type or None}
             trace = new_trace(Options(question=question, limits=self._limits))
             events = ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
             return await self._told(events, trace, context)
@@ -155,7 +155,7 @@ class _Runs:
             Field(description='known values of such calls: [{"call": "is_fruit(\'fig\')", "value": true}]'),
         ] = None,
         inputs: Annotated[dict[str, Any] | None, Field(description="variables that the program starts with")] = None,
-        question: Annotated[str | None, Field(description="what the program is to answer")] = None,
+        question: Annotated[str, Field(description="what the program is to answer")] = "",
     ) -> Annotated[CallToolResult, Told]:
         """Run a Python program in a sandbox: calls of undefined functions get your values, else a model's.
 
@@ -166,20 +166,20 @@ class _Runs:
         with _plain_errors():
             table = Table.of_records(values or [], "values")
             emulator = table if self._lm is None else First(table, asking(self._lm))
-            options = Options(question=question, inputs=_decoded(inputs or {}), limits=self._limits)
+            options = Options(question=question or None, inputs=_decoded(inputs or {}), limits=self._limits)
             events = execute(program, emulator, sandbox=self._sandbox, **options)
             return await self._told(events, new_trace(options), context)
 
     async def verify(
         self,
         context: Context[Any, Any],
-        id: Annotated[str | None, Field(description="the ID of a run of this server")] = None,
-        trace: Annotated[str | None, Field(description="or a whole trace, as JSON lines")] = None,
+        id: Annotated[str, Field(description="the ID of a run of this server")] = "",
+        trace: Annotated[str, Field(description="or a whole trace, as JSON lines")] = "",
     ) -> Annotated[CallToolResult, Verified]:
         """Check whether an answer is what its reasoning gave: replay it, follow what it rests on, change its values."""
-        if (id is None) == (trace is None):
+        if bool(id) == bool(trace):
             raise ToolError("verify takes either id or trace")
-        text = self.trace(id) if id is not None else trace or ""
+        text = self.trace(id) if id else trace
         if len(text) > _MAX_TRACE_CHARS:
             raise ToolError(f"a trace has {_MAX_TRACE_CHARS:,} characters at most")
         with _plain_errors():
