@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import http.client
 import json
 import os
 import re
@@ -13,9 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT
@@ -29,6 +31,7 @@ from chainofcode.sandbox import Jail
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 
 from mcp import Client, MCPError, StdioServerParameters
+from starlette.applications import Starlette
 
 from chainofcode.emulator.mcp import mcp_tools
 from chainofcode.server.mcp import mcp_server, streamable_app
@@ -260,7 +263,15 @@ def served() -> Iterator[str]:
     uvicorn = pytest.importorskip("uvicorn")
     lm = ScriptedLM(lambda messages: next(r["reply"] for r in RULES if r["when"] in messages[-1].content))
     with socket.create_server(("127.0.0.1", 0)) as listening, Jail(spares=0) as jail:
-        app = streamable_app(mcp_server(lm, jail))
+        ours = mcp_server(lm, jail)
+        routes = streamable_app(ours).routes
+
+        @contextlib.asynccontextmanager
+        async def lifespan(app: Starlette) -> AsyncIterator[None]:
+            async with ours.session_manager.run():
+                yield
+
+        app = Starlette(routes=routes, lifespan=lifespan)  # as part of another application
         server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
@@ -269,6 +280,57 @@ def served() -> Iterator[str]:
         finally:
             server.should_exit = True
             thread.join(20)
+
+
+def test_over_http_only_for_names_of_this_machine() -> None:
+    with served() as url:
+        where = urlsplit(url)
+        for host, status in (("evil.example", 421), (where.netloc, 406)):
+            connection = http.client.HTTPConnection(where.netloc, timeout=20)
+            connection.request(
+                "POST", "/mcp", "{}", {"Host": host, "Content-Type": "application/json", "Accept": "x/y"}
+            )
+            assert connection.getresponse().status == status
+            connection.close()
+
+
+class Waiting:
+    """A model that never answers, and notes that it need not."""
+
+    name, in_flight = "waiting", 1
+
+    def __init__(self) -> None:
+        self.asked, self.cancelled = asyncio.Event(), asyncio.Event()
+
+    async def complete(self, messages: Any, **options: Any) -> Any:
+        self.asked.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("name", "given"), [("solve", {"question": "?"}), ("run_program", {"program": "answer = f(1)"})]
+)
+def test_cancelling_ends_requests(mode: str, name: str, given: dict[str, Any]) -> None:
+    async def main() -> None:
+        lm = Waiting()
+        with Jail(spares=0) as jail:
+            async with asyncio.timeout(60), Client(mcp_server(lm, jail), mode=mode) as client:
+                call = asyncio.create_task(client.call_tool(name, given))
+                await lm.asked.wait()
+                call.cancel()
+                await lm.cancelled.wait()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await call
+                assert (await client.call_tool("run_program", {"program": "answer = 1"})).structured_content[
+                    "value"
+                ] == 1
+
+    asyncio.run(main())
 
 
 def test_over_http_in_both_directions() -> None:

@@ -61,7 +61,7 @@ def mcp_tools(
             for server in servers:
                 connection = _Connection(server, seconds, start_seconds)
                 connections.append(connection)
-                listed.append(run(connection.open(), 2 * start_seconds))
+                listed.append(run(connection.open(), 3 * start_seconds))
             yield _tools(connections, listed, set(taken), note, run)
         finally:
             with contextlib.suppress(TimeoutError):
@@ -89,6 +89,8 @@ def _own_loop() -> Iterator[_Run]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(1)
+        if not thread.is_alive():
+            loop.close()
 
 
 async def _close(connections: Iterable[_Connection]) -> None:
