@@ -11,6 +11,8 @@ import pytest
 from conftest import ROOT
 from test_traces import without_times
 
+from chainofcode.notebook import _parser
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONSOLE = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 PYTHON = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -53,6 +55,7 @@ def test_blocks_were_found() -> None:
         "why",
         "verify",
         "debug",
+        "mcp",
     ],
 )
 def test_help_names_what_the_readme_names(command: str) -> None:
@@ -80,8 +83,9 @@ def test_options_that_the_readme_names_exist() -> None:
         "methods",
         "why",
         "verify",
+        "mcp",
     )
-    told = "".join(
+    told = _parser().format_help() + "".join(
         subprocess.run(
             [sys.executable, "-m", "chainofcode", name, "--help"], capture_output=True, text=True, check=True
         ).stdout

@@ -22,11 +22,14 @@ ORDER = [
     "sandbox",
     "trace",
     "render",
+    "markup",
     "emulator",
     "engine",
     "methods",
     "audit",
     "evals",
+    "server",
+    "notebook",
     "cli",
 ]
 

@@ -18,6 +18,7 @@ from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_em
 from .errors import BudgetError, EmulationError
 from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
+from .markup import as_html
 from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
@@ -353,6 +354,9 @@ class Result:
     def __repr__(self) -> str:
         told = f"answer={brief(self.answer)}" if self.error is None else f"error={self.error.message!r}"
         return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
+
+    def _repr_html_(self) -> str:  # what a notebook shows
+        return as_html(self.trace)
 
     @classmethod
     def of(cls, trace: Trace, store: Mapping[str, bytes] | None = None) -> Result:

@@ -9,6 +9,7 @@ import os
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -135,7 +136,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
 _decoder = msgspec.json.Decoder(_Header | Program | Call | Step | Answer)
 
 
-@dataclass
+@dataclass(repr=False)
 class Trace:
     """A run's events in the order they happened, and what the program was given."""
 
@@ -196,6 +197,15 @@ class Trace:
         for call in self.calls:
             total += call.usage
         return total
+
+    def __repr__(self) -> str:
+        reason = self.answer.reason if self.answer is not None else "no end"
+        return f"<Trace {reason}: {len(self.steps)} steps, {self.lm_calls} LM calls>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows. It asks the trace itself, which therefore looks up who knows how, and only then."""
+        made: str = import_module(".markup", __package__).as_html(self)
+        return made
 
     # --- JSON lines -------------------------------------------------------------------------------------------
 

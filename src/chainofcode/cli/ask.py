@@ -6,9 +6,11 @@ import argparse
 import asyncio
 import io
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ..emulator import Tool
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose, files_of
@@ -21,7 +23,7 @@ from .hints import hints
 from .live import Live
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, NO_ANSWER, read_text, record, say, say_json
-from .tools import add_tools, chosen_tools
+from .tools import add_tools, approved, chosen_tools
 
 _MAX_QUESTION_CHARS = 100_000
 
@@ -43,7 +45,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
     add_tools(parser)
     add_options(parser, has_question=False)
-    parser.set_defaults(command=lambda given: asyncio.run(_ask(given)))
+    parser.set_defaults(command=_command)
 
 
 def add_ways(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
@@ -84,13 +86,18 @@ def chosen_ways(given: argparse.Namespace) -> Ways:
     return Ways(method=method, shots=given.shots, examples=examples, value_votes=given.value_votes)
 
 
-async def _ask(given: argparse.Namespace) -> int:
+def _command(given: argparse.Namespace) -> int:
+    with chosen_tools(given) as tools:
+        return asyncio.run(_ask(given, tools))
+
+
+async def _ask(given: argparse.Namespace, tools: Sequence[Tool]) -> int:
     question = _question(given)
     options = read_options(given)
     options.pop("question", None)
     if given.trace:
         check_place(given.trace)
-    result = await _answered(question, given, Given(**options))  # type: ignore[typeddict-unknown-key]
+    result = await _answered(question, given, tools, Given(**options))  # type: ignore[typeddict-unknown-key]
     try:  # the answer first: it was paid for
         _print(question, result, given)
     finally:
@@ -111,10 +118,10 @@ def _print(question: str, result: Result, given: argparse.Namespace) -> None:
         print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
-async def _answered(question: str, given: argparse.Namespace, options: Given) -> Result:
+async def _answered(question: str, given: argparse.Namespace, tools: Sequence[Tool], options: Given) -> Result:
     ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
-    options["tools"] = chosen_tools(given, live.paused)
+    options["tools"] = approved(tools, given, live.paused)
     store = options.setdefault("store", {})
     with live, chosen_sandbox(given, spares=0) as sandbox:
         ways["files"] = files = await files_of(given.file, options, sandbox)

@@ -73,9 +73,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
     )
     add_overlap(parser)
     add_sandbox(parser)
-    parser.add_argument(
-        "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
-    )
+    add_limits(parser)
     parser.add_argument(
         "--policy",
         choices=["strict", "paper"],
@@ -112,6 +110,12 @@ def read_overlap(given: argparse.Namespace) -> Given:
     return options
 
 
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
+    )
+
+
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sandbox",
@@ -127,7 +131,7 @@ def read_options(given: argparse.Namespace) -> Options:
         inputs=dict(_input(text) for text in given.input),
         policy=given.policy,
         packages=tuple(name for text in given.allow_package for name in text.split(",")),
-        limits=_limits(given.limit),
+        limits=read_limits(given.limit),
         reads=tuple(given.allow_read),
         scratch=given.scratch,
     )
@@ -159,7 +163,7 @@ def _input(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _limits(given: Sequence[str]) -> Limits:
+def read_limits(given: Sequence[str]) -> Limits:
     chosen: dict[str, Any] = {}
     for text in given:
         which, _, number = text.partition("=")

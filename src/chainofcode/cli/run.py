@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from ..emulator import Delayed, Emulator, First, Table, asking, not_json
+from ..emulator import Delayed, Emulator, First, Table, Toolbox, asking, not_json
 from ..engine import Options, Result, arun, run
 from ..errors import InputError
 from ..guest.values import decode
@@ -25,7 +25,7 @@ from .asking import add_model, named_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record, say_json
-from .tools import add_tools, chosen_tools
+from .tools import add_tools, approved, chosen_tools
 
 _MAX_DELAY_SECONDS = 3600
 
@@ -55,17 +55,22 @@ def add_to(commands: Any) -> None:
     add_model(run)
     add_tools(run)
     add_options(run)
-    run.set_defaults(command=_run)
+    run.set_defaults(command=_command)
 
 
 # --- coc run ------------------------------------------------------------------------------------------------------
 
 
-def _run(given: argparse.Namespace) -> int:
-    if given.program.suffix == ".jsonl":
-        return asyncio.run(_run_records(given))
+def _command(given: argparse.Namespace) -> int:
+    with chosen_tools(given) as tools:
+        if given.program.suffix == ".jsonl":
+            return asyncio.run(_run_records(given, approved(tools, given)))
+        return _run(given, approved(tools, given))
+
+
+def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     source, options = read_text(given.program), read_options(given)
-    options["tools"] = chosen_tools(given)
+    options["tools"] = tools
     if not 0 <= given.value_delay <= _MAX_DELAY_SECONDS:
         raise InputError(f"--value-delay takes 0 to {_MAX_DELAY_SECONDS} seconds, not {given.value_delay:g}")
     if given.trace:
@@ -107,19 +112,21 @@ def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
 # --- many programs ------------------------------------------------------------------------------------------------
 
 
-async def _run_records(given: argparse.Namespace) -> int:
+async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
     """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
     for option in ("trace", "file", "artifacts", "value_delay"):
         if getattr(given, option):
             raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
     with named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
-        return await _run_lines(given, lm, sandbox, asyncio.Semaphore(cores))
+        return await _run_lines(given, tools, lm, sandbox, asyncio.Semaphore(cores))
 
 
-async def _run_lines(given: argparse.Namespace, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore) -> int:
+async def _run_lines(
+    given: argparse.Namespace, tools: Toolbox, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
+) -> int:
     base = read_options(given)
-    base["tools"] = chosen_tools(given)
+    base["tools"] = tools
     shared = _values(given)
     lines = read_text(given.program).split("\n")
     tasks = [

@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -41,6 +41,13 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
         "taken from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
     )
     parser.add_argument(
+        "--mcp",
+        metavar="COMMAND|URL",
+        action="append",
+        default=[],
+        help="let it call the tools of an MCP server: a command to start, or an address (streamable HTTP)",
+    )
+    parser.add_argument(
         "--approve",
         choices=["always", "effects", "never"],
         default="effects",
@@ -48,11 +55,27 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_tools(
-    given: argparse.Namespace, screen: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
-) -> Toolbox:
-    """The tools, and a person who approves. `screen` gives the terminal to a question for as long as it is open."""
+@contextlib.contextmanager
+def chosen_tools(given: argparse.Namespace) -> Iterator[list[Tool]]:
+    """The tools; servers that they need are there for as long as this takes."""
     tools = [*map(_imported, given.tool), *(_operations(given.openapi) if given.openapi else ())]
+    if not given.mcp:
+        yield tools
+        return
+    try:
+        from ..emulator.mcp import mcp_tools  # late: few want it, and it is an extra
+    except ImportError:
+        raise InputError("--mcp needs the package mcp: pip install 'chainofcode[mcp]'") from None
+    with mcp_tools(given.mcp, [tool.name for tool in tools], _note) as served:
+        yield [*tools, *served]
+
+
+def approved(
+    tools: Sequence[Tool],
+    given: argparse.Namespace,
+    screen: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+) -> Toolbox:
+    """Tools with a person who approves. `screen` gives the terminal to a question for as long as it is open."""
     return Toolbox.of(tools, _Approval(given.approve, screen))
 
 
@@ -85,7 +108,11 @@ def _operations(given: Sequence[str]) -> list[Tool]:
 
     named = [_WITH_BASE.fullmatch(text) or text for text in given]
     documents = [(Path(one), None) if isinstance(one, str) else (Path(one[1]), one[2]) for one in named]
-    return rest_tools(documents, os.environ, lambda text: print(f"coc: {plain(text)}", file=sys.stderr))
+    return rest_tools(documents, os.environ, _note)
+
+
+def _note(text: str) -> None:
+    print(f"coc: {plain(text)}", file=sys.stderr)
 
 
 class _Approval:

@@ -1,0 +1,31 @@
+# syntax=docker/dockerfile:1
+# `coc serve` as a user without rights; docs/deploy.md says how to run it, and what the sandbox needs in a container.
+
+FROM python:3.12-slim-bookworm AS build
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+RUN python -m venv /opt/coc
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE ./
+COPY src ./src
+RUN /opt/coc/bin/pip install '.[server,mcp,openai,anthropic,schema,yaml,tables]'
+
+FROM python:3.12-slim-bookworm
+# A number that is no user's of the host; nothing below / is its own but the data directory.
+RUN groupadd --gid 10001 coc \
+    && useradd --uid 10001 --gid coc --home-dir /data --no-create-home --shell /usr/sbin/nologin coc \
+    && install --directory --owner coc --group coc --mode 0700 /data
+COPY --from=build /opt/coc /opt/coc
+ENV PATH=/opt/coc/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    XDG_CACHE_HOME=/data/cache
+USER 10001:10001
+WORKDIR /data
+VOLUME /data
+EXPOSE 8321
+# SIGTERM lets runs finish, for 30 seconds.
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
+    CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8321/healthz', timeout=4)"]
+# COC_TOKEN must be set: nobody is served beyond this machine without one.
+CMD ["coc", "serve", "--host", "0.0.0.0", "--port", "8321", "--data", "/data/runs"]

@@ -1,0 +1,152 @@
+"""JSON schemas as annotations: what someone else's document says that a function takes, in words of Python.
+
+A schema is someone else's data: references are followed within its document only, and only so far; what it says that we
+do not understand is `Any`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import functools
+import inspect
+import keyword
+import operator
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+from urllib.parse import unquote
+
+_MAX_VISITS = 200_000  # of schemas, in one document
+_FIELDS_A_VISIT = 20  # so many count as one more
+_MAX_DEPTH = 5
+_MAX_LABEL_CHARS = 100
+_MAX_REFERENCES = 20  # from one to the next
+_TEXTS: dict[Any, Any] = {"date": datetime.date, "date-time": datetime.datetime}
+_KINDS: dict[Any, Any] = {"integer": int, "number": int | float, "boolean": bool, "null": None}
+
+
+class Schemas:
+    """The schemas of one document, which is also where their references lead."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        self._data, self._left = data, _MAX_VISITS
+
+    def at(self, node: Any) -> dict[str, Any]:
+        """The object that a node is, or refers to; an empty one where there is none."""
+        for _ in range(_MAX_REFERENCES):
+            if not isinstance(node, dict):
+                return {}
+            reference = node.get("$ref")
+            if not isinstance(reference, str):
+                return node
+            node = self._referred(reference)
+        return {}
+
+    def _referred(self, reference: str) -> Any:
+        if not reference.startswith("#/"):  # elsewhere: nothing is fetched
+            return None
+        node: Any = self._data
+        for part in reference[2:].split("/"):
+            node = node.get(unquote(part).replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+        return node
+
+    def fields(self, schema: Any, depth: int = 0) -> tuple[dict[str, Any], set[str]]:
+        """The properties of an object, and which of them it must have."""
+        schema = self.at(schema)
+        fields = {text_of(name): field for name, field in self.at(schema.get("properties")).items()}
+        required = schema.get("required")
+        wanted = {text_of(name) for name in required} if isinstance(required, list) else set()
+        parts = schema.get("allOf")
+        self._left -= 1 + len(fields) // _FIELDS_A_VISIT
+        for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH else ():
+            if self._left <= 0:
+                break
+            more, needed = self.fields(part, depth + 1)
+            self._left -= len(more) // _FIELDS_A_VISIT
+            wanted |= needed
+            for name, field in more.items():
+                fields.setdefault(name, field)
+        return fields, wanted
+
+    def type(self, schema: Any, depth: int = 0) -> Any:
+        """A schema as an annotation."""
+        self._left -= 1
+        schema = self.at(schema)
+        if depth > _MAX_DEPTH or self._left < 0:
+            return Any
+        kinds = schema.get("type")
+        parts = schema.get("anyOf") or schema.get("oneOf")
+        if isinstance(parts, list):
+            made = [self.type(part, depth + 1) for part in parts[:10]]
+        elif isinstance(schema.get("allOf"), list) and kinds is None:
+            whole = schema["allOf"]
+            made = [self.type(whole[0], depth + 1) if len(whole) == 1 else dict[str, Any]]
+        elif labels := _labels(schema):
+            made = [Literal[labels]]
+        else:
+            made = [self._kind(kind, schema, depth) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+        if schema.get("nullable") is True:
+            made.append(None)
+        return Any if not made or Any in made else functools.reduce(operator.or_, [part or type(None) for part in made])
+
+    def _kind(self, kind: Any, schema: Mapping[str, Any], depth: int) -> Any:
+        if kind == "string":
+            return _TEXTS.get(text_of(schema.get("format")), str)
+        if kind == "array":
+            return list[self.type(schema.get("items"), depth + 1)]  # type: ignore[misc]
+        if kind == "object" or (kind is None and "properties" in schema):
+            more = schema.get("additionalProperties")
+            return dict[str, self.type(more, depth + 1) if isinstance(more, dict) else Any]  # type: ignore[misc]
+        return _KINDS.get(kind, Any) if isinstance(kind, str) else Any
+
+    def shape(self, schema: Any, depth: int = 0) -> str:
+        """What a reply looks like, for a reader."""
+        fields, _ = self.fields(schema)
+        schema = self.at(schema)
+        if fields and depth < 3 and self._left > 0:
+            shown = [f"{name!r}: {self.shape(field, depth + 1)}" for name, field in list(fields.items())[:20]]
+            return "{" + ", ".join(shown) + "}"
+        if schema.get("type") == "array" and depth < 3:
+            return f"[{self.shape(schema.get('items'), depth + 1)}]"
+        return inspect.formatannotation(self.type(schema, depth))
+
+
+def _labels(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    labels = [schema["const"]] if "const" in schema else schema.get("enum")
+    if not isinstance(labels, list) or len(labels) > 100:
+        return ()
+    is_plain = all(
+        label is None or isinstance(label, (bool, str)) or (type(label) is int and text_of(label)) for label in labels
+    )
+    return tuple(labels) if is_plain and all(len(str(label)) <= _MAX_LABEL_CHARS for label in labels) else ()
+
+
+def text_of(value: object) -> str:
+    """A text, or a number that YAML has made of one; empty for all else, however large it is."""
+    is_number = isinstance(value, float) or (type(value) is int and value.bit_length() <= 64)
+    return value if isinstance(value, str) else str(value) if is_number else ""
+
+
+def words_of(text: object, most: int) -> str:
+    words = " ".join(text.split()) if isinstance(text, str) else ""
+    words = "".join(character for character in words[: 2 * most] if character.isprintable())
+    return words if len(words) <= most else words[:most] + "…"
+
+
+def identifier(text: str) -> str:
+    name = re.sub(r"[^0-9A-Za-z]+", "_", text[:200]).strip("_")[:60]
+    name = f"_{name}" if not name or name[0].isdigit() else name
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def free(taken: Mapping[str, object], *wishes: str) -> str:
+    """The first of the wishes that a program can call and nobody else has."""
+    names = [identifier(wish) for wish in wishes if re.search("[0-9A-Za-z]", wish)]
+    return next((name for name in names if name not in taken and not hasattr(builtins, name)), "") or unused(
+        taken, names[-1]
+    )
+
+
+def unused(taken: Mapping[str, object], name: str) -> str:
+    return next(one for one in [name, *(f"{name}_{n}" for n in range(2, 1000))] if one not in taken)

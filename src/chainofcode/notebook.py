@@ -1,0 +1,168 @@
+"""Notebooks: `%load_ext chainofcode.notebook`, then `%%coc` makes a cell a question, or with --program a program.
+
+    %%coc [--model NAME] [--method NAME] [--type TYPE] [--input NAME]… [--sandbox WHICH]
+    How many of these are fruit?
+
+The answer is the variable `answer` afterwards (None without one), the whole result `_coc`. Other variables of a
+program are not handed back: a trace has them as text, not as values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import asyncio
+import builtins
+import contextlib
+import re
+import shlex
+import threading
+from collections.abc import Coroutine, Mapping
+from typing import Any, NoReturn
+
+from .engine import Options, Result, arun
+from .errors import InputError
+from .guest.values import Opaque, encode
+from .lm import LM, connect
+from .lm.choose import default_model
+from .methods import METHODS, asolve, compose
+from .sandbox import Sandbox, open_sandbox
+
+_CLOSE_SECONDS = 10.0
+
+
+class Cells:
+    """What runs cells: in a thread whose loop stays, as a notebook's own loop is running; models and sandboxes stay."""
+
+    def __init__(self, variables: dict[str, Any]) -> None:
+        self._variables = variables
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._models: dict[str, LM] = {}
+        self._sandboxes: dict[str, Sandbox] = {}
+
+    def coc(self, line: str, cell: str) -> Result:
+        """%%coc [--program] [--model NAME] [--method NAME] [--type TYPE] [--input NAME]… [--sandbox WHICH]
+
+        The cell is a question, or with --program a program, which finds the notebook's variables that it names.
+        """
+        given = _parser().parse_args(shlex.split(line))
+        self._variables["answer"] = self._variables["_coc"] = None  # not those of another cell, if this one fails
+        result = self._ran(self._program(cell, given) if given.program else self._question(cell, given))
+        self._variables["answer"] = None if isinstance(result.answer, Opaque) else result.answer
+        self._variables["_coc"] = result
+        return result
+
+    def close(self) -> None:
+        for closable in (*self._models.values(), *self._sandboxes.values()):
+            close = getattr(closable, "close", None)
+            if close is not None:
+                close()
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+    async def _question(self, cell: str, given: argparse.Namespace) -> Result:
+        if not cell.strip():
+            raise InputError("the cell is empty: it is a question, or with --program a program")
+        name, why = (given.model, "") if given.model else default_model()
+        if why:
+            print(f"coc: asking {name} ({why})")
+        return await asolve(
+            cell.strip(),
+            self._model(name),
+            method=compose(given.method, repairs=2, fallback=True),
+            answer_type=given.type,
+            sandbox=self._sandbox(given.sandbox),
+            inputs={name: _plain(name, self._variables) for name in given.input},
+        )
+
+    async def _program(self, cell: str, given: argparse.Namespace) -> Result:
+        inputs = {name: _plain(name, self._variables) for name in given.input}
+        for name in _names(cell) - inputs.keys():
+            with contextlib.suppress(InputError):  # functions, modules and the like stay here
+                inputs[name] = _plain(name, self._variables)
+        model = self._model(given.model) if given.model else None
+        return await arun(cell, model, sandbox=self._sandbox(given.sandbox), **Options(inputs=inputs))
+
+    def _model(self, name: str) -> LM:
+        if name not in self._models:
+            self._models[name] = connect(name)
+        return self._models[name]
+
+    def _sandbox(self, name: str) -> Sandbox:
+        if name not in self._sandboxes:
+            self._sandboxes[name] = open_sandbox(name)
+        return self._sandboxes[name]
+
+    def _ran(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="coc cells", daemon=True).start()
+        over = threading.Event()
+
+        async def whole() -> Result:
+            try:
+                return await work
+            finally:
+                over.set()
+
+        future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
+        try:
+            return future.result()
+        except BaseException:  # interrupted, most likely: then the guest ends, too
+            future.cancel()
+            over.wait(_CLOSE_SECONDS)
+            raise
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"%%coc: {message}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="%%coc", description="A question, answered by a program; or a program.", add_help=False)
+    parser.add_argument("--program", action="store_true", help="the cell is a program; without --model, no model")
+    parser.add_argument("--model", metavar="NAME", help="as in openai:gpt-4o-mini; else as coc ask chooses")
+    parser.add_argument("--method", metavar="NAME", default="coc", help=", ".join(METHODS))
+    parser.add_argument("--type", metavar="TYPE", help="what the answer must be: int, date, choice:A,B…")
+    parser.add_argument("--input", metavar="NAME", action="append", default=[], help="a variable to hand in")
+    parser.add_argument("--sandbox", metavar="WHICH", default="auto", help="as in coc run")
+    return parser
+
+
+def _plain(name: str, variables: Mapping[str, Any]) -> Any:
+    """A variable of the notebook's, where it is data that a program can be handed."""
+    if name not in variables:
+        raise InputError(f"%%coc: there is no variable {name!r} in this notebook")
+
+    def refuse(part: object) -> str:
+        raise InputError(f"%%coc: the variable {name!r} holds a {type(part).__name__}, which no program can be handed")
+
+    try:
+        encode(variables[name], brief=refuse)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise error if isinstance(error, InputError) else InputError(f"%%coc: {name!r}: {error}") from None
+    return variables[name]
+
+
+def _names(program: str) -> set[str]:
+    """Names that a program reads; `In`, `_` and others of the notebook's own are not meant."""
+    try:
+        found = {node.id for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)}
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        found = set(re.findall(r"[^\W\d]\w*", program))  # lines of prose, perhaps
+    own = {"In", "Out", "answer", *dir(builtins)}
+    return {name for name in found if not name.startswith("_") and name not in own}
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """What `%load_ext` calls."""
+    cells = Cells(shell.user_ns)
+    shell.register_magic_function(cells.coc, "cell", "coc")
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """What `%unload_ext` calls."""
+    function = shell.magics_manager.magics["cell"].pop("coc", None)
+    if function is not None:
+        function.__self__.close()
