@@ -25,6 +25,7 @@ from processes import descendants, is_alive, stat
 from test_cli import COC, coc
 
 from chainofcode import InputError, Limits, ScriptedLM, Trace, arun, run
+from chainofcode.audit import verify
 from chainofcode.emulator import Tool, Toolbox
 from chainofcode.sandbox import Jail
 
@@ -56,13 +57,13 @@ def script(tmp_path: Path) -> Path:
 
 def session(script: Path, work: Callable[[Client], Coroutine[Any, Any, None]], mode: str = "auto") -> None:
     """One session with a process of ours."""
-    command = [*COC[1:], "mcp", "--model", f"scripted:{script}", "--limit", "run=30", "--limit", "memory=1e9"]
+    command = [*COC[1:], "mcp", "--model", f"scripted:{script}", "--limit", "run=30", "--limit", "output=20000"]
     server = StdioServerParameters(
         command=COC[0], args=command, env={"PYTHONPATH": os.environ.get("PYTHONPATH", ""), "LOGNAME": "coc-test"}
     )
 
     async def main() -> None:
-        async with asyncio.timeout(90), Client(server, mode=mode) as client:
+        async with asyncio.timeout(240), Client(server, mode=mode) as client:
             await work(client)
 
     asyncio.run(main())
@@ -173,14 +174,13 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
 
 
 def test_a_trace_cannot_raise_limits(script: Path) -> None:
-    program = "data = bytearray(1_500_000_000)\nanswer = len(data)"
-    trace = run(program, limits=Limits(memory_bytes=4 * 10**9)).trace
-    if trace.answer is None or trace.answer.reason != "answered":
-        pytest.skip("this machine has not enough memory")
+    trace = run("print('x' * 50_000)\nanswer = 1", limits=Limits(output_bytes=10**6)).trace
+    assert verify(trace).replays  # with its own limits
 
     async def work(client: Client) -> None:
         found = await client.call_tool("verify", {"trace": "\n".join(trace.lines())})
-        assert found.structured_content["replays"] is False
+        assert found.is_error  # the server's own limit ended it
+        assert "could not be followed" in said(found)
 
     session(script, work)
 
@@ -203,8 +203,8 @@ def test_cancelling_ends_the_guest(script: Path) -> None:
         own = os.getpid()
         given = {"program": "x = 0\nwhile True:\n    x += 1"}
         call = asyncio.create_task(client.call_tool("run_program", given, progress_callback=heard))
-        await asyncio.wait_for(started.wait(), 20)
-        await until(lambda: "zygote" in command_of(busiest(own)[0]) and busiest(own)[1] > 50, 25)
+        await asyncio.wait_for(started.wait(), 60)
+        await until(lambda: "zygote" in command_of(busiest(own)[0]) and busiest(own)[1] > 50, 60)
         guest, _ = busiest(own)
         call.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -222,7 +222,7 @@ def command_of(pid: int) -> str:
         return ""
 
 
-async def until(is_so: Callable[[], bool], seconds: float = 10) -> None:
+async def until(is_so: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
@@ -246,7 +246,7 @@ def test_only_messages_on_standard_output_and_an_end(script: Path) -> None:
         replies.append(json.loads(server.stdout.readline()))
     assert replies[-1]["result"]["serverInfo"]["name"] == "chainofcode"
     server.send_signal(signal.SIGINT)
-    assert server.wait(20) == 130
+    assert server.wait(60) == 130
     rest, errors = server.communicate()
     assert rest == b""
     assert b"no sandbox" in errors
@@ -428,16 +428,16 @@ def test_calls_need_approval_where_they_are_not_read_only(tools: list[Tool]) -> 
 
 
 def test_a_server_that_dies_or_hangs_is_an_error_in_the_program() -> None:
-    with mcp_tools([SERVER], seconds=2) as tools:
+    with mcp_tools([SERVER], seconds=10) as tools:
         started = time.monotonic()
         hung = run("hang()", tools=tools)
-        assert hung.error is not None and "no reply within 2 s" in hung.error.message
+        assert hung.error is not None and "no reply within 10 s" in hung.error.message
         assert run("answer = motto()", tools=tools).answer == "fresh, always"
         dead = run("try:\n    crash()\nexcept Exception as error:\n    answer = str(error)", tools=tools)
         assert "the server is gone" in dead.answer
         again = run("motto()", tools=tools)
         assert again.error is not None and "the server is gone" in again.error.message
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 100
 
 
 def test_a_run_that_is_cancelled_leaves_the_connection_usable(tools: list[Tool]) -> None:
@@ -457,14 +457,14 @@ def test_a_run_that_is_cancelled_leaves_the_connection_usable(tools: list[Tool])
     [
         ("silent", 2, "did not answer within 2 s"),
         ("noise", 2, "did not answer within 2 s|gone|decode"),
-        ("dead", 30, "it said: there is no shop here"),
+        ("dead", 60, "it said: there is no shop here"),
     ],
 )
 def test_a_server_that_does_not_start(how: str, seconds: float, told: str) -> None:
     started = time.monotonic()
     with pytest.raises(InputError, match=told), mcp_tools([f"{SERVER} {how}"], start_seconds=seconds):
         pass
-    assert time.monotonic() - started < 25
+    assert time.monotonic() - started < 100
 
 
 def test_servers_end_with_the_block() -> None:
@@ -550,10 +550,10 @@ def test_ctrl_c_ends_the_server(shop: Path) -> None:
     def servers() -> list[int]:
         return [pid for pid in descendants(running.pid) if "mcp_server.py" in command_of(pid)]
 
-    asyncio.run(until(lambda: bool(servers()), 20))
+    asyncio.run(until(lambda: bool(servers()), 60))
     time.sleep(4)  # the program has come to its call
     started = servers()
     running.send_signal(signal.SIGINT)
-    assert running.wait(20) == 130
-    asyncio.run(until(lambda: not any(map(is_alive, started)), 10))
+    assert running.wait(60) == 130
+    asyncio.run(until(lambda: not any(map(is_alive, started))))
     assert running.stderr is not None and b"Traceback" not in running.stderr.read()
