@@ -1,7 +1,7 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
 from .beside import Row, rows, side_by_side
-from .chain import Chain, check_chain
+from .chain import Chain, check_chain, parted
 from .changes import Changes
 from .compare import Difference
 from .flips import Flip
@@ -9,7 +9,7 @@ from .provenance import Provenance, afollow, follow
 from .recorded import Recorded, Run, given_of, runs_of
 from .replay import Replay, areplay, replay
 from .slices import Slice
-from .verify import Verdict, averify, verify
+from .verify import Verdict, averify, verify, verify_data
 from .why import rests_on, why_data, why_lines
 
 __all__ = [
@@ -30,12 +30,14 @@ __all__ = [
     "check_chain",
     "follow",
     "given_of",
+    "parted",
     "replay",
     "rests_on",
     "rows",
     "runs_of",
     "side_by_side",
     "verify",
+    "verify_data",
     "why_data",
     "why_lines",
 ]
