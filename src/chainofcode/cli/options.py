@@ -127,7 +127,7 @@ def read_options(given: argparse.Namespace) -> Options:
         inputs=dict(_input(text) for text in given.input),
         policy=given.policy,
         packages=tuple(name for text in given.allow_package for name in text.split(",")),
-        limits=_limits(given.limit),
+        limits=read_limits(given.limit),
         reads=tuple(given.allow_read),
         scratch=given.scratch,
     )
@@ -159,7 +159,7 @@ def _input(text: str) -> tuple[str, Any]:
         return name, value
 
 
-def _limits(given: Sequence[str]) -> Limits:
+def read_limits(given: Sequence[str]) -> Limits:
     chosen: dict[str, Any] = {}
     for text in given:
         which, _, number = text.partition("=")
