@@ -20,6 +20,7 @@ from .terms import Terms
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
+_IDLE_SECONDS = 75  # a connection that is closed too soon is closed in the middle of the next request
 _LAST_SECONDS = 10  # for what is left of connections once all runs are over
 
 
@@ -36,6 +37,7 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, listening
         ws="none",
         lifespan="on",
         backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE_SECONDS,
         limit_concurrency=_MAX_CONNECTIONS,
         timeout_graceful_shutdown=int(terms.drain_seconds + _LAST_SECONDS),
         h11_max_incomplete_event_size=32_768,

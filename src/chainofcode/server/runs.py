@@ -41,6 +41,7 @@ class Live:
         self.sandbox = Watched(sandbox, self.wake)
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
+        self.file: TraceFile | None = None
         self.usage, self.answer = Usage(), Answer("interrupted")
         self.ends_as: State = "cancelled"  # if it is cancelled
         self.is_begun = self.is_over = False
@@ -122,19 +123,14 @@ class Runs:
         await self._end(live, state)
 
     async def _work(self, live: Live) -> None:
-        file: TraceFile | None = None
         workshop = Workshop(live.sandbox, lambda name: self._metered(name, live.run.owner), live.store)
-        try:
-            async with contextlib.aclosing(live.job(workshop)) as events:  # type: ignore[type-var]
-                async for item in events:
-                    if file is None:
-                        file = TraceFile(self._store.trace_path(live.run.id))
-                    file.append(item.header if isinstance(item, Trace) else item)
-                    self._note(live, item)
-                    live.wake()
-        finally:
-            if file is not None:
-                file.close()
+        async with contextlib.aclosing(live.job(workshop)) as events:  # type: ignore[type-var]
+            async for item in events:
+                if live.file is None:
+                    live.file = TraceFile(self._store.trace_path(live.run.id))
+                live.file.append(item.header if isinstance(item, Trace) else item)
+                self._note(live, item)
+                live.wake()
 
     def _metered(self, name: str, owner: str) -> Metered:
         return Metered(self._models[name], owner, self._ledger, self._metrics)
@@ -156,7 +152,10 @@ class Runs:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
             run.artifacts = msgspec.to_builtins(answer.artifacts)
         try:
-            await self._store.keep_artifacts(live.store)
+            if live.file is not None:
+                await asyncio.to_thread(live.file.close)  # a disk takes its time
+            if live.store:
+                await self._store.keep_artifacts(live.store)
             run.state = state
             await self._store.keep(run)
         except Exception as error:  # the disk is full, perhaps: those who wait are told in any case

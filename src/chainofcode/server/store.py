@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -97,6 +98,8 @@ class Store:
             os.close(self._lock)
             raise InputError(f"another server keeps its runs in {directory}: give this one its own --data") from None
         self._thread = ThreadPoolExecutor(1, "store")
+        self._turn = threading.Lock()
+        self._waiting: list[tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]] = []
         try:
             self._database: sqlite3.Connection = self._thread.submit(self._open).result()
         except sqlite3.Error as error:
@@ -118,8 +121,33 @@ class Store:
         return database
 
     async def _do(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """What comes while the disk is busy is committed together: one commit costs as much as a hundred."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._thread, lambda: function(self._database))
+        done: asyncio.Future[T] = loop.create_future()
+        with self._turn:
+            self._waiting.append((function, done))
+            is_first = len(self._waiting) == 1
+        if is_first:
+            loop.run_in_executor(self._thread, self._do_waiting, loop)
+        return await done
+
+    def _do_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
+        with self._turn:
+            waiting, self._waiting = self._waiting, []
+        outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]] = []
+        try:
+            self._database.execute("BEGIN IMMEDIATE")
+            for function, done in waiting:
+                try:
+                    outcomes.append((done, function(self._database), None))
+                except Exception as error:  # it is for whoever asked, not for the others
+                    outcomes.append((done, None, error))
+            self._database.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            outcomes = [(done, None, error) for _, done in waiting]
+        loop.call_soon_threadsafe(_settle, outcomes)
 
     def close(self) -> None:
         self._thread.submit(self._database.close).result()
@@ -203,6 +231,16 @@ class Store:
         sql = "SELECT owner, tokens, dollars FROM spent WHERE day = ?"
         rows = await self._do(lambda database: database.execute(sql, (day,)).fetchall())
         return {owner: (tokens, dollars) for owner, tokens, dollars in rows}
+
+
+def _settle(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
+    for done, result, error in outcomes:
+        if done.done():  # whoever asked has gone
+            continue
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
 
 
 class TraceFile:
