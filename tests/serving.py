@@ -41,7 +41,8 @@ class Serving:
         command += ["--data", str(directory / "data"), "--model", f"scripted:{script}", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "COC_TOKEN": ""})
         self.url = ""
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._wait()
         headers = {"authorization": f"Bearer {token}"} if token else {}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
@@ -59,6 +60,7 @@ class Serving:
             if self.process.poll() is not None:
                 break
             time.sleep(0.1)
+        self._reader.join(10 if self.process.poll() is not None else 0)
         raise AssertionError(f"the server did not start: {self.log}")
 
     def begin(self, question: str = FRUIT, **more: Any) -> str:
@@ -95,6 +97,7 @@ class Serving:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+        self._reader.join(10)
         assert self.process.stderr is not None
         self.process.stderr.close()
 

@@ -39,7 +39,21 @@ def test_blocks_were_found() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["run", "show", "doctor", "ask", "eval", "models", "explain", "score", "report", "replay", "why", "verify"],
+    [
+        "run",
+        "show",
+        "doctor",
+        "ask",
+        "eval",
+        "models",
+        "explain",
+        "score",
+        "report",
+        "replay",
+        "why",
+        "verify",
+        "serve",
+    ],
 )
 def test_help_names_what_the_readme_names(command: str) -> None:
     done = subprocess.run(
@@ -65,6 +79,7 @@ def test_options_that_the_readme_names_exist() -> None:
         "methods",
         "why",
         "verify",
+        "serve",
     )
     told = "".join(
         subprocess.run(
