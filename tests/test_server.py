@@ -194,6 +194,8 @@ def test_replay_refuses_what_says_nothing(server: Serving, fruit: str) -> None:
     for change in ("step:99=1", "no change", "nothing=3"):
         reply = server.client.post(f"/api/runs/{fruit}/replay", json={"set": [change]})
         assert error_of(reply) == (400, "invalid_request"), change
+    huge = "=" * 25_000
+    assert error_of(server.client.post(f"/api/runs/{fruit}/replay", json={"set": [huge]})) == (400, "invalid_request")
     slow = server.begin(SLOW)
     assert error_of(server.client.post(f"/api/runs/{slow}/replay", json={})) == (409, "not_over")
     server.client.post(f"/api/runs/{slow}/cancel")
@@ -219,6 +221,13 @@ def test_uploaded_files(server: Serving) -> None:
 @pytest.mark.parametrize("name", ["", "../a.csv", "a/b", ".hidden", "-o", "a\nb", "x" * 101])
 def test_names_of_files_that_are_none(client: httpx.Client, name: str) -> None:
     assert error_of(client.post("/api/files", params={"name": name}, content=b"1")) == (400, "invalid_request")
+
+
+def test_a_file_that_is_not_what_its_name_says(server: Serving) -> None:
+    file = server.client.post("/api/files", params={"name": "a.json"}, content=b"{").json()
+    run = server.over(server.begin("What is in it?", files=[file["id"]]))
+    assert (run["state"], run["error"]["type"]) == ("failed", "input")
+    assert run["error"]["message"].startswith(f"{file['id']}/a.json is not JSON")
 
 
 def test_files_are_named_by_id_only(server: Serving) -> None:
@@ -306,6 +315,7 @@ def test_another_host(client: httpx.Client) -> None:
 def test_other_origins(client: httpx.Client) -> None:
     for headers in ({"origin": "https://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}):
         assert error_of(client.post("/api/runs", json={"question": "x"}, headers=headers)) == (403, "foreign_origin")
+    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link that was clicked
     own = {"origin": str(client.base_url).rstrip("/"), "sec-fetch-site": "same-origin"}
     reply = client.get("/api/info", headers=own)
     assert reply.status_code == 200 and "access-control-allow-origin" not in reply.headers

@@ -76,7 +76,7 @@ class Chat:
         headers = {"x-coc-run": live.run.id}
         if wanted.stream:
             with_usage = bool((wanted.stream_options or {}).get("include_usage"))
-            return EventStream(self._chunks(live, wanted.model, with_usage), headers)
+            return EventStream(self._chunks(live, wanted.model, with_usage), headers, live.cancel)
         try:
             await unless_gone(request, live.over.wait())
         finally:

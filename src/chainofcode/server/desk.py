@@ -44,14 +44,14 @@ class Desk:
             self._check_budget(owner)
         self.runs.check_room()
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
-        job = job_of(request, paths, self.terms, model)
+        job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
         run = new_run(owner, request.question, request.method if is_asking else "run", model)
         return await self.runs.submit(run, job, detach=detach)
 
     async def again(self, owner: str, id: str, again: Again) -> Live:
         """Run a run's programs again, without a model: as they were, or with changes."""
         parent = await self._over(id, owner)
-        job = replay_of(await self.trace(parent), again)
+        job = await asyncio.to_thread(replay_of, await self.trace(parent), again)
         run = new_run(owner, parent.question, "replay", None, parent.id)
         return await self.runs.submit(run, job)
 

@@ -37,6 +37,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _BODY_SECONDS = 30.0
+_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -50,7 +51,8 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            if scope["type"] == "lifespan":  # nothing else is served: no WebSocket gets past us
+                await self._app(scope, receive, send)
             return
         sending = _Sending(send, self._cors(Headers(scope=scope)))
         started = time.monotonic()
@@ -76,7 +78,7 @@ class Guard:
         if self._is_preflight(scope, headers):
             await Response(status_code=204)(scope, receive, send)
             return
-        self._check_origin(headers)
+        self._check_origin(headers, scope["path"])
         scope["owner"] = self._owner(scope, headers)
         self._check_rate(f"token {scope['owner']}" if self._tokens else _address(scope))
         await self._app(scope, _limited(scope, headers, receive), send)
@@ -108,13 +110,14 @@ class Guard:
         is_asked = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
         return is_asked and headers.get("origin") in self._terms.origins
 
-    def _check_origin(self, headers: Headers) -> None:
+    def _check_origin(self, headers: Headers, path: str) -> None:
         """A page elsewhere can send requests here from a visitor's browser: they are not that visitor's."""
         origin = headers.get("origin")
         if origin in self._terms.origins:
             return
         is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
-        if is_foreign or (origin is None and headers.get("sec-fetch-site") in ("cross-site", "same-site")):
+        is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")  # a link to the page may be
+        if is_foreign or (origin is None and is_elsewhere and not _is_page(path)):
             self._metrics.add("coc_refused_total", why="origin")
             raise Refusal(403, "foreign_origin", "pages of other origins may not use this server")
 
@@ -141,11 +144,11 @@ class Guard:
     # --- afterwards -------------------------------------------------------------------------------------------
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
-        route = route_of(scope)
-        self._metrics.add("coc_http_requests_total", method=scope["method"][:8], route=route, status=str(status))
+        route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.add("coc_http_requests_total", method=method, route=route, status=str(status))
         self._metrics.observe("coc_http_request_seconds", seconds)
         if route not in ("/healthz", "/readyz", "/metrics"):
-            told: dict[str, Any] = {"method": scope["method"][:8], "route": route, "status": status}
+            told: dict[str, Any] = {"method": method, "route": route, "status": status}
             self._log.say("request", **told, seconds=round(seconds, 3), client=_address(scope))
 
     def _say_broken(self, scope: Scope, error: Exception) -> None:

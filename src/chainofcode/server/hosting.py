@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import signal
 import socket
 from collections.abc import Generator
@@ -20,16 +21,19 @@ from .terms import Terms
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
+_DESCRIPTORS = 65_536
 _IDLE_SECONDS = 75  # a connection that is closed too soon is closed in the middle of the next request
 _LAST_SECONDS = 10  # for what is left of connections once all runs are over
 
 
 async def host(terms: Terms, store: Store, models: Models, jail: Jail, listening: socket.socket) -> None:
     """Serve on a socket that is bound already, until a signal says otherwise."""
+    _allow_descriptors()
     holds = await jail.holds()  # or why there is no wall: better known now
     application = Application(terms, store, models, jail)
     settings = uvicorn.Config(
         application.app,
+        http="h11",
         log_config=None,
         access_log=False,
         proxy_headers=False,
@@ -51,6 +55,14 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, listening
     if not server.started:
         raise SandboxError("the server could not start")
     application.log.say("stopped")
+
+
+def _allow_descriptors() -> None:
+    """A connection is one, a guest some: the usual thousand is soon used up."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 class _Server(uvicorn.Server):

@@ -29,6 +29,8 @@ from .terms import MAX_QUESTION_CHARS, Refusal, Terms
 
 _REPAIRS = 2
 _MAX_FILES = 16
+_MAX_VALUES = 10_000
+_MAX_CHANGES_CHARS = 20_000  # in all: looking for the value in a change may take as long as the square of it
 _MAX_REQUESTS = 64  # to one model at once, of all runs together
 _TYPE = re.compile(r"choice:.+|[\w\[\], |.]+", re.S)
 
@@ -98,8 +100,9 @@ def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | N
     if request.method not in METHODS:
         known = ", ".join(METHODS)
         raise Refusal(400, "invalid_request", f"there is no method {request.method[:100]!r}; there are {known}")
-    if len(request.files) > _MAX_FILES:
-        raise Refusal(400, "invalid_request", f"a run takes {_MAX_FILES} files at most")
+    for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
+        if len(getattr(request, name)) > most:
+            raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
     given = _given(request, terms)
     if request.program is not None:
         return _programmed(request, paths, given, model)
@@ -183,6 +186,8 @@ def _programmed(request: Request, paths: Sequence[Path], given: Given, model: st
 
 def replay_of(trace: Trace, again: Again) -> Job:
     """A trace run again, as it was or with changes. Raises Refusal for changes that say nothing to it."""
+    if sum(map(len, again.set)) > _MAX_CHANGES_CHARS:
+        raise Refusal(400, "invalid_request", f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
     try:
         changes = Changes.parse(again.set, trace) if again.set else None
         runs = runs_of(trace)

@@ -59,7 +59,7 @@ class Responses:
         live = await begun(self._desk, owner_of(request), wanted.model, question, wanted.answer_type)
         headers = {"x-coc-run": live.run.id}
         if wanted.stream:
-            return EventStream(self._events(live, wanted.model), headers)
+            return EventStream(self._events(live, wanted.model), headers, live.cancel)
         try:
             await unless_gone(request, live.over.wait())
         finally:

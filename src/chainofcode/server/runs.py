@@ -114,7 +114,7 @@ class Runs:
             state = live.ends_as
         except ChainOfCodeError as error:
             kind = next((word for kind, word in _ERRORS.items() if isinstance(error, kind)), "error")
-            state, run.error = "failed", {"type": kind, "message": str(error)[:2000]}
+            state, run.error = "failed", {"type": kind, "message": self._store.without_paths(str(error))[:2000]}
         except Exception as error:  # a served run: whatever it is, the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}

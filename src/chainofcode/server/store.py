@@ -108,6 +108,7 @@ class Store:
             raise InputError(f"cannot keep runs in {directory}: {error}") from None
 
     def _open(self) -> sqlite3.Connection:
+        os.close(os.open(self._directory / "runs.sqlite", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         database = sqlite3.connect(self._directory / "runs.sqlite", isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
@@ -186,6 +187,10 @@ class Store:
         return [msgspec.json.decode(row[0], type=Run) for row in rows]
 
     # --- files ------------------------------------------------------------------------------------------------
+
+    def without_paths(self, text: str) -> str:
+        """A message to a client: files are named as it named them."""
+        return text.replace(f"{self._directory}/files/", "")
 
     def file_path(self, file: StoredFile) -> Path:
         return self._directory / "files" / file.id / file.name

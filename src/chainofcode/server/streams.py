@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -17,8 +17,13 @@ KEEP = b": keep\n\n"
 class EventStream(StreamingResponse):
     """A stream whose generator is closed at once when the client is gone."""
 
-    def __init__(self, events: AsyncGenerator[bytes, None], headers: Mapping[str, str] | None = None) -> None:
-        self._events = events
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str] | None = None,
+        left: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._events, self._left = events, left
         told = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
         super().__init__(events, headers=told, media_type="text/event-stream")
 
@@ -27,6 +32,7 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             await self._events.aclose()
+            self._left()  # a client may be gone before the generator began
 
 
 def event(kind: str | None, data: bytes, number: int | None = None) -> bytes:
