@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import http.server
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -655,6 +657,46 @@ def test_health_readiness_metrics(server: Serving, fruit: str) -> None:
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert 'coc_runs_total{method="coc",state="done"}' in metrics.text
     assert 'route="/api/runs/{id}"' in metrics.text and fruit not in metrics.text
+
+
+@pytest.mark.parametrize("content", [[], ["--log-content"]])
+def test_spans(tmp_path: Path, content: list[str]) -> None:
+    proto = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2", reason="no telemetry here")
+    bodies: list[bytes] = []
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
+        with served(tmp_path, "--otel", *content) as server:
+            id = server.begin()
+            server.over(id)
+            assert server.stop() == 0
+    collector.shutdown()
+    collector.server_close()
+    requests = [proto.ExportTraceServiceRequest.FromString(body) for body in bodies]
+    spans = [
+        span for one in requests for part in one.resource_spans for scope in part.scope_spans for span in scope.spans
+    ]
+    (run,) = [span for span in spans if span.name == "invoke_agent coc"]
+    chats = [span for span in spans if span.name.startswith("chat ")]
+    assert len(chats) == 3 and {span.parent_span_id for span in chats} == {run.span_id}
+    told = {one.key: one.value.string_value for one in run.attributes}
+    assert (told["coc.run.id"], told["coc.run.reason"], told["gen_ai.operation.name"]) == (
+        id,
+        "answered",
+        "invoke_agent",
+    )
+    assert any(b"is_fruit" in body for body in bodies) is bool(content)
 
 
 def test_openapi_names_every_route(server: Serving) -> None:

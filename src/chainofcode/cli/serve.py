@@ -71,6 +71,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--log", choices=["text", "json"], default="text", help="how to write on standard error")
     parser.add_argument("--log-content", action="store_true", help="questions and answers, too")
+    parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
     parser.set_defaults(command=_serve)
 
 
@@ -100,6 +101,7 @@ def _serve(given: argparse.Namespace) -> int:
         limits=read_limits(given.limit),
         log=given.log,
         logs_content=given.log_content,
+        has_spans=given.otel,
     )
     serve(terms)
     return ANSWERED

@@ -22,6 +22,7 @@ def serve(terms: Terms) -> None:
     from ..sandbox import Jail
     from .hosting import host
     from .jobs import Models
+    from .spans import opened
     from .store import Store
 
     with contextlib.ExitStack() as stack:
@@ -29,7 +30,9 @@ def serve(terms: Terms) -> None:
         store = stack.enter_context(contextlib.closing(Store(terms.data)))
         models = stack.enter_context(contextlib.closing(Models(terms.models)))
         jail = stack.enter_context(Jail(spares=min(_SPARES, os.cpu_count() or 1)))
-        asyncio.run(host(terms, store, models, jail, listening))
+        wanted = {"is_wanted": terms.has_spans, "with_content": terms.logs_content}
+        spans = stack.enter_context(contextlib.closing(opened(**wanted)))
+        asyncio.run(host(terms, store, models, jail, spans, listening))
 
 
 def _bound(host: str, port: int) -> socket.socket:

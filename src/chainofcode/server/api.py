@@ -48,8 +48,7 @@ class Api:
             Route("/openapi.json", self.openapi),
             Route("/api/info", self.info),
             Route("/api/files", self.keep_file, methods=["POST"]),
-            Route("/api/runs", self.listed, methods=["GET"]),
-            Route("/api/runs", self.begin, methods=["POST"]),
+            Route("/api/runs", self.runs, methods=["GET", "POST"]),
             Route(one, self.run),
             Route(f"{one}/events", self.events),
             Route(f"{one}/trace", self.trace),
@@ -86,6 +85,9 @@ class Api:
         return answered(msgspec.to_builtins(file), 201)
 
     # --- runs -------------------------------------------------------------------------------------------------
+
+    async def runs(self, request: HTTPRequest) -> Response:
+        return await (self.begin(request) if request.method == "POST" else self.listed(request))
 
     async def begin(self, request: HTTPRequest) -> Response:
         wanted: Request = decoded(await json_body(request), Request)

@@ -26,6 +26,7 @@ from .limits import Ledger
 from .metrics import Log, Metrics
 from .responses import Responses
 from .runs import Runs
+from .spans import Spans
 from .store import Store
 from .terms import Refusal, Terms
 
@@ -38,11 +39,11 @@ _FLUSH_SECONDS = 1.0
 class Application:
     """`app` is what an ASGI server runs; `drain` lets it come to an end."""
 
-    def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail) -> None:
+    def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
         self._terms, self._store, self._models, self._jail = terms, store, models, jail
         self.metrics, self.log = Metrics(), Log(terms.log, terms.logs_content)
         self._ledger = Ledger(terms.budget, store)
-        self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log)
+        self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log, spans)
         desk = Desk(terms, store, self.runs, models, self._ledger)
         routes: list[BaseRoute] = [*Api(desk, self.metrics).routes, *Chat(desk).routes, *Responses(desk).routes]
         inner = Starlette(

@@ -16,6 +16,7 @@ from ..errors import SandboxError
 from ..sandbox import Jail
 from .app import Application
 from .jobs import Models
+from .spans import Spans
 from .store import Store
 from .terms import Terms
 
@@ -26,11 +27,11 @@ _IDLE_SECONDS = 75  # a connection that is closed too soon is closed in the midd
 _LAST_SECONDS = 10  # for what is left of connections once all runs are over
 
 
-async def host(terms: Terms, store: Store, models: Models, jail: Jail, listening: socket.socket) -> None:
+async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans, listening: socket.socket) -> None:
     """Serve on a socket that is bound already, until a signal says otherwise."""
     _allow_descriptors()
     holds = await jail.holds()  # or why there is no wall: better known now
-    application = Application(terms, store, models, jail)
+    application = Application(terms, store, models, jail, spans)
     settings = uvicorn.Config(
         application.app,
         http="h11",

@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import BudgetError
 from ..lm import LM, Completion, Message, Usage
 from .metrics import Metrics
+from .spans import Spans
 from .store import Store
 
 _MAX_KNOWN = 10_000
@@ -86,14 +87,25 @@ def seconds_to_midnight() -> float:
 class Metered:
     """A model as one owner asks it: counted, and refused when the day's budget is spent."""
 
-    def __init__(self, lm: LM, owner: str, ledger: Ledger, metrics: Metrics) -> None:
-        self._lm, self._owner, self._ledger, self._metrics = lm, owner, ledger, metrics
+    def __init__(self, lm: LM, owner: str, ledger: Ledger, metrics: Metrics, spans: Spans) -> None:
+        self._lm, self._owner, self._ledger, self._metrics, self._spans = lm, owner, ledger, metrics, spans
         self.name = lm.name
         self.in_flight: int = getattr(lm, "in_flight", 1)
         self.rows: int = getattr(lm, "rows", 1)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self._ledger.check(self._owner)
+        model = self.name.partition(":")[2]
+        turns = [(message.role, message.content) for message in messages]
+        with self._spans.begun("chat", model, self.name, turns) as span:
+            replies = await self._counted(messages, options)
+            used = [reply.usage for reply in replies]
+            span.usage(sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used))
+            span.tell({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
+            span.content("gen_ai.output.messages", [("assistant", reply.text) for reply in replies])
+        return replies
+
+    async def _counted(self, messages: Sequence[Message], options: dict[str, Any]) -> list[Completion]:
         started = time.monotonic()
         try:
             replies = await self._lm.complete(messages, **options)

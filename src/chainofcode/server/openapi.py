@@ -25,6 +25,10 @@ _LISTED: _Schema = {
     "reason": _TEXT_OR_NONE,
     "parent": _TEXT_OR_NONE,
 }
+_EITHER = [
+    {"required": ["question"], "properties": {"question": {"type": "string", "pattern": "\\S"}}},
+    {"required": ["program"], "properties": {"program": _TEXT}},
+]
 _ARTIFACT = {"name": _TEXT, "bytes": {"type": "integer"}, "sha256": _TEXT}
 
 
@@ -58,7 +62,7 @@ def _schemas() -> dict[str, _Schema]:
         "Error": _shape({"error": _shape({"type": _TEXT, "message": _TEXT})}),
         "Info": _shape(info),
         "File": _shape({"id": _TEXT, "name": _TEXT, "bytes": {"type": "integer"}, "sha256": _TEXT}),
-        "NewRun": {"type": "object", "properties": asked, "additionalProperties": False},
+        "NewRun": {"type": "object", "properties": asked, "additionalProperties": False, "anyOf": _EITHER},
         "Replay": {"type": "object", "properties": again, "additionalProperties": False},
         "Begun": _shape({"id": _TEXT, "state": {"enum": _STATES}}),
         "Run": _shape(whole),
@@ -75,7 +79,7 @@ def _does(summary: str, responses: _Schema, *, body: _Schema | None = None, para
         "responses": {**responses, "default": {"$ref": "#/components/responses/Error"}},
     }
     if body is not None:
-        told["requestBody"] = {"required": True, "content": body}
+        told["requestBody"] = {"required": body == _sent("NewRun"), "content": body}
     return {**told, "parameters": list(parameters)} if parameters else told
 
 
@@ -99,7 +103,7 @@ def _query(name: str, schema: _Schema, *, required: bool = False) -> _Schema:
 def _runs() -> _Schema:
     id = {"name": "id", "in": "path", "required": True, "schema": _TEXT}
     sha256 = {"name": "sha256", "in": "path", "required": True, "schema": _TEXT}
-    last = {"name": "Last-Event-ID", "in": "header", "schema": {"type": "integer", "minimum": 0}}
+    last = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
     limit = _query("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50})
     events = "trace, program, call, step, answer as they come; waiting; end is the last"
     one = "/api/runs/{id}"

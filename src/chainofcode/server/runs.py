@@ -23,6 +23,7 @@ from ..trace import Answer, Call, Event, Trace
 from .jobs import Job, Models, Workshop
 from .limits import Ledger, Metered
 from .metrics import Log, Metrics
+from .spans import Spans
 from .store import Run, State, Store, TraceFile, TraceReader
 from .terms import Refusal, Terms
 from .watching import Watched
@@ -64,8 +65,17 @@ class Runs:
     """All runs of a server; close it at the end."""
 
     def __init__(
-        self, terms: Terms, store: Store, sandbox: Sandbox, models: Models, ledger: Ledger, metrics: Metrics, log: Log
+        self,
+        terms: Terms,
+        store: Store,
+        sandbox: Sandbox,
+        models: Models,
+        ledger: Ledger,
+        metrics: Metrics,
+        log: Log,
+        spans: Spans,
     ) -> None:
+        self._spans = spans
         self._terms, self._store, self.sandbox, self._models = terms, store, sandbox, models
         self._ledger, self._metrics, self._log = ledger, metrics, log
         self._lives: dict[str, Live] = {}
@@ -108,7 +118,13 @@ class Runs:
             async with self.slots:
                 run.state, started = "running", time.monotonic()
                 live.wake()
-                await self._work(live)
+                asked = [("user", run.question)] if run.question else []
+                with self._spans.begun("invoke_agent", run.method, run.model, asked) as span:
+                    span.tell({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
+                    await self._work(live)
+                    span.usage(live.usage.prompt_tokens, live.usage.completion_tokens)
+                    span.tell({"coc.run.reason": live.answer.reason})
+                    span.content("gen_ai.output.messages", [("assistant", live.answer.text)])
             state: State = "done"
         except asyncio.CancelledError:
             state = live.ends_as
@@ -133,7 +149,7 @@ class Runs:
                 live.wake()
 
     def _metered(self, name: str, owner: str) -> Metered:
-        return Metered(self._models[name], owner, self._ledger, self._metrics)
+        return Metered(self._models[name], owner, self._ledger, self._metrics, self._spans)
 
     def _note(self, live: Live, item: Trace | Event) -> None:
         if isinstance(item, Call):

@@ -43,6 +43,7 @@ class Terms:
     limits: Limits = field(default_factory=Limits)
     log: Literal["text", "json"] = "text"
     logs_content: bool = False
+    has_spans: bool = False
 
     def check(self) -> None:
         """Raises InputError for terms under which nobody should serve."""
