@@ -56,6 +56,7 @@ def test_blocks_were_found() -> None:
         "verify",
         "debug",
         "mcp",
+        "serve",
     ],
 )
 def test_help_names_what_the_readme_names(command: str) -> None:
@@ -84,6 +85,7 @@ def test_options_that_the_readme_names_exist() -> None:
         "why",
         "verify",
         "mcp",
+        "serve",
     )
     told = _parser().format_help() + "".join(
         subprocess.run(

@@ -209,13 +209,19 @@ class Trace:
 
     # --- JSON lines -------------------------------------------------------------------------------------------
 
+    @property
+    def header(self) -> msgspec.Struct:
+        """What stands before the events: the first line."""
+        inputs = {name: encode(value) for name, value in self.inputs.items()}
+        return _Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings))
+
     def lines(self) -> Iterable[str]:
         """The header and each event; each line ends with a digest of itself and all before it."""
-        inputs, digest = {name: encode(value) for name, value in self.inputs.items()}, ""
-        for item in (_Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings)), *self.events):
+        digest = ""
+        for item in (self.header, *self.events):
             line = as_json(item)
             digest = linked(digest, line)
-            yield f'{line.decode()[:-1]},"chain":"{digest}"}}'
+            yield chained(line, digest).decode()
 
     def write(self, path: Path) -> None:
         """Write the trace; an interrupted or failed write leaves what was there before."""
@@ -276,6 +282,11 @@ def as_json(item: object) -> bytes:
 def linked(before: str, line: bytes) -> str:
     """The digest of a line, which is given without its own: it covers that of the line before, and so all of them."""
     return hashlib.sha256(before.encode() + line).hexdigest()[:DIGEST_CHARS]
+
+
+def chained(line: bytes, digest: str) -> bytes:
+    """A line as files have it: with its digest as the last member."""
+    return b'%s,"chain":"%s"}' % (line[:-1], digest.encode())
 
 
 def check_place(path: Path) -> None:

@@ -1,7 +1,7 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
 from .beside import Row, rows, side_by_side
-from .chain import Chain, check_chain
+from .chain import Chain, check_chain, parted
 from .changes import Changes
 from .compare import Difference
 from .flips import Flip
@@ -10,7 +10,7 @@ from .recorded import Recorded, Run, given_of, runs_of
 from .replay import Replay, areplay, replay
 from .slices import Slice
 from .timeline import Timeline, Variable, edited, timelines
-from .verify import Verdict, averify, verify
+from .verify import Verdict, averify, verify, verify_data
 from .why import rests_on, why_data, why_lines
 
 __all__ = [
@@ -34,6 +34,7 @@ __all__ = [
     "edited",
     "follow",
     "given_of",
+    "parted",
     "replay",
     "rests_on",
     "rows",
@@ -41,6 +42,7 @@ __all__ = [
     "side_by_side",
     "timelines",
     "verify",
+    "verify_data",
     "why_data",
     "why_lines",
 ]

@@ -36,14 +36,14 @@ class Chain:
 
 def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
     """Hold each line against its digest, and the last one's against a head that was kept elsewhere."""
-    parted = [_parted(line) for line in (_read(lines) if isinstance(lines, Path) else lines)]
-    digests = [digest for _, digest in parted]
+    pairs = [parted(line) for line in (_read(lines) if isinstance(lines, Path) else lines)]
+    digests = [digest for _, digest in pairs]
     if not any(digests):
         return Chain("none") if not head else Chain("broken", "", 1, "line 1: the trace has no digests")
     before = ""
-    for place, (line, digest) in enumerate(parted):
+    for place, (line, digest) in enumerate(pairs):
         if not digest or linked(before, line) != digest:
-            return Chain("broken", "", place + 1, f"line {place + 1}: {_why(parted, place)}")
+            return Chain("broken", "", place + 1, f"line {place + 1}: {_why(pairs, place)}")
         before = digest
     if not head or before == head.lower():
         return Chain("intact", before)
@@ -51,7 +51,7 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
         last = digests.index(head.lower()) + 1
         return Chain("broken", before, last + 1, f"line {last + 1}: the head that was kept is line {last}'s")
     return Chain(
-        "broken", before, len(parted), "its end: the head is another; lines are missing, or all is written anew"
+        "broken", before, len(pairs), "its end: the head is another; lines are missing, or all is written anew"
     )
 
 
@@ -62,7 +62,7 @@ def _read(path: Path) -> list[bytes]:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _parted(line: bytes) -> tuple[bytes, str]:
+def parted(line: bytes) -> tuple[bytes, str]:
     """A line as its digest was made of it, and the digest."""
     found = _MEMBER.search(line, max(len(line) - 2 * DIGEST_CHARS, 0))
     return (line[: found.start()] + b"}", found[1].decode()) if found else (line, "")
@@ -86,4 +86,4 @@ def _why(parted: list[tuple[bytes, str]], place: int) -> str:
     return "it was changed, or lines before it were removed"
 
 
-__all__ = ["Chain", "check_chain"]
+__all__ = ["Chain", "check_chain", "parted"]

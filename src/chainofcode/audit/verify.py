@@ -10,10 +10,13 @@ import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from ..engine import Options, arun, execute
 from ..errors import TraceError
+from ..guest.values import encode
 from ..lm import LM
 from ..program.works import HANDS_ON, WORKS
 from ..sandbox import Sandbox, opened
@@ -109,6 +112,41 @@ def verify(
         asyncio.get_running_loop()
         raise TypeError("verify() cannot be used inside a running event loop: await averify() instead")
     return asyncio.run(averify(trace, chain=chain, flips=flips, sandbox=sandbox))
+
+
+def verify_data(found: Verdict) -> dict[str, Any]:
+    """A verdict as one JSON object."""
+    provenance, chain = found.provenance, found.chain
+    return {
+        "score": found.score,
+        "flags": list(found.flags),
+        "origin": found.origin,
+        "replays": found.replays,
+        "chain": {"state": chain.state, "head": chain.head, "line": chain.line} if chain is not None else None,
+        "used": round(found.used, 3),
+        "shares": {by: round(share, 3) for by, share in found.shares.items()},
+        "needed": sorted(provenance.slice.statements) if provenance is not None else [],
+        "inputs": sorted(provenance.slice.inputs) if provenance is not None else [],
+        "flips": [
+            {
+                "step": flip.step.number,
+                "call": flip.step.call,
+                "value": flip.step.value,
+                "instead": encode(flip.value),
+                "outcome": flip.outcome,
+                "answer": flip.answer,
+            }
+            for flip in found.flips
+        ],
+        "untried": found.untried,
+        "agreement": found.agreement,
+        "sampled": [
+            {"call": one.call, "recorded": encode(one.recorded), "said": [encode(value) for value in one.said]}
+            for one in found.sampled
+        ],
+        "usage": msgspec.to_builtins([call.usage for call in found.calls]),
+        "seconds": round(found.seconds, 3),
+    }
 
 
 # --- answers that a program gave ----------------------------------------------------------------------------------

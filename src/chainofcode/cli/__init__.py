@@ -15,7 +15,7 @@ from typing import NoReturn
 from ..errors import ChainOfCodeError
 from ..render import plain
 from ..trace import Trace
-from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, verify, why
+from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, verify, why
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
 
 
@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     score.add_to(commands)
     report.add_to(commands)
     mcp.add_to(commands)
+    serve.add_to(commands)
     show = commands.add_parser("show", help="show a trace that was written with --trace")
     show.add_argument("trace", metavar="TRACE", type=Path)
     show.add_argument("--all", action="store_true", help="every step, not the first few of each statement")

@@ -1,16 +1,10 @@
-"""The options that say what the answer must be, and the answer as a person or a script reads it."""
+"""The options that say what the answer must be."""
 
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-from typing import Any
 
-from ..engine import Result
-from ..guest.values import encode
 from ..methods import AnswerType, answer_type_of
-from ..trace import Answer
 
 
 def add_answer(parser: argparse.ArgumentParser) -> None:
@@ -27,26 +21,3 @@ def add_answer(parser: argparse.ArgumentParser) -> None:
 
 def chosen_answer(given: argparse.Namespace) -> AnswerType | None:
     return answer_type_of(given.type, given.database)
-
-
-def in_words(result: Result) -> str:
-    """An answer as a person writes it: text without quotes, dates as dates, lists on one line; data as JSON."""
-    value, answer = result.answer, result.trace.answer or Answer("guest died")
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if answer.type and isinstance(value, (list, dict)):
-        return json.dumps(_plain(value), ensure_ascii=False)
-    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
-        return ", ".join(value)
-    return answer.text
-
-
-def _plain(value: Any) -> Any:
-    """Data as JSON has it: dates as text, what else it lacks tagged."""
-    if isinstance(value, dict):
-        return {str(name): _plain(part) for name, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else encode(value)

@@ -14,9 +14,10 @@ from ..emulator import Tool
 from ..engine import Given, Options, Result, new_trace
 from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose, files_of
+from ..methods.telling import in_words
 from ..render import plain
 from ..trace import check_place
-from .answers import add_answer, chosen_answer, in_words
+from .answers import add_answer, chosen_answer
 from .artifacts import keep
 from .asking import add_model, chosen_model
 from .hints import hints

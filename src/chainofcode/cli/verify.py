@@ -8,11 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from ..audit import Flip, Verdict, averify, check_chain, rests_on
+from ..audit import Flip, Verdict, averify, check_chain, rests_on, verify_data
 from ..errors import InputError
-from ..guest.values import brief, encode
+from ..guest.values import brief
 from ..render import count, cut, paint, plain, shown
 from ..trace import Trace
 from .asking import add_model, named_model
@@ -53,7 +51,7 @@ def _verify(given: argparse.Namespace) -> int:
             averify(trace, chain=chain, lm=lm, samples=given.samples, flips=given.flips, sandbox=sandbox)
         )
     if given.json:
-        say_json(as_data(found))
+        say_json(verify_data(found))
     else:
         width, colour = page()
         for line in _lines(found, trace, width, colour):
@@ -118,38 +116,3 @@ def _samples(found: Verdict) -> str:
     for one in [one for one in found.sampled if one.agreeing < one.asked][:_MAX_FLIPS_SHOWN]:
         told += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
     return told
-
-
-def as_data(found: Verdict) -> dict[str, Any]:
-    """A verdict as one JSON object."""
-    provenance, chain = found.provenance, found.chain
-    return {
-        "score": found.score,
-        "flags": list(found.flags),
-        "origin": found.origin,
-        "replays": found.replays,
-        "chain": {"state": chain.state, "head": chain.head, "line": chain.line} if chain is not None else None,
-        "used": round(found.used, 3),
-        "shares": {by: round(share, 3) for by, share in found.shares.items()},
-        "needed": sorted(provenance.slice.statements) if provenance is not None else [],
-        "inputs": sorted(provenance.slice.inputs) if provenance is not None else [],
-        "flips": [
-            {
-                "step": flip.step.number,
-                "call": flip.step.call,
-                "value": flip.step.value,
-                "instead": encode(flip.value),
-                "outcome": flip.outcome,
-                "answer": flip.answer,
-            }
-            for flip in found.flips
-        ],
-        "untried": found.untried,
-        "agreement": found.agreement,
-        "sampled": [
-            {"call": one.call, "recorded": encode(one.recorded), "said": [encode(value) for value in one.said]}
-            for one in found.sampled
-        ],
-        "usage": msgspec.to_builtins([call.usage for call in found.calls]),
-        "seconds": round(found.seconds, 3),
-    }

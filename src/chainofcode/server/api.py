@@ -1,0 +1,194 @@
+"""The native API: runs, their events, audits, files; and what the server says of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.requests import Request as HTTPRequest
+from starlette.responses import FileResponse, Response
+from starlette.routing import Route
+
+from ..trace import as_json
+from .desk import Desk
+from .jobs import Again, Request, decoded
+from .metrics import Metrics
+from .openapi import document
+from .runs import Runs
+from .store import Run
+from .streams import KEEP, EventStream, event, unless_gone
+from .terms import Refusal
+
+MAX_LISTED = 200
+_LISTED_CHARS = 500
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class Api:
+    """The handlers; each answers or raises Refusal."""
+
+    def __init__(self, desk: Desk, metrics: Metrics) -> None:
+        self._desk, self._runs, self._metrics = desk, desk.runs, metrics
+
+    @property
+    def routes(self) -> list[Route]:
+        one = "/api/runs/{id}"
+        return [
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/metrics", self.metrics),
+            Route("/openapi.json", self.openapi),
+            Route("/api/info", self.info),
+            Route("/api/files", self.keep_file, methods=["POST"]),
+            Route("/api/runs", self.runs, methods=["GET", "POST"]),
+            Route(one, self.run),
+            Route(f"{one}/events", self.events),
+            Route(f"{one}/trace", self.trace),
+            Route(f"{one}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{one}/replay", self.replay, methods=["POST"]),
+            Route(f"{one}/why", self.why),
+            Route(f"{one}/verify", self.verify),
+            Route(f"{one}/artifacts/{{sha256}}", self.artifact),
+        ]
+
+    # --- the server itself ------------------------------------------------------------------------------------
+
+    async def healthz(self, request: HTTPRequest) -> Response:
+        return answered({"status": "ok"})
+
+    async def readyz(self, request: HTTPRequest) -> Response:
+        problems = await self._desk.problems()
+        return answered(
+            {"status": "not ready" if problems else "ready", "problems": problems}, 503 if problems else 200
+        )
+
+    async def metrics(self, request: HTTPRequest) -> Response:
+        return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def openapi(self, request: HTTPRequest) -> Response:
+        return answered(document())
+
+    async def info(self, request: HTTPRequest) -> Response:
+        return answered(self._desk.info())
+
+    async def keep_file(self, request: HTTPRequest) -> Response:
+        name = request.query_params.get("name", "")
+        file = await self._desk.keep_file(owner_of(request), name, await request.body())
+        return answered(msgspec.to_builtins(file), 201)
+
+    # --- runs -------------------------------------------------------------------------------------------------
+
+    async def runs(self, request: HTTPRequest) -> Response:
+        return await (self.begin(request) if request.method == "POST" else self.listed(request))
+
+    async def begin(self, request: HTTPRequest) -> Response:
+        wanted: Request = decoded(await json_body(request), Request)
+        live = await self._desk.begin(owner_of(request), wanted, detach=wanted.detach)
+        return _accepted(live.run)
+
+    async def listed(self, request: HTTPRequest) -> Response:
+        text = request.query_params.get("limit", "50")
+        limit = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        if not 1 <= limit <= MAX_LISTED:
+            raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
+        runs = await self._runs.listed(owner_of(request), limit, request.query_params.get("before"))
+        return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})
+
+    async def _found(self, request: HTTPRequest) -> Run:
+        return await self._runs.find(request.path_params["id"], owner_of(request))
+
+    async def run(self, request: HTTPRequest) -> Response:
+        return answered((await self._found(request)).told())
+
+    async def events(self, request: HTTPRequest) -> Response:
+        run, last = await self._found(request), request.headers.get("last-event-id", "")
+        after = int(last) if last.isascii() and last.isdigit() and len(last) < 12 else -1
+        return EventStream(_events(self._runs, run, after), {"x-coc-run": run.id})
+
+    async def trace(self, request: HTTPRequest) -> Response:
+        run = await self._found(request)
+        path, kind = self._desk.store.trace_path(run.id), "application/x-ndjson"
+        if not path.exists():
+            raise Refusal(404, "no_trace", "the run has no trace: nothing has happened in it")
+        if run.state not in ("queued", "running"):
+            return FileResponse(path, media_type=kind, headers={"cache-control": "no-store"})
+        data = await asyncio.to_thread(path.read_bytes)
+        return Response(data[: data.rfind(b"\n") + 1], media_type=kind)
+
+    async def cancel(self, request: HTTPRequest) -> Response:
+        run = await self._runs.cancel(await self._found(request))
+        return answered({"id": run.id, "state": run.state})
+
+    async def replay(self, request: HTTPRequest) -> Response:
+        again = decoded(await json_body(request) or b"{}", Again)
+        live = await self._desk.again(owner_of(request), request.path_params["id"], again)
+        return _accepted(live.run)
+
+    async def why(self, request: HTTPRequest) -> Response:
+        name = request.query_params.get("name") or None
+        await request.body()
+        audit = self._desk.why(owner_of(request), request.path_params["id"], name)
+        return answered(await unless_gone(request, audit))
+
+    async def verify(self, request: HTTPRequest) -> Response:
+        await request.body()
+        audit = self._desk.verify(owner_of(request), request.path_params["id"])
+        return answered(await unless_gone(request, audit))
+
+    async def artifact(self, request: HTTPRequest) -> Response:
+        run, sha256 = await self._found(request), request.path_params["sha256"]
+        name = next((file["name"] for file in run.artifacts if file["sha256"] == sha256), None)
+        path = self._desk.store.artifact_path(sha256) if name is not None else Path()
+        if name is None or not path.is_file():
+            raise Refusal(404, "not_found", "the run left no such file")
+        kind = await asyncio.to_thread(_image_kind, path)
+        filename = str(name).rpartition("/")[2]
+        how = "inline" if kind else "attachment"
+        kind = kind or "application/octet-stream"
+        return FileResponse(path, media_type=kind, filename=filename, content_disposition_type=how)
+
+
+async def _events(runs: Runs, run: Run, after: int) -> AsyncGenerator[bytes, None]:
+    told = runs.follow(run, after)
+    try:
+        async for number, kind, data in told:
+            yield KEEP if kind == "keep" else event(kind, data, number)
+    finally:
+        await told.aclose()
+
+
+def _image_kind(path: Path) -> str | None:
+    """What a browser may show, by its first bytes: names are the program's. No SVG, which can hold scripts."""
+    with path.open("rb") as file:
+        head = file.read(12)
+    if head[:4] == b"RIFF" and head[8:] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _IMAGES.items() if head.startswith(magic)), None)
+
+
+def owner_of(request: HTTPRequest) -> str:
+    return str(request.scope.get("owner", ""))
+
+
+async def json_body(request: HTTPRequest) -> bytes:
+    data = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if data and kind != "application/json":
+        raise Refusal(415, "unsupported_media_type", "a body is application/json here")
+    return data
+
+
+def answered(data: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(as_json(data), status, headers, "application/json")
+
+
+def _accepted(run: Run) -> Response:
+    return answered({"id": run.id, "state": run.state}, 202, {"location": f"/api/runs/{run.id}", "x-coc-run": run.id})

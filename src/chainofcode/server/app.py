@@ -1,0 +1,108 @@
+"""The application: every part of a server put together, opened and closed in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request as HTTPRequest
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from ..errors import SandboxError
+from ..sandbox import Jail
+from .api import Api
+from .chat import Chat
+from .desk import Desk
+from .guard import Guard, refused
+from .jobs import Models
+from .limits import Ledger
+from .metrics import Log, Metrics
+from .responses import Responses
+from .runs import Runs
+from .spans import Spans
+from .store import Store
+from .terms import Refusal, Terms
+
+PAGE = Path(__file__).parent / "page"
+_NO_PAGE = "This is coc serve. The API is described in /openapi.json.\n"
+_WORDS = {404: "not_found", 405: "method_not_allowed"}
+_FLUSH_SECONDS = 1.0
+
+
+class Application:
+    """`app` is what an ASGI server runs; `drain` lets it come to an end."""
+
+    def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
+        self._terms, self._store, self._models, self._jail = terms, store, models, jail
+        self.metrics, self.log = Metrics(), Log(terms.log, terms.logs_content)
+        self._ledger = Ledger(terms.budget, store)
+        self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log, spans)
+        desk = Desk(terms, store, self.runs, models, self._ledger)
+        routes: list[BaseRoute] = [*Api(desk, self.metrics).routes, *Chat(desk).routes, *Responses(desk).routes]
+        inner = Starlette(
+            routes=[*routes, *_page_routes()],
+            exception_handlers={Refusal: _refused, HTTPException: _plainly_refused, 500: _broken},
+            lifespan=self._lifespan,
+        )
+        self.app = Guard(inner, terms, self.metrics, self.log)
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        await self._ledger.open()
+        holds = await self._jail.holds()
+        if self._terms.has_scratch and holds.tier != "A":
+            raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
+        flushing = asyncio.create_task(self._flush())
+        try:
+            yield
+        finally:
+            await self.runs.close()
+            flushing.cancel()
+            await asyncio.gather(flushing, return_exceptions=True)
+            await self._ledger.flush()
+
+    async def _flush(self) -> None:
+        while True:
+            await asyncio.sleep(_FLUSH_SECONDS)
+            try:
+                await self._ledger.flush()
+            except Exception as error:  # the disk may be full: the next time may be better
+                self.log.say("budgets not kept", error_type=type(error).__name__)
+
+
+def _page_routes() -> list[BaseRoute]:
+    async def page(request: HTTPRequest) -> Response:
+        index = PAGE / "index.html"
+        return (
+            FileResponse(index, headers={"cache-control": "no-cache"})
+            if index.is_file()
+            else PlainTextResponse(_NO_PAGE)
+        )
+
+    routes: list[BaseRoute] = [Route("/", page)]
+    return [*routes, Mount("/static", StaticFiles(directory=PAGE))] if PAGE.is_dir() else routes
+
+
+async def _refused(request: HTTPRequest, error: Exception) -> Response:
+    assert isinstance(error, Refusal)
+    return refused(error, request.url.path)
+
+
+async def _plainly_refused(request: HTTPRequest, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = refused(
+        Refusal(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail), request.url.path
+    )
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _broken(request: HTTPRequest, error: Exception) -> Response:
+    return refused(Refusal(500, "internal", "something went wrong on the server"), request.url.path)

@@ -1,0 +1,240 @@
+"""What stands before every request: the host it is for, the page it comes from, its token, its rate, its size.
+
+Covered: DNS rebinding (Host), other pages' requests (Origin, Sec-Fetch-Site), guessed tokens (compared in constant
+time, failures counted by address), large and slow bodies. Not covered: TLS and floods of connections: a proxy's work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import math
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .limits import Rates
+from .metrics import Log, Metrics
+from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
+
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_BODY_SECONDS = 30.0
+_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+class Guard:
+    """Around the whole application; `scope["owner"]` is whose token it was."""
+
+    def __init__(self, app: ASGIApp, terms: Terms, metrics: Metrics, log: Log) -> None:
+        self._app, self._terms, self._metrics, self._log = app, terms, metrics, log
+        self._rates = Rates(terms.per_minute)
+        self._tokens = {name: _digest(secret) for name, secret in terms.tokens.items()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":  # nothing else is served: no WebSocket gets past us
+                await self._app(scope, receive, send)
+            return
+        sending = _Sending(send, self._cors(Headers(scope=scope)))
+        started = time.monotonic()
+        try:
+            await self._guarded(scope, receive, sending)
+        except Refusal as refusal:
+            if not sending.status:
+                await refused(refusal, scope["path"])(scope, receive, sending)
+        except Exception as error:  # somebody else's request must not end with it
+            self._say_broken(scope, error)
+            if not sending.status:
+                broken = Refusal(500, "internal", "something went wrong on the server")
+                await refused(broken, scope["path"])(scope, receive, sending)
+        finally:
+            self._count(scope, sending.status, time.monotonic() - started)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        if scope["path"] == "/healthz":
+            await self._app(scope, receive, send)
+            return
+        self._check_host(headers)
+        if self._is_preflight(scope, headers):
+            await Response(status_code=204)(scope, receive, send)
+            return
+        self._check_origin(headers, scope["path"])
+        scope["owner"] = self._owner(scope, headers)
+        self._check_rate(f"token {scope['owner']}" if self._tokens else _address(scope))
+        await self._app(scope, _limited(scope, headers, receive), send)
+
+    # --- who asks, and for whom -------------------------------------------------------------------------------
+
+    def _check_host(self, headers: Headers) -> None:
+        host = headers.get("host", "").lower()
+        name = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
+        if not self._terms.knows_host(name):
+            self._metrics.add("coc_refused_total", why="host")
+            raise Refusal(421, "wrong_host", "this server is not known by that name (--allow-host names more)")
+
+    def _cors(self, headers: Headers) -> dict[str, str]:
+        origin = headers.get("origin", "")
+        if origin not in self._terms.origins or not origin:
+            return {}
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-allow-headers": "authorization, content-type, last-event-id",
+            "access-control-allow-methods": "GET, POST",
+            "access-control-expose-headers": "x-coc-run, retry-after",
+            "access-control-max-age": "600",
+            "cross-origin-resource-policy": "cross-origin",
+            "vary": "origin",
+        }
+
+    def _is_preflight(self, scope: Scope, headers: Headers) -> bool:
+        is_asked = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
+        return is_asked and headers.get("origin") in self._terms.origins
+
+    def _check_origin(self, headers: Headers, path: str) -> None:
+        """A page elsewhere can send requests here from a visitor's browser: they are not that visitor's."""
+        origin = headers.get("origin")
+        if origin in self._terms.origins:
+            return
+        is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+        is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")  # a link to the page may be
+        if is_foreign or (origin is None and is_elsewhere and not _is_page(path)):
+            self._metrics.add("coc_refused_total", why="origin")
+            raise Refusal(403, "foreign_origin", "pages of other origins may not use this server")
+
+    def _owner(self, scope: Scope, headers: Headers) -> str:
+        if not self._tokens or _is_page(scope["path"]):
+            return ""
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        digest, owner = _digest(given.strip()), None
+        for name, known in self._tokens.items():  # all of them, always: how long it takes tells nothing
+            if hmac.compare_digest(known, digest):
+                owner = name
+        if owner is None or kind.lower() != "bearer":
+            self._check_rate(_address(scope))
+            self._metrics.add("coc_refused_total", why="token")
+            raise Refusal(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
+        return owner
+
+    def _check_rate(self, who: str) -> None:
+        wait = self._rates.take(who)
+        if wait:
+            self._metrics.add("coc_refused_total", why="rate")
+            raise Refusal(429, "rate_limited", "too many requests", retry_seconds=wait)
+
+    # --- afterwards -------------------------------------------------------------------------------------------
+
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.add("coc_http_requests_total", method=method, route=route, status=str(status))
+        self._metrics.observe("coc_http_request_seconds", seconds)
+        if route not in ("/healthz", "/readyz", "/metrics"):
+            told: dict[str, Any] = {"method": method, "route": route, "status": status}
+            self._log.say("request", **told, seconds=round(seconds, 3), client=_address(scope))
+
+    def _say_broken(self, scope: Scope, error: Exception) -> None:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
+        told = {"error": str(error)}
+        self._log.say("request broke", told, route=route_of(scope), error_type=type(error).__name__, where=where)
+
+
+class _Sending:
+    """Sends with our headers; `status` is what was sent."""
+
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        self._send, self._headers, self.status = send, {**_HEADERS, **headers}, 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in self._headers.items():
+                headers[name] = value
+            headers.setdefault("cache-control", "no-store")
+        await self._send(message)
+
+
+def _limited(scope: Scope, headers: Headers, receive: Receive) -> Receive:
+    """The body, as long as it is not too large and does not take too long."""
+    allowed = MAX_FILE_BYTES if scope["path"] == "/api/files" else MAX_JSON_BYTES
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > allowed:
+        raise Refusal(413, "too_large", f"a body has {allowed:,} bytes at most here")
+    taken, is_whole = 0, False
+
+    async def limited() -> Message:
+        nonlocal taken, is_whole
+        if is_whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), _BODY_SECONDS)
+        except TimeoutError:
+            raise Refusal(408, "too_slow", "the body did not come") from None
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            is_whole = not message.get("more_body", False)
+            if taken > allowed:
+                raise Refusal(413, "too_large", f"a body has {allowed:,} bytes at most here")
+        return message
+
+    return limited
+
+
+def refused(refusal: Refusal, path: str) -> Response:
+    """A refusal as the protocol of that path has it."""
+    error: dict[str, Any] = {"type": refusal.kind, "message": refusal.message}
+    if path.startswith("/v1/"):
+        usual = "invalid_request_error" if refusal.status < 500 else "server_error"
+        kind = _OPENAI_TYPES.get(refusal.status, usual)
+        error = {"message": refusal.message, "type": kind, "param": refusal.param, "code": refusal.kind}
+    headers = {}
+    if refusal.retry_seconds is not None:
+        headers["retry-after"] = str(max(1, math.ceil(refusal.retry_seconds)))
+    if refusal.status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if refusal.status in (408, 413):
+        headers["connection"] = "close"
+    body = msgspec.json.encode({"error": error})
+    return Response(body, refusal.status, headers, "application/json")
+
+
+def route_of(scope: Scope) -> str:
+    """The route as it is declared: what stands in a path is nobody's business in a log."""
+    route = scope.get("route")
+    return str(getattr(route, "path", "")) or "other"
+
+
+def _is_page(path: str) -> bool:
+    """The page's own files hold nothing of anyone's, and whoever signs in needs them first."""
+    return path == "/" or path.startswith("/static/")
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+
+
+def _address(scope: Scope) -> str:
+    return str((scope.get("client") or ("unknown",))[0])
+
+
+__all__ = ["CSP", "Guard", "refused", "route_of"]

@@ -1,0 +1,219 @@
+"""What a run does: a question to a model, a program with its values, a trace again. From what was sent to events.
+
+What is sent comes from anywhere. It can name models and methods that are offered and files that were uploaded; no path,
+no tool, no grant, no schema (whose patterns would run here).
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+
+from ..audit import Changes, areplay, runs_of
+from ..emulator import Emulator, First, Table, asking
+from ..engine import Given, Options, execute, new_trace
+from ..errors import InputError
+from ..guest.values import ValueFormatError, decode
+from ..lm import LM, connect
+from ..lm.wrappers import Limited
+from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
+from ..sandbox import Sandbox
+from ..trace import Event, Trace
+from .terms import MAX_QUESTION_CHARS, Refusal, Terms
+
+_REPAIRS = 2
+_MAX_FILES = 16
+_MAX_VALUES = 10_000
+_MAX_CHANGES_CHARS = 20_000  # in all: looking for the value in a change may take as long as the square of it
+_MAX_REQUESTS = 64  # to one model at once, of all runs together
+_TYPE = re.compile(r"choice:.+|[\w\[\], |.]+", re.S)
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /api/runs: a question, or a program with values for its calls."""
+
+    question: str | None = None
+    method: str = "coc"
+    model: str | None = None
+    type: str | None = None
+    files: list[str] = []
+    inputs: dict[str, Any] = {}
+    program: str | None = None
+    values: list[dict[str, Any]] = []
+    detach: bool = True
+
+
+class Again(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /api/runs/ID/replay."""
+
+    set: list[str] = []
+    edit: str | None = None
+
+
+@dataclass
+class Workshop:
+    """What a run works with: the sandbox, its models, and where files that programs leave are put."""
+
+    sandbox: Sandbox
+    lm: Callable[[str], LM]
+    store: dict[str, bytes]
+
+
+Job = Callable[[Workshop], AsyncIterator[Trace | Event]]  # the first is a trace without events: its header
+
+
+class Models:
+    """The models that are offered, one connection each."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self._raw = {name: connect(name) for name in self.names}
+        self._lms: dict[str, LM] = {name: Limited(lm, in_flight=_MAX_REQUESTS) for name, lm in self._raw.items()}
+
+    def __getitem__(self, name: str) -> LM:
+        return self._lms[name]
+
+    def named(self, name: str | None) -> str:
+        """The full name of an offered model: None is the first, `local` the first one of that provider."""
+        if name is None:
+            return self.names[0]
+        for known in self.names:
+            if name in (known, known.partition(":")[0]):
+                return known
+        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here", param="model")
+
+    def close(self) -> None:
+        for lm in self._raw.values():
+            close = getattr(lm, "close", None)
+            if close is not None:
+                close()
+
+
+def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | None) -> Job:
+    """Raises Refusal for what cannot be done, before anything is begun."""
+    if request.method not in METHODS:
+        known = ", ".join(METHODS)
+        raise Refusal(400, "invalid_request", f"there is no method {request.method[:100]!r}; there are {known}")
+    for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
+        if len(getattr(request, name)) > most:
+            raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
+    given = _given(request, terms)
+    if request.program is not None:
+        return _programmed(request, paths, given, model)
+    if request.values:
+        raise Refusal(400, "invalid_request", "values go with a program: a question is answered by a model")
+    question = (request.question or "").strip()
+    if not question:
+        raise Refusal(400, "invalid_request", "a run needs a question or a program")
+    if len(question) > MAX_QUESTION_CHARS:
+        raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
+    return _asked(question, request.method, model or "", _wanted(request.type), paths, given)
+
+
+def _given(request: Request, terms: Terms) -> Given:
+    try:
+        inputs = {name: decode(value) for name, value in request.inputs.items()}
+    except (ValueFormatError, RecursionError) as error:
+        raise Refusal(400, "invalid_request", f"inputs: {error}") from None
+    for name in inputs:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise Refusal(400, "invalid_request", f"an input is a variable: {name[:100]!r} cannot be one")
+    return Given(inputs=inputs, packages=terms.packages, scratch=terms.has_scratch, limits=terms.limits)
+
+
+def _wanted(text: str | None) -> AnswerType | None:
+    """An answer type by its text alone: one that is a path would have us read a file here."""
+    if text is None:
+        return None
+    if len(text) > 2000 or text.endswith(".json") or not _TYPE.fullmatch(text):
+        raise Refusal(400, "invalid_request", "a type is int, list[str], json, choice:A,B and the like")
+    try:
+        return answer_type_of(text)
+    except (InputError, RecursionError) as error:
+        raise Refusal(400, "invalid_request", str(error).replace(" and SCHEMA.json", "")) from None
+
+
+def _asked(
+    question: str, method: str, model: str, wanted: AnswerType | None, paths: Sequence[Path], given: Given
+) -> Job:
+    whole = compose(method, repairs=_REPAIRS, fallback=True)
+
+    async def answer(workshop: Workshop) -> AsyncIterator[Trace | Event]:
+        own = Given(**{**given, "store": workshop.store})
+        files = await files_of(paths, own, workshop.sandbox)
+        yield new_trace(Options(question=question, **files.granted(given)))
+        events = ask(
+            question,
+            workshop.lm(model),
+            method=whole,
+            answer_type=wanted,
+            files=files,
+            sandbox=workshop.sandbox,
+            **own,
+        )
+        async for event in events:
+            yield event
+
+    return answer
+
+
+def _programmed(request: Request, paths: Sequence[Path], given: Given, model: str | None) -> Job:
+    if request.type is not None or request.method != "coc":
+        raise Refusal(400, "invalid_request", "a program takes no method and no type: those are for questions")
+    program, question = request.program or "", request.question
+    try:
+        table = Table.of_records(request.values, "values")
+    except (InputError, RecursionError) as error:
+        raise Refusal(400, "invalid_request", str(error)) from None
+
+    async def run(workshop: Workshop) -> AsyncIterator[Trace | Event]:
+        options = cast(Options, (await files_of(paths, given, workshop.sandbox)).granted(given))
+        options = Options(**{**options, "question": question})
+        yield new_trace(options)
+        emulator: Emulator = table if model is None else First(table, asking(workshop.lm(model)))
+        options["store"] = workshop.store
+        async for event in execute(program, emulator, sandbox=workshop.sandbox, **options):
+            yield event
+
+    return run
+
+
+def replay_of(trace: Trace, again: Again) -> Job:
+    """A trace run again, as it was or with changes. Raises Refusal for changes that say nothing to it."""
+    if sum(map(len, again.set)) > _MAX_CHANGES_CHARS:
+        raise Refusal(400, "invalid_request", f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
+    try:
+        changes = Changes.parse(again.set, trace) if again.set else None
+        runs = runs_of(trace)
+        if not runs:
+            raise InputError("the run has nothing to run again: no program of it was run")
+        if changes is not None:
+            changes.check_steps(runs[-1].steps)
+    except (InputError, RecursionError) as error:
+        raise Refusal(400, "invalid_request", str(error)) from None
+
+    async def run(workshop: Workshop) -> AsyncIterator[Trace | Event]:
+        done = await areplay(trace, changes=changes, program=again.edit, sandbox=workshop.sandbox)
+        workshop.store.update(done.artifacts or {})
+        yield Trace(done.trace.question, done.trace.inputs, done.trace.settings)
+        for event in done.trace.events:
+            yield event
+
+    return run
+
+
+def decoded(data: bytes, kind: type[Any]) -> Any:
+    """A body as what it must be. Raises Refusal."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusal(400, "invalid_request", f"the body is not as it should be: {error}") from None
+
+
+__all__ = ["Again", "Job", "Models", "Request", "Workshop", "decoded", "job_of", "replay_of"]

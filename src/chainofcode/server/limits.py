@@ -1,0 +1,126 @@
+"""How much one may have: requests in a minute, tokens and money in a day."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..errors import BudgetError
+from ..lm import LM, Completion, Message, Usage
+from .metrics import Metrics
+from .spans import Spans
+from .store import Store
+
+_MAX_KNOWN = 10_000
+
+
+class Rates:
+    """A bucket for each who asks: it holds a minute's worth of requests, and fills up again all the time."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._buckets: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
+
+    def take(self, who: str) -> float:
+        """Take one. Gives the seconds to wait, 0 where there was one."""
+        now = time.monotonic()
+        left, before = self._buckets.pop(who, (float(self._per_minute), now))
+        left = min(self._per_minute, left + (now - before) * self._per_minute / 60)
+        wait = 0.0 if left >= 1 else (1 - left) * 60 / self._per_minute
+        self._buckets[who] = (left if wait else left - 1, now)
+        if len(self._buckets) > _MAX_KNOWN:
+            self._buckets.popitem(last=False)
+        return wait
+
+
+class Ledger:
+    """What each owner has used today, over restarts; `flush` writes what has come since the last time."""
+
+    def __init__(self, budget: Mapping[str, float], store: Store) -> None:
+        self._budget, self._store = budget, store
+        self._day = ""
+        self._spent: dict[str, tuple[int, float]] = {}
+        self._new: dict[str, tuple[int, float]] = {}
+
+    async def open(self) -> None:
+        self._day = today()
+        self._spent = await self._store.spent(self._day)
+
+    def check(self, owner: str) -> None:
+        """Raises BudgetError where nothing is left."""
+        if today() != self._day:
+            self._day, self._spent = today(), {}
+        tokens, dollars = self._spent.get(owner, (0, 0.0))
+        for which, used, word in (("tokens", tokens, "tokens"), ("dollars", dollars, "money")):
+            allowed = self._budget.get(which)
+            if allowed is not None and used >= allowed:
+                raise BudgetError(word, f"the budget of {allowed:g} {which} a day is spent")
+
+    def add(self, owner: str, usage: Usage) -> None:
+        amount = (usage.prompt_tokens + usage.completion_tokens, usage.dollars or 0.0)
+        for table in (self._spent, self._new):
+            before = table.get(owner, (0, 0.0))
+            table[owner] = (before[0] + amount[0], before[1] + amount[1])
+
+    @property
+    def counts_money(self) -> bool:
+        return "dollars" in self._budget
+
+    async def flush(self) -> None:
+        if self._new:
+            new, self._new = self._new, {}
+            await self._store.spend(self._day, new)
+
+
+def today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def seconds_to_midnight() -> float:
+    now = datetime.datetime.now(datetime.UTC)
+    return 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
+
+
+class Metered:
+    """A model as one owner asks it: counted, and refused when the day's budget is spent."""
+
+    def __init__(self, lm: LM, owner: str, ledger: Ledger, metrics: Metrics, spans: Spans) -> None:
+        self._lm, self._owner, self._ledger, self._metrics, self._spans = lm, owner, ledger, metrics, spans
+        self.name = lm.name
+        self.in_flight: int = getattr(lm, "in_flight", 1)
+        self.rows: int = getattr(lm, "rows", 1)
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        self._ledger.check(self._owner)
+        model = self.name.partition(":")[2]
+        turns = [(message.role, message.content) for message in messages]
+        with self._spans.begun("chat", model, self.name, turns) as span:
+            replies = await self._counted(messages, options)
+            used = [reply.usage for reply in replies]
+            span.usage(sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used))
+            span.tell({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
+            span.content("gen_ai.output.messages", [("assistant", reply.text) for reply in replies])
+        return replies
+
+    async def _counted(self, messages: Sequence[Message], options: dict[str, Any]) -> list[Completion]:
+        started = time.monotonic()
+        try:
+            replies = await self._lm.complete(messages, **options)
+        except Exception:
+            self._metrics.add("coc_lm_requests_total", model=self.name, outcome="failed")
+            raise
+        usage = Usage()
+        for reply in replies:
+            usage += reply.usage
+        if usage.dollars is None and self._ledger.counts_money:
+            raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
+        self._ledger.add(self._owner, usage)
+        self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")
+        self._metrics.observe("coc_lm_seconds", time.monotonic() - started)
+        for kind, count in (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)):
+            self._metrics.add("coc_lm_tokens_total", count, model=self.name, kind=kind)
+        self._metrics.add("coc_lm_dollars_total", usage.dollars or 0.0, model=self.name)
+        return replies

@@ -1,0 +1,281 @@
+"""Runs: kept before they are acknowledged, taken in turn, followed by whoever asks, and ended in every case.
+
+A run's trace file is the one place its events are: who follows a run reads it, and is woken when it has grown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncGenerator
+
+import msgspec
+
+from ..audit import parted
+from ..engine import Result
+from ..errors import ChainOfCodeError, InputError, LMError, SandboxError
+from ..lm import Usage
+from ..methods.telling import in_words
+from ..sandbox import Sandbox
+from ..trace import Answer, Call, Event, Trace
+from .jobs import Job, Models, Workshop
+from .limits import Ledger, Metered
+from .metrics import Log, Metrics
+from .spans import Spans
+from .store import Run, State, Store, TraceFile, TraceReader
+from .terms import Refusal, Terms
+from .watching import Watched
+
+KEEP_SECONDS = 15.0
+_MAX_ANSWER_CHARS = 1_000_000
+_ERRORS: dict[type[Exception], str] = {InputError: "input", LMError: "model", SandboxError: "sandbox"}
+Told = tuple[int | None, str, bytes]  # number, kind, data: an event as those who follow a run hear of it
+
+
+class Live:
+    """A run that is not over."""
+
+    def __init__(self, run: Run, job: Job, sandbox: Sandbox, *, detach: bool) -> None:
+        self.run, self.job, self.is_detached = run, job, detach
+        self.sandbox = Watched(sandbox, self.wake)
+        self.task: asyncio.Task[None] | None = None
+        self.store: dict[str, bytes] = {}
+        self.file: TraceFile | None = None
+        self.usage, self.answer = Usage(), Answer("interrupted")
+        self.ends_as: State = "cancelled"  # if it is cancelled
+        self.is_begun = self.is_over = False
+        self.followers = 0
+        self.changed, self.over = asyncio.Event(), asyncio.Event()
+
+    def wake(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def cancel(self, ends_as: State = "cancelled") -> None:
+        if self.task is not None and not self.is_over:
+            self.ends_as = ends_as
+            self.is_over = True  # from here on it only ends
+            if self.is_begun:  # a task that never began would not get to its end, either
+                self.task.cancel()
+
+
+class Runs:
+    """All runs of a server; close it at the end."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        store: Store,
+        sandbox: Sandbox,
+        models: Models,
+        ledger: Ledger,
+        metrics: Metrics,
+        log: Log,
+        spans: Spans,
+    ) -> None:
+        self._spans = spans
+        self._terms, self._store, self.sandbox, self._models = terms, store, sandbox, models
+        self._ledger, self._metrics, self._log = ledger, metrics, log
+        self._lives: dict[str, Live] = {}
+        self.slots = asyncio.Semaphore(terms.runs)
+        self.is_draining = False
+        self._streams = 0
+        metrics.gauges["coc_runs_running"] = lambda: sum(live.run.state == "running" for live in self._lives.values())
+        metrics.gauges["coc_runs_queued"] = lambda: sum(live.run.state == "queued" for live in self._lives.values())
+        metrics.gauges["coc_streams"] = lambda: self._streams
+
+    # --- starting ---------------------------------------------------------------------------------------------
+
+    async def submit(self, run: Run, job: Job, *, detach: bool = True) -> Live:
+        """Keep a run and have it carried out; raises Refusal where there is no room for it."""
+        self.check_room()
+        live = self._lives[run.id] = Live(run, job, self.sandbox, detach=detach)
+        try:
+            await self._store.keep(run)
+        except BaseException:
+            del self._lives[run.id]
+            raise
+        self._log.say("run queued", {"question": run.question}, run=run.id, method=run.method, model=run.model)
+        live.task = asyncio.create_task(self._carry_out(live))
+        return live
+
+    def check_room(self) -> None:
+        if self.is_draining:
+            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._terms.drain_seconds)
+        if len(self._lives) >= self._terms.runs + self._terms.queue:
+            raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
+
+    # --- carrying out -----------------------------------------------------------------------------------------
+
+    async def _carry_out(self, live: Live) -> None:
+        run, started = live.run, time.monotonic()
+        live.is_begun = True
+        try:
+            if live.is_over:
+                raise asyncio.CancelledError
+            async with self.slots:
+                run.state, started = "running", time.monotonic()
+                live.wake()
+                asked = [("user", run.question)] if run.question else []
+                with self._spans.begun("invoke_agent", run.method, run.model, asked) as span:
+                    span.tell({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
+                    await self._work(live)
+                    span.usage(live.usage.prompt_tokens, live.usage.completion_tokens)
+                    span.tell({"coc.run.reason": live.answer.reason})
+                    span.content("gen_ai.output.messages", [("assistant", live.answer.text)])
+            state: State = "done"
+        except asyncio.CancelledError:
+            state = live.ends_as
+        except ChainOfCodeError as error:
+            kind = next((word for kind, word in _ERRORS.items() if isinstance(error, kind)), "error")
+            state, run.error = "failed", {"type": kind, "message": self._store.without_paths(str(error))[:2000]}
+        except Exception as error:  # a served run: whatever it is, the others go on
+            self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
+            state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+        live.is_over = True
+        run.seconds = round(time.monotonic() - started, 6)
+        await self._end(live, state)
+
+    async def _work(self, live: Live) -> None:
+        workshop = Workshop(live.sandbox, lambda name: self._metered(name, live.run.owner), live.store)
+        async with contextlib.aclosing(live.job(workshop)) as events:  # type: ignore[type-var]
+            async for item in events:
+                if live.file is None:
+                    live.file = TraceFile(self._store.trace_path(live.run.id))
+                live.file.append(item.header if isinstance(item, Trace) else item)
+                self._note(live, item)
+                live.wake()
+
+    def _metered(self, name: str, owner: str) -> Metered:
+        return Metered(self._models[name], owner, self._ledger, self._metrics, self._spans)
+
+    def _note(self, live: Live, item: Trace | Event) -> None:
+        if isinstance(item, Call):
+            live.usage += item.usage
+        elif isinstance(item, Answer):
+            live.answer = item
+
+    async def _end(self, live: Live, state: State) -> None:
+        run = live.run
+        run.usage = msgspec.to_builtins(live.usage)
+        if state == "done":
+            run.reason, answer = live.answer.reason, live.answer
+            if answer.reason == "answered":
+                run.answer = in_words(Result.of(Trace(events=[answer])))[:_MAX_ANSWER_CHARS]
+            elif answer.error is not None:
+                run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
+            run.artifacts = msgspec.to_builtins(answer.artifacts)
+        try:
+            if live.file is not None:
+                await asyncio.to_thread(live.file.close)  # a disk takes its time
+            if live.store:
+                await self._store.keep_artifacts(live.store)
+            run.state = state
+            await self._store.keep(run)
+        except Exception as error:  # the disk is full, perhaps: those who wait are told in any case
+            self._log.say("run not kept", run=run.id, error_type=type(error).__name__)
+            run.state, run.error = "failed", {"type": "internal", "message": "the run could not be kept"}
+        self._metrics.add("coc_runs_total", method=run.method, state=run.state)
+        self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
+        said = {"question": run.question, "answer": run.answer}
+        self._log.say("run over", said, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
+        self._lives.pop(run.id, None)
+        live.over.set()
+        live.wake()
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    def live(self, id: str, owner: str) -> Live | None:
+        live = self._lives.get(id)
+        return live if live is not None and live.run.owner == owner else None
+
+    async def find(self, id: str, owner: str) -> Run:
+        live = self.live(id, owner)
+        run = live.run if live is not None else await self._store.run(id, owner)
+        if run is None:
+            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
+        return run
+
+    async def listed(self, owner: str, limit: int, before: str | None) -> list[Run]:
+        kept = await self._store.runs(owner, limit, before)
+        lives = [(run, self.live(run.id, owner)) for run in kept]
+        return [live.run if live is not None else run for run, live in lives]
+
+    async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[Told, None]:
+        """The events of a run from one on, as they come; `keep` where nothing comes for long; `end` is the last."""
+        live, number, told = self.live(run.id, run.owner), 0, "[]"
+        reader = TraceReader(self._store.trace_path(run.id))
+        self._streams += 1
+        if live is not None:
+            live.followers += 1
+        try:
+            while True:
+                is_over, changed = live is None or live.over.is_set(), live.changed if live is not None else None
+                while (line := reader.next()) is not None:
+                    if number > after:
+                        yield number, _kind(line), parted(line)[0]
+                    number += 1
+                    if number % 64 == 0:
+                        await asyncio.sleep(0)
+                if is_over or live is None or changed is None:
+                    break
+                waiting = msgspec.json.encode(live.sandbox.waiting).decode()
+                if waiting != told:
+                    told = waiting
+                    yield None, "waiting", b'{"calls":%s}' % waiting.encode()
+                try:
+                    await asyncio.wait_for(changed.wait(), KEEP_SECONDS)
+                except TimeoutError:
+                    yield None, "keep", b""
+            state = live.run.state if live is not None else run.state
+            yield number, "end", msgspec.json.encode({"state": state})
+        finally:
+            self._streams -= 1
+            reader.close()
+            if live is not None:
+                live.followers -= 1
+                if not live.followers and not live.is_detached:
+                    live.cancel()  # nobody is left who would read it
+
+    # --- ending -----------------------------------------------------------------------------------------------
+
+    async def cancel(self, run: Run) -> Run:
+        live = self.live(run.id, run.owner)
+        if live is None:
+            return run
+        live.cancel()
+        await live.over.wait()
+        return live.run
+
+    def drain(self) -> None:
+        """No new runs; those there are may go on for a while."""
+        if not self.is_draining:
+            self.is_draining = True
+            self._log.say("stopping", runs=len(self._lives), drain_seconds=self._terms.drain_seconds)
+            asyncio.get_running_loop().call_later(self._terms.drain_seconds, self.interrupt)
+
+    def interrupt(self) -> None:
+        for live in list(self._lives.values()):
+            live.cancel("interrupted")
+
+    async def close(self) -> None:
+        """Wait until every run is over."""
+        self.drain()
+        while tasks := [live.task for live in self._lives.values() if live.task is not None]:
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _kind(line: bytes) -> str:
+    """The event of a line: its first member."""
+    return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
+
+
+def new_run(owner: str, question: str | None, method: str, model: str | None, parent: str | None = None) -> Run:
+    """A run as it is before it begins; nobody can guess its id."""
+    created = round(time.time(), 3)
+    return Run(secrets.token_hex(12), "queued", question, method, model, created, parent=parent, owner=owner)
+
+
+__all__ = ["KEEP_SECONDS", "Live", "Runs", "Told", "new_run"]

@@ -1,0 +1,59 @@
+"""Server-sent events, and how one hears that nobody listens any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+T = TypeVar("T")
+KEEP = b": keep\n\n"
+
+
+class EventStream(StreamingResponse):
+    """A stream whose generator is closed at once when the client is gone."""
+
+    def __init__(
+        self,
+        events: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str] | None = None,
+        left: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._events, self._left = events, left
+        told = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
+        super().__init__(events, headers=told, media_type="text/event-stream")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._events.aclose()
+            self._left()  # a client may be gone before the generator began
+
+
+def event(kind: str | None, data: bytes, number: int | None = None) -> bytes:
+    """One message; data is JSON, so of one line."""
+    head = b"" if number is None else b"id: %d\n" % number
+    head += b"" if kind is None else b"event: %s\n" % kind.encode()
+    return b"%sdata: %s\n\n" % (head, data)
+
+
+async def unless_gone(request: Request, awaited: Awaitable[T]) -> T | None:
+    """What is awaited; None where the client leaves before it is there. The body must have been read."""
+
+    async def left() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    waiting, leaving = asyncio.ensure_future(awaited), asyncio.ensure_future(left())
+    try:
+        await asyncio.wait([waiting, leaving], return_when=asyncio.FIRST_COMPLETED)
+        return waiting.result() if waiting.done() else None
+    finally:
+        for task in (waiting, leaving):
+            task.cancel()
+        await asyncio.gather(waiting, leaving, return_exceptions=True)

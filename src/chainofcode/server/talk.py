@@ -1,0 +1,110 @@
+"""Conversations as OpenAI's protocols have them: what of them is the question, and which model and method are meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..methods import METHODS
+from .desk import Desk
+from .jobs import Request
+from .runs import Live
+from .store import Run
+from .terms import Refusal
+
+_ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
+
+
+class Part(msgspec.Struct):
+    type: str = "text"
+    text: str | None = None
+
+
+class Turn(msgspec.Struct):
+    """A message of a conversation; an item of a response's input."""
+
+    role: str
+    content: str | list[Part] | None = None
+    type: str = "message"
+
+    def said(self, where: str) -> str:
+        if self.type != "message" or self.role not in _ROLES:
+            raise unfit(f"only messages of {', '.join(_ROLES)} can be read here", where)
+        if not isinstance(self.content, list):
+            return (self.content or "").strip()
+        if any(part.text is None for part in self.content):
+            raise unfit("only text can be read here: files are uploaded to /api/files", where)
+        return "\n".join(part.text or "" for part in self.content).strip()
+
+
+def question_in(turns: Sequence[Turn], where: str, instructions: str | None = None) -> str:
+    """The last message of the user; what was said before stands above it."""
+    told = [(turn.role, turn.said(where)) for turn in turns]
+    told = [("system", (instructions or "").strip()), *told]
+    if told[-1][0] != "user" or not told[-1][1]:
+        raise unfit("the last message must be the user's, and say something", where)
+    before = [f"{_ROLES[role]}: {text}" for role, text in told[:-1] if text]
+    question = told[-1][1]
+    if not before:
+        return question
+    return "\n".join(["What was said before:", *before, "", f"The question now: {question}"])
+
+
+def meant(desk: Desk, name: str) -> tuple[str, str | None]:
+    """Method and model by a name such as coc, cot:local, coc:openai:gpt-4o-mini."""
+    method, _, model = name.partition(":")
+    if method not in METHODS:
+        known = ", ".join(model_names(desk)[:20])
+        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r}; there are {known}…", param="model")
+    return method, desk.models.named(model or None)
+
+
+def model_names(desk: Desk) -> list[str]:
+    return [*METHODS, *(f"{method}:{model}" for model in desk.models.names for method in METHODS)]
+
+
+async def begun(desk: Desk, owner: str, model: str, question: str, answer_type: str | None) -> Live:
+    method, full = meant(desk, model)
+    request = Request(question, method=method, model=full, type=answer_type)
+    return await desk.begin(owner, request, detach=False)
+
+
+def checked_tools(tools: Any) -> None:
+    if tools:
+        raise unfit("tools of clients cannot be called: programs here use Python and the model", "tools")
+
+
+def unfit(message: str, param: str) -> Refusal:
+    return Refusal(400, "invalid_request", message, param=param)
+
+
+def why_not(run: Run) -> str:
+    """Why a run brought no answer, in one line."""
+    message = (run.error or {}).get("message", "")
+    told = run.reason or run.state
+    return f"no answer: {told}" + (f": {message}" if message else "")
+
+
+def check_ran(run: Run) -> None:
+    """Raises Refusal for a run that could not be carried out, which is not the model's fault."""
+    if run.state == "done":
+        return
+    kind, message = (run.error or {}).get("type", ""), (run.error or {}).get("message", "")
+    if run.state == "failed" and kind == "input":
+        raise Refusal(400, "invalid_request", message)
+    if run.state == "failed":
+        raise Refusal(502 if kind == "model" else 500, f"{kind}_failed", message)
+    raise Refusal(503, run.state, f"the run was {run.state}", retry_seconds=5)
+
+
+def step_line(kind: str, data: bytes) -> str:
+    """What an event tells of the reasoning, as text: the program, and what the model said for its calls."""
+    told = msgspec.json.decode(data)
+    if kind == "program":
+        return f"{told['source'].rstrip()}\n"
+    if kind == "step" and told.get("call"):
+        value = msgspec.json.encode(told.get("value")).decode()
+        return f"# {told['call'][:500]} → {value[:500]}\n"
+    return f"# {told['reason']}; then {told['then']}\n" if kind == "answer" and told.get("then") else ""

@@ -1,0 +1,124 @@
+"""A real `coc serve` in a process of its own, on a free port, with a model that is a script."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+SCRIPT = [
+    {
+        "when": "How many of these are fruit",
+        "reply": "```python\nthings = ['apple', 'saw']\nanswer = sum(is_fruit(t) for t in things)\n```",
+    },
+    {"when": "is_fruit('apple')", "reply": "true"},
+    {"when": "is_fruit('saw')", "reply": "false"},
+    {"when": "Sleep", "reply": "```python\nimport time\nbegun = 1\ntime.sleep(50)\nanswer = 1\n```"},
+    {"when": "A little", "reply": "```python\nimport time\ntime.sleep(2)\nanswer = 'rested'\n```"},
+    {"when": "table", "reply": "```python\nanswer = sum(int(row['n']) for row in sales)\n```"},
+]
+FRUIT = "How many of these are fruit: apple, saw?"
+
+
+class Serving:
+    """A server that runs: `client` talks to it, `log` is what it wrote."""
+
+    def __init__(self, directory: Path, *options: str, token: str = "") -> None:
+        self.directory, self.log, self.token = directory, list[dict[str, Any]](), token
+        script = directory / "script.jsonl"
+        script.write_text("\n".join(map(json.dumps, SCRIPT)))
+        command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json"]
+        command += ["--data", str(directory / "data"), "--model", f"scripted:{script}", *options]
+        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "COC_TOKEN": ""})
+        self.url = ""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        self._wait()
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
+
+    def _read(self) -> None:
+        for line in self.process.stderr or ():
+            self.log.append(json.loads(line) if line.startswith("{") else {"event": "said", "text": line})
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            self.url = self.url or next((line["url"] for line in self.log if line["event"] == "serving"), "")
+            with contextlib.suppress(httpx.TransportError):
+                if self.url and httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200:
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.1)
+        self._reader.join(10 if self.process.poll() is not None else 0)
+        raise AssertionError(f"the server did not start: {self.log}")
+
+    def begin(self, question: str = FRUIT, **more: Any) -> str:
+        reply = self.client.post("/api/runs", json={"question": question, **more})
+        assert reply.status_code == 202, reply.text
+        return str(reply.json()["id"])
+
+    def run(self, id: str) -> dict[str, Any]:
+        told: dict[str, Any] = self.client.get(f"/api/runs/{id}").json()
+        return told
+
+    def until(self, id: str, *states: str) -> dict[str, Any]:
+        for _ in range(600):
+            if (run := self.run(id))["state"] in states:
+                return run
+            time.sleep(0.05)
+        raise AssertionError(f"still {run['state']}")
+
+    def over(self, id: str) -> dict[str, Any]:
+        return self.until(id, "done", "cancelled", "interrupted", "failed")
+
+    def events(self, id: str, last: int | None = None) -> list[dict[str, Any]]:
+        headers = {} if last is None else {"last-event-id": str(last)}
+        with self.client.stream("GET", f"/api/runs/{id}/events", headers=headers) as reply:
+            assert reply.headers["content-type"].startswith("text/event-stream")
+            return list(parsed(reply.iter_lines()))
+
+    def stop(self, kind: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(kind)
+        return self.process.wait(60)
+
+    def close(self) -> None:
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._reader.join(10)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+
+
+def parsed(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
+    message: dict[str, Any] = {}
+    for line in lines:
+        name, _, value = line.partition(": ")
+        if name == "data":
+            message["data"] = json.loads(value)
+        elif name in ("id", "event"):
+            message[name] = int(value) if name == "id" else value
+        elif not line and message:
+            yield message
+            message = {}
+
+
+@contextlib.contextmanager
+def served(directory: Path, *options: str, token: str = "") -> Iterator[Serving]:
+    server = Serving(directory, *options, token=token)
+    try:
+        yield server
+    finally:
+        server.close()
