@@ -27,6 +27,7 @@ ORDER = [
     "methods",
     "audit",
     "evals",
+    "server",
     "cli",
 ]
 

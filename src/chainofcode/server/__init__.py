@@ -1,0 +1,1 @@
+"""The page on which a run is watched, stepped through and shared."""
