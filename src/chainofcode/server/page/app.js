@@ -6,7 +6,7 @@ import { byId, el, setText, show, startTheme } from "./dom.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
 import { Runs, say } from "./runs.js";
-import { parseJson, shortened } from "./values.js";
+import { parseJson, shortened, visible } from "./values.js";
 
 const OVER = ["done", "cancelled", "interrupted", "failed"];
 const TELL_MS = 2500; // how often progress is read out
@@ -23,7 +23,7 @@ function startShared(data) {
   player.open(recording);
   const answer = recording.answer;
   showArtifacts(answer?.artifacts ?? [], answer?.unsent ?? [], { inlined: data.images ?? {} });
-  document.title = shortened(player.title || String(recording.header?.question ?? "chainofcode"), 80);
+  document.title = visible(shortened(player.title || String(recording.header?.question ?? "chainofcode"), 80));
 }
 
 /** The page of a server. */
@@ -224,7 +224,7 @@ class App {
     this.answers.set(id, said ?? recording.answer.reason);
     await this.compare(last);
     say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);
-    document.title = shortened(said ?? about.question ?? "chainofcode", 80);
+    document.title = visible(shortened(said ?? about.question ?? "chainofcode", 80));
     showArtifacts(last.artifacts ?? recording.answer.artifacts ?? [], recording.answer.unsent ?? [], {
       bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`api/runs/${encodeURIComponent(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
     });

@@ -13,7 +13,7 @@ export function byId(id) {
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : String(value));
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : visible(value));
   }
   for (const child of children) {
     if (child !== null && child !== undefined) made.append(child instanceof Node ? child : visible(child));
