@@ -621,3 +621,22 @@ def test_files_go_along_and_figures_come_back(seen: Seen, tmp_path: Path) -> Non
     assert saved.value.suggested_filename == "plot.png"
     assert seen.complaints == []
     stand_in.shutdown()
+
+
+def test_several_values_of_one_line_are_spread_out(seen: Seen, tmp_path: Path) -> None:
+    program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
+    asked = [Step(n + 1, "lm", 0, 1, call=f"f({n})", value=n % 2 == 0) for n in range(4)]
+    ran = Step(5, "python", 0, 1, 1, {"x": "[True, False, True, False]"})
+    seen.page.goto(written(tmp_path / "many.html", Trace(events=[program, *asked, ran, Answer("answered", 1, "1")])))
+    group = seen.page.locator(".line .group")
+    assert group.text_content() == "4 True, False, True, False"
+    group.click()
+    assert seen.page.locator(".values-row .chip").count() == 4
+    seen.page.click("#back")
+    seen.page.click("#back")
+    assert seen.page.locator(".values-row .chip").count() == 3
+    seen.page.focus(".line")
+    seen.page.keyboard.press("Enter")
+    assert seen.page.evaluate("document.activeElement.dataset.step") == "1"
+    seen.page.keyboard.press("Enter")
+    assert seen.page.locator(".editor").count() == 1

@@ -6,7 +6,7 @@ import { byId, el, setText, show, startTheme } from "./dom.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
 import { Runs, say } from "./runs.js";
-import { parseJson, shortened, visible } from "./values.js";
+import { parseJson, shortened, unquoted, visible } from "./values.js";
 
 const OVER = ["done", "cancelled", "interrupted", "failed"];
 const TELL_MS = 2500; // how often progress is read out
@@ -19,7 +19,6 @@ function startShared(data) {
   recording.why = data.why ?? null;
   const player = new Player();
   player.title = data.title ?? "";
-  show(byId("progress"), false);
   player.open(recording);
   const answer = recording.answer;
   showArtifacts(answer?.artifacts ?? [], answer?.unsent ?? [], { inlined: data.images ?? {} });
@@ -73,6 +72,11 @@ class App {
         event.preventDefault();
         byId("ask").requestSubmit();
       }
+    });
+    byId("ideas").addEventListener("click", (event) => {
+      if (!event.target.closest("button")) return;
+      byId("question").value = event.target.textContent;
+      byId("question").focus();
     });
     byId("cancel").addEventListener("click", () => this.cancel());
     byId("notice-close").addEventListener("click", () => show(byId("notice"), false));
@@ -175,6 +179,7 @@ class App {
     this.stop = new AbortController();
     this.runs.show(id);
     document.body.classList.toggle("has-run", id !== null);
+    show(byId("empty"), id === null);
     byId("ask").classList.remove("open");
     if (id === null) {
       this.player.open(null);
@@ -303,11 +308,6 @@ class App {
     });
     return this.asking;
   }
-}
-
-function unquoted(text) {
-  const inner = /^(['"])([^\\]*)\1$/s.exec(text);
-  return inner ? inner[2] : text;
 }
 
 startTheme(byId("theme"));

@@ -5,7 +5,9 @@ import { coloured } from "./python.js";
 import { cameOf, oneLine } from "./record.js";
 import { shortened } from "./values.js";
 
-const MAX_CHIPS = 3;
+const MAX_CHIPS = 3; // calls in flight on one line
+const MAX_VALUES = 12;
+const MAX_SPREAD = 200;
 
 export class ProgramView {
   /** `on` hears of `line` (go there), `edit` (a value), `over` (what is looked at, or null). */
@@ -28,6 +30,7 @@ export class ProgramView {
     const program = attempt?.program;
     const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes) : [];
     this.rows = lines.map((parts, number) => this.row(parts, number + 1));
+    this.opened = null; // the line whose values are spread out below it
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     if (this.rows.length) this.rows[0].element.tabIndex = 0;
     const forgot = program?.imports ?? [];
@@ -58,7 +61,33 @@ export class ProgramView {
       if (drawn === row.drawn) continue;
       row.drawn = drawn;
       this.draw(row, own, lit.has(row.number) ? current : null, pending, isFailed);
+      if (this.opened === row.number) this.spread(row.number);
     }
+  }
+
+  /** Several values of one line, in the room of one: pressed, they are spread out below it. */
+  group(asked, line) {
+    const values = asked.map((step) => cameOf(step).replace("→ ", ""));
+    const isOpen = this.opened === line;
+    const text = values.slice(0, MAX_VALUES).join(", ") + (values.length > MAX_VALUES ? ", …" : "");
+    return el(
+      "button",
+      { type: "button", class: `chip group ${asked[0].by}`, "data-values": line, "aria-expanded": String(isOpen), "aria-label": `${asked.length} values: ${shortened(text, 200)}` },
+      el("span", { class: "value" }, `${asked.length} `),
+      el("span", { class: "call" }, shortened(text, 200)),
+    );
+  }
+
+  /** The values of a line, each as something to press; without a line, none. */
+  spread(line) {
+    this.list.querySelector(".values-row")?.remove();
+    this.opened = line;
+    for (const button of this.list.querySelectorAll("[data-values]")) button.setAttribute("aria-expanded", String(Number(button.dataset.values) === line));
+    const asked = line === null ? [] : (this.attempt.lastOf(line, this.count)?.asked ?? []);
+    if (asked.length < 2) return;
+    const shown = asked.slice(0, MAX_SPREAD).map((step) => chip(step));
+    if (asked.length > MAX_SPREAD) shown.push(el("span", { class: "faint" }, `and ${asked.length - MAX_SPREAD} more, among the steps`));
+    this.rowOf(line).after(el("li", { class: "values-row" }, ...shown));
   }
 
   draw(row, own, current, pending, isFailed) {
@@ -68,16 +97,15 @@ export class ProgramView {
     else row.element.removeAttribute("aria-current");
     row.who.replaceChildren(...(own ? [badge(by)] : pending.length ? [badge("lm")] : []));
     const shown = [];
-    if (own) {
+    if (own && !pending.length) {
       const last = own.last.by === "python" ? own.last : null;
       const result = last ? resultOf(last, own.asked.length > 0) : "";
       if (result) shown.push(el("span", { class: "result", title: shortened(result, 1000) }, result));
-      const asked = own.asked.slice(-MAX_CHIPS);
-      if (own.asked.length > asked.length) shown.push(el("span", { class: "faint" }, `${own.asked.length - asked.length} more,`));
-      shown.push(...asked.map((step) => chip(step)));
+      if (own.asked.length > 1) shown.push(this.group(own.asked, row.number));
+      else shown.push(...own.asked.map((step) => chip(step)));
       if (own.times > 1 && !own.asked.length && last?.visit > 1) shown.push(el("span", { class: "faint times" }, `×${last.visit}`));
     }
-    shown.push(...pending.slice(0, MAX_CHIPS).map((call) => el("span", { class: "chip lm pending" }, shortened(oneLine(call.text), 80), el("span", { class: "dots", "aria-label": "waiting" }, "…"))));
+    shown.push(...pending.slice(0, MAX_CHIPS).map((call) => el("span", { class: "chip lm pending" }, el("span", { class: "call" }, shortened(oneLine(call.text), 80)), el("span", { class: "dots" }, " …"))));
     row.came.replaceChildren(...shown);
   }
 
@@ -99,9 +127,11 @@ export class ProgramView {
   // --- hands -----------------------------------------------------------------------------------------------------
 
   clicked(event) {
-    const value = event.target.closest("button.chip");
+    const value = event.target.closest("button[data-step]");
+    const group = event.target.closest("button[data-values]");
     const row = event.target.closest(".line");
-    if (value) this.on.edit(Number(value.dataset.step));
+    if (group) this.spread(this.opened === Number(group.dataset.values) ? null : Number(group.dataset.values));
+    else if (value) this.on.edit(Number(value.dataset.step));
     else if (row) {
       this.focusable(row);
       if (!getSelection()?.toString()) this.on.line(Number(row.dataset.line));
@@ -122,7 +152,10 @@ export class ProgramView {
       event.preventDefault();
     } else if (event.key === "Enter" && event.target === row) {
       const asked = this.attempt.lastOf(line, this.count)?.asked ?? [];
-      if (asked.length) this.on.edit(asked.at(-1).number);
+      if (asked.length > 1) {
+        this.spread(line);
+        this.list.querySelector(".values-row button")?.focus();
+      } else if (asked.length) this.on.edit(asked[0].number);
       else this.on.line(line);
       event.preventDefault();
     }

@@ -1,7 +1,7 @@
 // The list of runs: newest first, searched, walked through by keys.
 
 import { byId, el, setText, show } from "./dom.js";
-import { shortened } from "./values.js";
+import { shortened, unquoted } from "./values.js";
 
 const PAGE = 50;
 const REFRESH_MS = 4000;
@@ -71,12 +71,12 @@ export class Runs {
   }
 
   item(run) {
-    const end = run.answer ?? (run.state === "done" ? run.reason || "no answer" : run.state);
+    const end = run.answer != null ? unquoted(run.answer) : (run.state === "done" ? run.reason || "no answer" : run.state);
     const link = el(
       "a",
       { href: `#run=${encodeURIComponent(run.id)}`, "data-id": run.id, "aria-current": run.id === this.open ? "page" : null },
       el("span", { class: "asked" }, shortened(run.question ?? (run.parent ? "What if" : "A program"), 120)),
-      el("span", { class: `end ${run.answer == null ? "none" : ""}` }, shortened(String(end), 60)),
+      el("span", { class: `end ${run.answer == null ? "none" : ""}` }, shortened(end, 60)),
       el("span", { class: "faint when" }, [run.parent ? "what if" : run.method, when(run.created)].filter(Boolean).join(" · ")),
     );
     return el("li", {}, link);

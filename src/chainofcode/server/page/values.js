@@ -94,6 +94,12 @@ function quoted(text) {
   return mark + (mark === "'" ? escaped.replaceAll("'", "\\'") : escaped) + mark;
 }
 
+/** Text that Python's `repr` wrote, without its quotes; everything else as it is. */
+export function unquoted(text) {
+  const inner = /^(['"])([^\\]*)\1$/s.exec(String(text));
+  return inner ? inner[2] : String(text);
+}
+
 /** Text of at most so many characters. */
 export function shortened(text, limit) {
   return text.length <= limit ? text : text.slice(0, Math.max(limit - 1, 1)) + "…";
