@@ -170,8 +170,15 @@ def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str
     marked = seen.page.locator(".line.in-slice").evaluate_all("rows => rows.map(row => Number(row.dataset.line))")
     assert 4 in marked and 3 in marked and 1 in marked and 2 not in marked and 6 not in marked
     assert seen.text("#slice-text").startswith("depends on")
+    seen.page.keyboard.press("ArrowLeft")  # steps are seen whole, wherever the pointer rests
+    seen.wait_for("!document.querySelector('.lines.slicing')")
+    seen.page.wait_for_timeout(200)
+    assert seen.page.locator(".lines.slicing").count() == 0
+    seen.page.hover(".line[data-line='3'] .source")
+    seen.wait_for("document.querySelector('.lines.slicing')")
     seen.page.hover("#facts")
     seen.wait_for("!document.querySelector('.lines.slicing')")
+    seen.page.keyboard.press("End")
     seen.page.focus("#said")
     seen.wait_for("document.querySelectorAll('.line.in-slice').length === 6")
     seen.page.focus("#play")
@@ -500,8 +507,9 @@ def test_ask_watch_answer_and_what_if(seen: Seen) -> None:
     assert seen.page.locator("#method option").count() == 2
     seen.page.fill("#question", "How many are fruit?")
     seen.page.keyboard.press("Enter")
-    seen.wait_for("document.querySelector('.line .pending')")
-    assert seen.page.locator("#progress").is_visible() and "in flight" in seen.text("#progress-text")
+    seen.wait_for(
+        "document.querySelector('.chip.pending') && document.querySelector('#progress').innerText.includes('in flight')"
+    )
     height = seen.page.locator(".code").bounding_box()["height"]
     seen.wait_for("document.querySelector('#said').textContent === '2 of 4 are fruit'")
     assert seen.page.locator(".code").bounding_box()["height"] == height  # nothing moved while it ran
@@ -530,7 +538,7 @@ def test_history_is_searched_and_walked(seen: Seen) -> None:
     for question in ("How many apples?", "Which day?", "How many pears?"):
         stand_in.finish(stand_in.start(question, stand_in.trace))
     seen.page.goto(stand_in.url)
-    assert seen.page.locator("#runs-list a").count() == 3
+    seen.wait_for("document.querySelectorAll('#runs-list a').length === 3")
     assert "pears" in seen.text("#runs-list a >> nth=0")
     seen.page.evaluate("document.activeElement.blur()")
     seen.page.keyboard.press("/")

@@ -92,7 +92,9 @@ export class Player {
     byId("play").disabled = !size;
     const isAtEnd = count >= size;
     this.program.update(count, isAtEnd && attempt === this.recording.latest ? this.waiting : [], isAtEnd ? (attempt.answer?.error?.line ?? null) : null);
+    this.isDrawing = true; // a row that is made anew keeps the focus
     this.state.update(attempt, count);
+    this.isDrawing = false;
     showOutput(byId("output-panel"), byId("output"), attempt, count);
     this.steps.update(count);
     setText(byId("steps-text"), size ? plural(size, "step") : "");
@@ -116,7 +118,7 @@ export class Player {
     setText(byId("answer-label"), answer && said === null ? "No answer" : "Answer");
     const shown = answer ? (said ?? answer.reason) : "…";
     setText(byId("said"), shortened(shown === "" ? "''" : shown, 20000));
-    byId("said").className = `said ${shown.length > 600 ? "longest" : shown.length > 70 || shown.includes("\n") ? "long" : ""}`;
+    byId("said").className = `said ${shown.length > 600 ? "longest" : shown.length > 120 || shown.includes("\n") ? "long" : shown.length > 36 ? "middling" : ""}`;
     show(byId("error"), Boolean(failure));
     if (failure) {
       const where = failure.line ? `Line ${failure.line}: ` : "";
@@ -202,6 +204,8 @@ export class Player {
     this.count = Math.max(0, Math.min(count, size));
     this.isFollowing = this.count === size;
     if (isByHand) this.pause();
+    this.clearLook();
+    this.isBlind = true; // what comes to lie under a pointer that rests is not looked at
     this.drawStep();
     if (isByHand) this.tell();
   }
@@ -244,8 +248,8 @@ export class Player {
     byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
     byId("calls").addEventListener("toggle", () => this.attempt && this.drawCalls());
     const said = byId("said");
-    for (const name of ["pointerenter", "focus"]) said.addEventListener(name, () => this.look("answer"));
-    for (const name of ["pointerleave", "blur"]) said.addEventListener(name, () => this.look(null));
+    for (const name of ["pointerenter", "focusin"]) said.addEventListener(name, () => this.look("answer"));
+    for (const name of ["pointerleave", "focusout"]) said.addEventListener(name, () => this.look(null));
     byId("attempts").addEventListener("keydown", (event) => {
       const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       const other = move && this.recording.attempts[this.attempt.number + move];
@@ -253,6 +257,24 @@ export class Player {
       if (move) event.stopPropagation();
     });
     document.addEventListener("keydown", (event) => this.pressed(event, moves));
+    this.watchPointer();
+  }
+
+  /** Whether the pointer, or the focus, went somewhere by itself. */
+  watchPointer() {
+    let at = "";
+    for (const name of ["pointerover", "pointermove"]) {
+      document.addEventListener(
+        name,
+        (event) => {
+          const now = `${event.clientX} ${event.clientY}`;
+          if (now !== at) this.isBlind = false;
+          at = now;
+        },
+        { capture: true, passive: true },
+      );
+    }
+    document.addEventListener("focusin", () => !this.isDrawing && (this.isBlind = false), true);
   }
 
   pressed(event, moves) {
@@ -270,12 +292,14 @@ export class Player {
 
   /** Someone looks at these steps (by number), at the answer, or away. */
   look(numbers) {
+    if (numbers !== null && this.isBlind) return;
     clearTimeout(this.lookTimer);
     this.looked = numbers;
     this.lookTimer = setTimeout(() => this.showSlice(), LOOK_MS);
   }
 
   clearLook() {
+    clearTimeout(this.lookTimer);
     this.looked = null;
     this.showSlice();
   }

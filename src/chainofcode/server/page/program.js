@@ -29,7 +29,8 @@ export class ProgramView {
     this.attempt = attempt;
     const program = attempt?.program;
     const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes) : [];
-    this.rows = lines.map((parts, number) => this.row(parts, number + 1));
+    const starts = new Set((program?.statements ?? []).map((place) => place[0]));
+    this.rows = lines.map((parts, number) => this.row(parts, number + 1, starts.has(number + 1)));
     this.opened = null; // the line whose values are spread out below it
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     if (this.rows.length) this.rows[0].element.tabIndex = 0;
@@ -37,7 +38,7 @@ export class ProgramView {
     if (forgot.length) this.list.prepend(el("li", { class: "note" }, `The program forgot: ${forgot.join(", ")}`));
   }
 
-  row(parts, number) {
+  row(parts, number, isStart) {
     const source = el("code", { class: "source" });
     const indent = /^ */.exec(parts.map((part) => part[1]).join(""))[0].length;
     source.style.setProperty("--indent", `${Math.min(indent, 24)}ch`);
@@ -45,7 +46,8 @@ export class ProgramView {
     const who = el("span", { class: "who" });
     const came = el("span", { class: "came" });
     const element = el("li", { class: "line", tabindex: -1, "data-line": number }, el("span", { class: "number" }, number), who, source, came);
-    return { element, who, came, number, drawn: "" };
+    element.classList.toggle("bare", !isStart);
+    return { element, who, came, number, isStart, drawn: "" };
   }
 
   /** After so many steps, with these calls in flight; `failed` is the line that an error is at. */
@@ -73,7 +75,7 @@ export class ProgramView {
     return el(
       "button",
       { type: "button", class: `chip group ${asked[0].by}`, "data-values": line, "aria-expanded": String(isOpen), "aria-label": `${asked.length} values: ${shortened(text, 200)}` },
-      el("span", { class: "value" }, `${asked.length} `),
+      el("span", { class: "count" }, `${asked.length} `),
       el("span", { class: "call" }, shortened(text, 200)),
     );
   }
@@ -92,7 +94,7 @@ export class ProgramView {
 
   draw(row, own, current, pending, isFailed) {
     const by = current?.by ?? (own?.asked.length ? own.asked[0].by : own?.last.by);
-    row.element.className = ["line", own && `ran by-${by}`, current && `now by-${by}`, pending.length && "waiting", isFailed && "failed"].filter(Boolean).join(" ");
+    row.element.className = ["line", !row.isStart && "bare", own && `ran by-${by}`, current && `now by-${by}`, pending.length && "waiting", isFailed && "failed"].filter(Boolean).join(" ");
     if (current) row.element.setAttribute("aria-current", "step");
     else row.element.removeAttribute("aria-current");
     row.who.replaceChildren(...(own ? [badge(by)] : pending.length ? [badge("lm")] : []));

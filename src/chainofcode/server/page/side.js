@@ -24,7 +24,9 @@ export class StateView {
 
   update(attempt, count) {
     const state = attempt ? attempt.stateAt(count) : new Map();
-    const rows = [...state].slice(0, MAX_NAMES).map(([name, { text, at }]) => {
+    const names = [...state];
+    const ordered = [...names.filter((entry) => !isFurniture(entry[1])), ...names.filter((entry) => isFurniture(entry[1]))];
+    const rows = ordered.slice(0, MAX_NAMES).map(([name, { text, at }]) => {
       const isNew = at >= 0 && at === count - 1;
       const mark = isNew ? el("span", { class: "changed-mark", title: "changed" }, "●") : null;
       return el("tr", { class: isNew ? "changed" : null, "data-at": at, tabindex: 0 }, el("th", { scope: "row" }, name, mark), el("td", {}, shortened(text, 600), isNew ? el("span", { class: "unseen" }, " (changed)") : null));
@@ -32,9 +34,17 @@ export class StateView {
     if (!rows.length) rows.push(el("tr", { class: "none" }, el("td", {}, "nothing yet")));
     const focused = this.body.contains(document.activeElement) ? [...this.body.children].indexOf(document.activeElement) : -1;
     this.body.replaceChildren(...rows);
+    const changed = this.body.querySelector(".changed");
+    const box = this.body.closest(".scroll");
+    if (changed && (changed.offsetTop < box.scrollTop || changed.offsetTop + changed.offsetHeight > box.scrollTop + box.clientHeight)) box.scrollTop = changed.offsetTop;
     if (focused >= 0) rows[Math.min(focused, rows.length - 1)].focus({ preventScroll: true });
     setText(this.hint, state.size > MAX_NAMES ? `first ${MAX_NAMES} of ${state.size}` : state.size ? plural(state.size, "name") : "");
   }
+}
+
+/** Modules, functions and classes: there, but seldom what one looks for. */
+function isFurniture(value) {
+  return /^<(module|function|class|built-in)/.test(value.text);
 }
 
 export function showOutput(panel, place, attempt, count) {
@@ -76,10 +86,15 @@ export class StepsView {
 
   update(count) {
     this.count = count;
+    this.makeRoom();
     const top = (count - 1) * this.rowHeight;
     const { scrollTop, clientHeight } = this.box;
     if (top < scrollTop || top + this.rowHeight > scrollTop + clientHeight) this.box.scrollTop = Math.max(top - clientHeight / 2, 0);
     this.draw();
+  }
+
+  makeRoom() {
+    this.space.style.height = `${(this.attempt?.steps.length ?? 0) * this.rowHeight}px`;
   }
 
   slice(numbers) {
@@ -89,7 +104,7 @@ export class StepsView {
 
   drawNow() {
     const steps = this.attempt?.steps ?? [];
-    this.space.style.height = `${steps.length * this.rowHeight}px`;
+    this.makeRoom();
     const first = Math.max(Math.floor(this.box.scrollTop / this.rowHeight) - AROUND, 0);
     const last = Math.min(Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.rowHeight) + AROUND, steps.length);
     const rows = [];
