@@ -291,6 +291,15 @@ def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "2"
 
 
+def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
+    """What was not the last word is not shown as if it were."""
+    program = Program("answer = 1\n", (Statement(1, 0, 1, 10, "Assign"),))
+    events = [program, Answer("answered", 1, "1", "variable", sandbox="A", then="repair")]
+    seen.page.goto(written(tmp_path / "broken.html", Trace(events=events)))
+    assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "unfinished"
+    assert "answer 1 → repair" in seen.text("#then")
+
+
 def test_values_are_written_as_python_writes_them(seen: Seen, tmp_path: Path) -> None:
     values = [
         2.0,

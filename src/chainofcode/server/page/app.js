@@ -17,6 +17,7 @@ function startShared(data) {
   const recording = new Recording();
   for (const event of data.events) recording.add(event);
   recording.why = data.why ?? null;
+  recording.answer ??= { reason: "unfinished", error: { type: "", message: "The trace ends before the run did." } };
   const player = new Player();
   player.title = data.title ?? "";
   player.open(recording);

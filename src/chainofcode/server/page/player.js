@@ -122,7 +122,7 @@ export class Player {
     show(byId("error"), Boolean(failure));
     if (failure) {
       const where = failure.line ? `Line ${failure.line}: ` : "";
-      const kind = failure.type === answer.reason || NO_NAMES.includes(failure.type) ? "" : `${failure.type}: `;
+      const kind = !failure.type || failure.type === answer.reason || NO_NAMES.includes(failure.type) ? "" : `${failure.type}: `;
       setText(byId("error"), where + kind + failure.message);
     }
     setText(byId("facts"), this.facts());

@@ -24,7 +24,7 @@ export class Recording {
     }
     let attempt = this.attempts.at(-1);
     if (!attempt || attempt.answer || (event.event === "program" && attempt.program)) {
-      if (event.event === "answer" && attempt?.answer) {
+      if (event.event === "answer" && attempt?.answer && !event.then) {
         this.answer = event; // a vote's: the program before it is where it comes from
         return;
       }
@@ -32,7 +32,7 @@ export class Recording {
       this.attempts.push(attempt);
     }
     attempt.add(event);
-    if (event.event === "answer") this.answer = event;
+    if (event.event === "answer" && !event.then) this.answer = event;
     if (event.event === "call") {
       this.calls++;
       this.tokens += Number(event.usage?.prompt_tokens ?? 0) + Number(event.usage?.completion_tokens ?? 0);
