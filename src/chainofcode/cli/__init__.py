@@ -9,14 +9,12 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NoReturn
 
 from ..errors import ChainOfCodeError
 from ..render import plain
-from ..trace import Trace
-from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, verify, why
-from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, NO_ANSWER, print_trace
+from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
+from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -78,10 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     report.add_to(commands)
     mcp.add_to(commands)
     serve.add_to(commands)
-    show = commands.add_parser("show", help="show a trace that was written with --trace")
-    show.add_argument("trace", metavar="TRACE", type=Path)
-    show.add_argument("--all", action="store_true", help="every step, not the first few of each statement")
-    show.set_defaults(command=_show)
+    show.add_to(commands)
     methods = commands.add_parser("methods", help="list the ways of answering that --method knows")
     methods.add_argument("--json", action="store_true", help="the list as JSON")
     methods.set_defaults(command=_methods)
@@ -89,12 +84,6 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     doctor.set_defaults(command=_doctor)
     return parser
-
-
-def _show(given: argparse.Namespace) -> int:
-    trace = Trace.read(given.trace)
-    print_trace(trace, given.all)
-    return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER
 
 
 def _methods(given: argparse.Namespace) -> int:

@@ -1,0 +1,130 @@
+// Talking to the server: JSON both ways, a token where it wants one, events as they come.
+
+import { kept } from "./dom.js";
+import { parseJson } from "./values.js";
+
+const RETRY_MS = [500, 1000, 2000, 4000, 8000];
+
+/** What went wrong, in words for a reader. */
+export class ServerError extends Error {
+  constructor(status, message, retrySeconds = null) {
+    super(message);
+    this.status = status;
+    this.retrySeconds = retrySeconds;
+  }
+}
+
+/** The server; `askToken` resolves to a token when it wants one. */
+export class Server {
+  constructor(askToken) {
+    this.askToken = askToken;
+    const given = new URLSearchParams(location.search).get("token");
+    if (given) {
+      kept("sessionStorage", "coc-token", given);
+      history.replaceState(null, "", location.pathname + location.hash);
+    }
+  }
+
+  async fetch(path, options = {}) {
+    const token = kept("sessionStorage", "coc-token");
+    const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+    let response;
+    try {
+      response = await fetch(path, { ...options, headers, credentials: "omit" });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new ServerError(0, "The server does not answer.");
+    }
+    if (response.status === 401) {
+      kept("sessionStorage", "coc-token", await this.askToken(Boolean(token)));
+      return this.fetch(path, options);
+    }
+    if (!response.ok) throw await errorOf(response);
+    return response;
+  }
+
+  async get(path) {
+    return parseJson(await (await this.fetch(path)).text());
+  }
+
+  async post(path, body = {}) {
+    const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
+    return parseJson(await (await this.fetch(path, options)).text());
+  }
+
+  async upload(file) {
+    const path = `api/files?name=${encodeURIComponent(file.name)}`;
+    const options = { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file };
+    return parseJson(await (await this.fetch(path, options)).text());
+  }
+
+  /** The events of a run, each once, across lost connections. `onGone` hears whether the server is away. */
+  async *events(id, signal, onGone) {
+    let last = -1;
+    for (let failures = 0; ; failures++) {
+      try {
+        const headers = { Accept: "text/event-stream", ...(last >= 0 ? { "Last-Event-ID": String(last) } : {}) };
+        const response = await this.fetch(`api/runs/${encodeURIComponent(id)}/events`, { headers, signal, cache: "no-store" });
+        onGone(false);
+        for await (const message of messagesOf(response.body)) {
+          failures = 0;
+          if (message.id !== null && message.id <= last) continue;
+          last = message.id ?? last;
+          yield message;
+          if (message.event === "end") return;
+        }
+      } catch (error) {
+        if (signal.aborted || error.name === "AbortError") return;
+        if (error instanceof ServerError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
+        if (!(error instanceof ServerError) && !(error instanceof TypeError)) throw error;
+      }
+      if (signal.aborted) return;
+      onGone(true);
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+    }
+  }
+}
+
+async function errorOf(response) {
+  let message = "";
+  try {
+    message = (await response.json()).error.message;
+  } catch {
+    message = `The server says ${response.status} ${response.statusText}.`;
+  }
+  const seconds = Number(response.headers.get("Retry-After"));
+  const when = response.status === 429 ? (seconds > 0 ? ` Try again in ${Math.ceil(seconds)} s.` : " Try again in a moment.") : "";
+  return new ServerError(response.status, message + when, seconds || null);
+}
+
+/** Server-sent events: `{id, event, data}`, the data parsed. */
+async function* messagesOf(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (rest + value).replaceAll("\r\n", "\n").split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const message = messageOf(block);
+        if (message) yield message;
+      }
+    }
+  } finally {
+    reader.cancel().catch(() => {});
+  }
+}
+
+function messageOf(block) {
+  const message = { id: null, event: "message" };
+  const data = [];
+  for (const line of block.split("\n")) {
+    const [, name, value] = /^([^:]*):? ?(.*)$/s.exec(line);
+    if (name === "id") message.id = Number(value);
+    else if (name === "event") message.event = value;
+    else if (name === "data") data.push(value);
+  }
+  return data.length ? { ...message, data: parseJson(data.join("\n")) } : null;
+}

@@ -1,0 +1,321 @@
+// The page: either one recorded run, embedded in the file, or a server's runs, live.
+
+import { Server, ServerError } from "./api.js";
+import { showArtifacts } from "./artifacts.js";
+import { byId, el, setText, show, startTheme } from "./dom.js";
+import { Player } from "./player.js";
+import { Recording, answerText, plural } from "./record.js";
+import { Runs, say } from "./runs.js";
+import { parseJson, shortened, unquoted, visible } from "./values.js";
+
+const OVER = ["done", "cancelled", "interrupted", "failed"];
+const TELL_MS = 2500; // how often progress is read out
+
+/** A recorded run in a file of its own: nothing is asked of anyone. */
+function startShared(data) {
+  document.body.classList.add("shared");
+  const recording = new Recording();
+  for (const event of data.events) recording.add(event);
+  recording.why = data.why ?? null;
+  recording.answer ??= { reason: "unfinished", error: { type: "", message: "The trace ends before the run did." } };
+  const player = new Player();
+  player.title = data.title ?? "";
+  player.open(recording);
+  const answer = recording.answer;
+  showArtifacts(answer?.artifacts ?? [], answer?.unsent ?? [], { inlined: data.images ?? {} });
+  document.title = visible(shortened(player.title || String(recording.header?.question ?? "chainofcode"), 80));
+}
+
+/** The page of a server. */
+class App {
+  constructor() {
+    this.server = new Server((wasWrong) => this.askToken(wasWrong));
+    this.runs = new Runs(this.server);
+    this.player = new Player({
+      replay: (change) => this.replay(change),
+      why: (recording) => this.fetchWhy(recording),
+    });
+    this.answers = new Map(); // of runs that were open: what a reader saw
+    this.files = [];
+    this.id = null;
+    this.listen();
+  }
+
+  async start() {
+    try {
+      this.info = await this.server.get("api/info");
+      this.offer(this.info);
+      await this.runs.refresh();
+    } catch (error) {
+      this.notice(error.message);
+    }
+    await this.openHash();
+  }
+
+  offer(info) {
+    byId("method").replaceChildren(...Object.keys(info.methods ?? {}).map((name) => el("option", { value: name }, name)));
+    const models = [...new Set([info.model, ...(info.models ?? [])].filter(Boolean))];
+    byId("model").replaceChildren(...models.map((name) => el("option", { value: name }, name)));
+    show(byId("model").parentElement, models.length > 1);
+    const tell = () => setText(byId("method-text"), info.methods?.[byId("method").value] ?? "");
+    byId("method").addEventListener("change", tell);
+    tell();
+  }
+
+  listen() {
+    byId("ask").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.ask();
+    });
+    byId("ask").addEventListener("focusin", () => byId("ask").classList.add("open"));
+    byId("question").addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        byId("ask").requestSubmit();
+      }
+    });
+    byId("ideas").addEventListener("click", (event) => {
+      if (!event.target.closest("button")) return;
+      byId("question").value = event.target.textContent;
+      byId("question").focus();
+    });
+    byId("cancel").addEventListener("click", () => this.cancel());
+    byId("notice-close").addEventListener("click", () => show(byId("notice"), false));
+    byId("file-button").addEventListener("click", () => byId("file").click());
+    byId("file").addEventListener("change", (event) => {
+      this.addFiles([...event.target.files]);
+      event.target.value = "";
+    });
+    addEventListener("hashchange", () => this.openHash());
+    addEventListener("dragover", (event) => {
+      event.preventDefault();
+      document.body.classList.add("dropping");
+    });
+    for (const name of ["dragleave", "drop"]) addEventListener(name, () => document.body.classList.remove("dropping"));
+    addEventListener("drop", (event) => {
+      event.preventDefault();
+      this.addFiles([...event.dataTransfer.files]);
+    });
+  }
+
+  // --- asking ----------------------------------------------------------------------------------------------------
+
+  async ask() {
+    const question = byId("question").value.trim();
+    if (!question || byId("send").disabled) return;
+    byId("send").disabled = true;
+    let wait = 0;
+    try {
+      const made = await this.server.post("api/runs", {
+        question,
+        method: byId("method").value || undefined,
+        model: byId("model").value || null,
+        type: byId("type").value.trim() || null,
+        files: this.files.filter((file) => file.id).map((file) => file.id),
+        inputs: {},
+      });
+      byId("question").value = "";
+      this.files = [];
+      this.drawFiles();
+      show(byId("notice"), false);
+      location.hash = `run=${encodeURIComponent(made.id)}`;
+    } catch (error) {
+      this.notice(error.message);
+      wait = error.status === 429 ? Math.min((error.retrySeconds ?? 1) * 1000, 60000) : 0;
+    }
+    setTimeout(() => (byId("send").disabled = false), wait);
+  }
+
+  async addFiles(files) {
+    byId("ask").classList.add("open");
+    for (const file of files) {
+      const entry = { name: file.name, id: null };
+      this.files.push(entry);
+      this.drawFiles();
+      try {
+        Object.assign(entry, await this.server.upload(file));
+      } catch (error) {
+        this.files = this.files.filter((one) => one !== entry);
+        this.notice(`${file.name}: ${error.message}`);
+      }
+      this.drawFiles();
+    }
+  }
+
+  drawFiles() {
+    byId("files").replaceChildren(
+      ...this.files.map((file) => {
+        const remove = el("button", { type: "button", class: "quiet", "aria-label": `Leave out ${file.name}` }, "✕");
+        remove.addEventListener("click", () => {
+          this.files = this.files.filter((one) => one !== file);
+          this.drawFiles();
+          byId("file-button").focus();
+        });
+        return el("li", { class: "chip" }, file.name, el("span", { class: "faint" }, file.id ? ` ${Number(file.bytes).toLocaleString("en")} bytes` : " …"), remove);
+      }),
+    );
+  }
+
+  async replay(change) {
+    const before = this.id;
+    const made = await this.server.post(`api/runs/${encodeURIComponent(before)}/replay`, { set: [change], edit: null });
+    location.hash = `run=${encodeURIComponent(made.id)}`;
+  }
+
+  async cancel() {
+    try {
+      await this.server.post(`api/runs/${encodeURIComponent(this.id)}/cancel`);
+    } catch (error) {
+      this.notice(error.message);
+    }
+  }
+
+  // --- one run ---------------------------------------------------------------------------------------------------
+
+  async openHash() {
+    const id = new URLSearchParams(location.hash.slice(1)).get("run");
+    if (id === this.id) return;
+    this.id = id;
+    this.stop?.abort();
+    this.stop = new AbortController();
+    this.runs.show(id);
+    document.body.classList.toggle("has-run", id !== null);
+    show(byId("empty"), id === null);
+    byId("ask").classList.remove("open");
+    if (id === null) {
+      this.player.open(null);
+      byId("question").focus();
+      return;
+    }
+    try {
+      await this.follow(id, this.stop.signal);
+    } catch (error) {
+      if (this.id === id) this.notice(error.status === 404 ? "There is no such run." : error.message);
+      show(byId("progress"), false);
+    }
+  }
+
+  async follow(id, signal) {
+    const recording = new Recording();
+    const about = await this.server.get(`api/runs/${encodeURIComponent(id)}`);
+    if (signal.aborted) return;
+    this.player.title = about.question ?? "";
+    this.player.open(recording);
+    this.started = Date.now();
+    showArtifacts([], []);
+    await this.compare(about);
+    this.progress(recording, about.state, []);
+    let waiting = [];
+    for await (const { event, data } of this.server.events(id, signal, (isGone) => this.gone(isGone))) {
+      if (signal.aborted) return;
+      if (event === "waiting") waiting = data.calls ?? [];
+      else if (event === "end") {
+        waiting = [];
+        about.state = data.state;
+      } else recording.add({ ...data, event });
+      if (event === "step" || event === "answer") waiting = waiting.filter((call) => event === "step" && call.text !== data.call);
+      this.player.grown(waiting);
+      this.progress(recording, about.state === "queued" ? "running" : about.state, waiting);
+    }
+    if (!signal.aborted) await this.ended(id, recording, about);
+  }
+
+  async ended(id, recording, about) {
+    const last = await this.server.get(`api/runs/${encodeURIComponent(id)}`);
+    if (this.id !== id) return;
+    if (!recording.answer) recording.answer = { reason: last.state === "done" ? last.reason || "no answer" : last.state, error: last.error ?? null };
+    this.player.draw();
+    this.progress(recording, last.state, []);
+    const said = answerText(recording.answer);
+    this.answers.set(id, said ?? recording.answer.reason);
+    await this.compare(last);
+    say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);
+    document.title = visible(shortened(said ?? about.question ?? "chainofcode", 80));
+    showArtifacts(last.artifacts ?? recording.answer.artifacts ?? [], recording.answer.unsent ?? [], {
+      bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`api/runs/${encodeURIComponent(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
+    });
+    this.runs.refresh().catch(() => {});
+  }
+
+  async compare(about) {
+    if (!about.parent) return this.player.compare(null);
+    let before = this.answers.get(about.parent);
+    if (before === undefined) {
+      try {
+        const parent = await this.server.get(`api/runs/${encodeURIComponent(about.parent)}`);
+        before = parent.answer == null ? parent.reason : unquoted(parent.answer);
+      } catch {
+        before = "the run before";
+      }
+    }
+    this.player.compare(String(before), `#run=${encodeURIComponent(about.parent)}`);
+  }
+
+  async fetchWhy(recording) {
+    this.whyOf ??= new WeakMap();
+    const path = `api/runs/${encodeURIComponent(this.id)}/why`;
+    if (!this.whyOf.has(recording)) this.whyOf.set(recording, this.server.get(path).catch(() => ({ steps: {} })));
+    recording.why = await this.whyOf.get(recording);
+  }
+
+  // --- telling ---------------------------------------------------------------------------------------------------
+
+  progress(recording, state, waiting) {
+    const isOver = OVER.includes(state);
+    show(byId("progress"), !isOver);
+    if (isOver) return;
+    const attempt = recording.latest;
+    const parts = [
+      state === "queued" ? "waiting for its turn" : attempt?.program ? "running" : "writing the program",
+      attempt?.steps.length && plural(attempt.steps.length, "step"),
+      recording.calls && plural(recording.calls, "request"),
+      waiting.length && `${plural(waiting.length, "call")} in flight`,
+    ];
+    const text = parts.filter(Boolean).join(" · ");
+    setText(byId("progress-text"), text);
+    if (Date.now() - (this.toldAt ?? 0) > TELL_MS) {
+      this.toldAt = Date.now();
+      say(text);
+    }
+  }
+
+  gone(isGone) {
+    if (isGone) this.notice("The server is gone. Trying again …", true);
+    else if (this.isGone) show(byId("notice"), false);
+    this.isGone = isGone;
+  }
+
+  notice(text) {
+    setText(byId("notice-text"), text);
+    show(byId("notice"), true);
+  }
+
+  /** A token, from whoever sits here; everybody who needs one waits for the same. */
+  askToken(wasWrong) {
+    this.asking ??= new Promise((resolve, reject) => {
+      const dialog = byId("token-dialog");
+      setText(byId("token-title"), wasWrong ? "That token is not the one" : "This server asks for a token");
+      byId("token-form").onsubmit = (event) => {
+        event.preventDefault();
+        resolve(byId("token").value);
+        dialog.close();
+      };
+      dialog.onclose = () => {
+        this.asking = null;
+        byId("token").value = "";
+        reject(new ServerError(401, "This server asks for a token: reload the page to sign in."));
+      };
+      dialog.showModal();
+    });
+    return this.asking;
+  }
+}
+
+startTheme(byId("theme"));
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+const embedded = byId("data");
+if (embedded) startShared(parseJson(embedded.textContent));
+else new App().start();

@@ -1,0 +1,75 @@
+// Elements, made of text: nothing that comes from a run is ever read as markup.
+
+import { visible } from "./values.js";
+
+export const ACTORS = { python: "py", lm: "lm", tool: "tl" };
+export const ACTOR_WORDS = { python: "Python", lm: "the model", tool: "a tool" };
+
+export function byId(id) {
+  return document.getElementById(id);
+}
+
+/** An element with attributes of ours and children: elements, or text, which stays text. */
+export function el(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? "" : visible(value));
+  }
+  for (const child of children) {
+    if (child !== null && child !== undefined) made.append(child instanceof Node ? child : visible(child));
+  }
+  return made;
+}
+
+export function setText(element, text) {
+  const shown = visible(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+export function show(element, isShown) {
+  if (element.hidden === isShown) element.hidden = !isShown;
+}
+
+export function badge(by) {
+  return el("b", { class: `badge ${Object.hasOwn(ACTORS, by) ? by : "python"}`, title: ACTOR_WORDS[by] }, ACTORS[by] ?? "");
+}
+
+/** A function that runs once a frame, however often it is called. */
+export function onceAFrame(run) {
+  let asked = 0;
+  return () => {
+    asked ||= requestAnimationFrame(() => {
+      asked = 0;
+      run();
+    });
+  };
+}
+
+/** Something kept in this browser; a page from a file may not be allowed to. */
+export function kept(store, name, value) {
+  try {
+    const place = window[store];
+    if (value === null) place.removeItem(name);
+    else if (value !== undefined) place.setItem(name, value);
+    return place.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** Light, dark, or as the system has it, by turns. */
+export function startTheme(button) {
+  const set = (theme) => {
+    if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
+    button.setAttribute("aria-label", `Light or dark: ${theme ?? "as the system"}`);
+  };
+  set(kept("localStorage", "coc-theme"));
+  button.addEventListener("click", () => {
+    const isDark = document.documentElement.dataset.theme
+      ? document.documentElement.dataset.theme === "dark"
+      : matchMedia("(prefers-color-scheme: dark)").matches;
+    const theme = isDark ? "light" : "dark";
+    kept("localStorage", "coc-theme", theme);
+    set(theme);
+  });
+}

@@ -1,0 +1,67 @@
+// Another value for a call: a small form below its line.
+
+import { el } from "./dom.js";
+import { oneLine } from "./record.js";
+import { literalFault, pythonText, shortened } from "./values.js";
+
+/** The form. `send` takes the change and gives nothing, or throws; without it, the form says how else it is done. */
+export function editorOf(step, times, { send, close }) {
+  const call = shortened(oneLine(step.call), 200);
+  const now = pythonText(step.value, 2000);
+  const input = el("input", { name: "value", value: now, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": "editor-fault", "aria-label": `Another value for ${call}` });
+  const fault = el("p", { class: "fault", id: "editor-fault", role: "alert" });
+  const everywhere = el("input", { type: "checkbox", name: "everywhere" });
+  everywhere.checked = true;
+  const command = el("code", { class: "command", tabindex: 0 });
+  const change = () => (times > 1 && everywhere.checked ? `${step.call}=${input.value.trim()}` : `step:${step.number}=${input.value.trim()}`);
+  const quit = el("button", { type: "button", class: "quiet" }, "Close");
+  const submit = el("button", { type: "submit", class: "primary" }, "Run again");
+  const form = el(
+    "form",
+    { class: `editor by-${step.by}`, "aria-label": "What if" },
+    el("p", { class: "what-if" }, "What if ", el("code", {}, call), " were"),
+    el("div", { class: "row" }, input, send ? submit : null, quit),
+    times > 1 ? el("label", { class: "check" }, everywhere, `wherever this call is made (${times} times)`) : null,
+    fault,
+    send ? null : el("p", { class: "faint" }, "This page is a file. Where the trace is, this works it out: "),
+    send ? null : command,
+  );
+  const check = () => {
+    const wrong = literalFault(input.value);
+    fault.textContent = wrong;
+    submit.disabled = Boolean(wrong);
+    input.setAttribute("aria-invalid", String(Boolean(wrong)));
+    command.textContent = `coc replay TRACE --set ${shellQuoted(change())}`;
+    return !wrong;
+  };
+  input.addEventListener("input", check);
+  everywhere.addEventListener("change", check);
+  quit.addEventListener("click", close);
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+    event.stopPropagation(); // arrows move in the text, not in the run
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (!check() || !send) return;
+    submit.disabled = true;
+    try {
+      await send(change());
+      close();
+    } catch (error) {
+      fault.textContent = error.message;
+      submit.disabled = false;
+    }
+  });
+  check();
+  queueMicrotask(() => {
+    input.focus();
+    input.select();
+    form.scrollIntoView({ block: "nearest" });
+  });
+  return form;
+}
+
+function shellQuoted(text) {
+  return `'${text.replaceAll("'", `'"'"'`)}'`;
+}

@@ -1,0 +1,368 @@
+// One run on the page: its answer, its attempts, and a way back and forth through its steps.
+
+import { byId, el, onceAFrame, setText, show, ACTOR_WORDS } from "./dom.js";
+import { editorOf } from "./editor.js";
+import { ProgramView } from "./program.js";
+import { StateView, StepsView, showOutput } from "./side.js";
+import { answerText, plural, whatOf } from "./record.js";
+import { pythonText, shortened, visible } from "./values.js";
+
+const PLAY_MS = { whole: 30000, least: 40, most: 700 };
+const LOOK_MS = 90; // a glance in passing dims nothing
+const MAX_CALLS = 200;
+const NO_NAMES = ["NotAProgram", "NoAnswer"];
+
+export class Player {
+  /** `on.replay(change)` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
+  constructor(on = {}) {
+    this.on = on;
+    this.program = new ProgramView(byId("lines"), {
+      line: (line) => this.toLine(line),
+      edit: (number) => this.edit(number),
+      over: (numbers) => this.look(numbers),
+    });
+    this.state = new StateView(byId("state"), byId("state-text"), {
+      over: (place) => this.look(place === null ? null : [this.attempt.steps[place].number]),
+    });
+    this.steps = new StepsView(byId("steps"), {
+      go: (count) => this.go(count),
+      edit: (number) => this.edit(number),
+      over: (numbers) => this.look(numbers),
+    });
+    this.refresh = onceAFrame(() => this.draw());
+    this.listen();
+    this.open(null);
+  }
+
+  /** Show a recording, which may still grow. */
+  open(recording) {
+    this.pause();
+    this.closeEditor();
+    this.recording = recording;
+    this.attempt = null;
+    this.drawnProgram = undefined;
+    this.chosen = null; // the attempt that was picked by hand
+    this.isFollowing = true;
+    this.count = 0;
+    this.waiting = [];
+    this.looked = null;
+    byId("calls").open = false;
+    show(byId("about"), recording !== null);
+    show(byId("run"), false);
+    if (recording) this.draw();
+  }
+
+  /** The recording has grown. */
+  grown(waiting = this.waiting) {
+    this.waiting = waiting;
+    this.refresh();
+  }
+
+  draw() {
+    const recording = this.recording;
+    if (!recording) return;
+    this.attempt = this.chosen ?? recording.latest;
+    if (this.isFollowing && this.attempt) this.count = this.attempt.steps.length;
+    show(byId("run"), this.attempt !== null);
+    this.drawAnswer();
+    if (!this.attempt) return;
+    if (this.drawnProgram !== this.attempt.program || this.drawnAttempt !== this.attempt) {
+      this.drawnProgram = this.attempt.program;
+      this.drawnAttempt = this.attempt;
+      this.closeEditor();
+      this.program.show(this.attempt);
+      this.steps.show(this.attempt);
+      setText(byId("program-title").firstChild, this.attempt.program ? "Program " : "No program: words of the model ");
+    }
+    this.drawAttempts();
+    this.drawStep();
+    this.drawCalls();
+  }
+
+  drawStep() {
+    const { attempt, count } = this;
+    const size = attempt.steps.length;
+    const slider = byId("slider");
+    slider.max = String(size);
+    slider.value = String(count);
+    const current = count ? attempt.steps[count - 1] : null;
+    slider.setAttribute("aria-valuetext", current ? `step ${count} of ${size}, line ${current.line}` : "before the first step");
+    setText(byId("where"), `${count.toLocaleString("en")} / ${size.toLocaleString("en")}`);
+    for (const [id, isOff] of [["first", !count], ["back", !count], ["next", count >= size], ["last", count >= size]]) byId(id).disabled = isOff;
+    byId("play").disabled = !size;
+    const isAtEnd = count >= size;
+    this.program.update(count, isAtEnd && attempt === this.recording.latest ? this.waiting : [], isAtEnd ? (attempt.answer?.error?.line ?? null) : null);
+    this.isDrawing = true; // a row that is made anew keeps the focus
+    this.state.update(attempt, count);
+    this.isDrawing = false;
+    showOutput(byId("output-panel"), byId("output"), attempt, count);
+    this.steps.update(count);
+    setText(byId("steps-text"), size ? plural(size, "step") : "");
+  }
+
+  // --- the answer ------------------------------------------------------------------------------------------------
+
+  drawAnswer() {
+    const { answer, header } = this.recording;
+    const question = header?.question;
+    setText(byId("asked"), typeof question === "string" ? question : question ? pythonText(question) : this.title ?? "");
+    show(byId("asked"), Boolean(byId("asked").textContent));
+    const inputs = Object.entries(header?.inputs ?? {});
+    if (byId("inputs").childElementCount !== inputs.length) {
+      byId("inputs").replaceChildren(...inputs.map(([name, value]) => el("li", { class: "chip" }, el("b", {}, name), ` = ${pythonText(value, 80)}`)));
+    }
+    const said = answerText(answer);
+    const failure = answer && said === null ? answer.error : null;
+    byId("answer").classList.toggle("none", answer !== null && said === null);
+    byId("answer").classList.toggle("pending", answer === null);
+    setText(byId("answer-label"), answer && said === null ? "No answer" : "Answer");
+    const shown = answer ? (said ?? answer.reason) : "…";
+    setText(byId("said"), shortened(shown === "" ? "''" : shown, 20000));
+    byId("said").className = `said ${shown.length > 600 ? "longest" : shown.length > 120 || shown.includes("\n") ? "long" : shown.length > 36 ? "middling" : ""}`;
+    show(byId("error"), Boolean(failure));
+    if (failure) {
+      const where = failure.line ? `Line ${failure.line}: ` : "";
+      const kind = !failure.type || failure.type === answer.reason || NO_NAMES.includes(failure.type) ? "" : `${failure.type}: `;
+      setText(byId("error"), where + kind + failure.message);
+    }
+    setText(byId("facts"), this.facts());
+  }
+
+  facts() {
+    const { answer, attempts, calls, tokens } = this.recording;
+    const steps = attempts.flatMap((attempt) => attempt.steps);
+    const sources = { expression: "the value of its last expression", output: "what it printed last", reply: "as the model states it" };
+    const asked = steps.filter((step) => step.by === "lm" && step.how !== "shared").length;
+    const tools = steps.filter((step) => step.by === "tool").length;
+    const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
+    return [
+      answer && sources[answer.source],
+      steps.length && plural(steps.filter((step) => step.by === "python").length, "Python step"),
+      asked && plural(asked, "LM call"),
+      tools && plural(tools, "tool call"),
+      calls && plural(calls, "request"),
+      tokens && plural(tokens, "token"),
+      answer?.seconds && `${Number(answer.seconds).toFixed(2)} s`,
+      votes.length && `votes: ${votes.join(", ")}`,
+      answer?.sandbox && `sandbox ${answer.sandbox}`,
+    ].filter(Boolean).join("  ·  ");
+  }
+
+  drawAttempts() {
+    const { attempts } = this.recording;
+    const box = byId("attempts");
+    show(box, attempts.length > 1);
+    const drawn = attempts.map((one) => `${one.number}${one === this.attempt}${one.answer?.then}`).join();
+    if (attempts.length > 1 && this.drawnTabs !== drawn) {
+      this.drawnTabs = drawn;
+      const hadFocus = box.contains(document.activeElement);
+      box.replaceChildren(
+        ...attempts.map((one) => {
+          const isChosen = one === this.attempt;
+          const end = one.answer ? (answerText(one.answer) ?? one.answer.reason) : "…";
+          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} `, el("span", { class: "faint" }, shortened(end, 24)));
+          made.addEventListener("click", () => this.choose(one));
+          return made;
+        }),
+      );
+      if (hadFocus) box.querySelector('[aria-selected="true"]')?.focus();
+    }
+    const end = this.attempt.answer;
+    const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
+    show(byId("then"), Boolean(end?.then));
+    if (end?.then) setText(byId("then"), `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
+  }
+
+  choose(attempt) {
+    this.pause();
+    this.chosen = attempt;
+    this.isFollowing = true;
+    this.clearLook();
+    this.draw();
+  }
+
+  drawCalls() {
+    const { calls } = this.attempt;
+    show(byId("calls"), calls.length > 0);
+    setText(byId("calls-text"), plural(calls.length, "request"));
+    if (!byId("calls").open) return;
+    const list = byId("calls-list");
+    if (list.dataset.drawn === `${this.attempt.number} ${calls.length}`) return;
+    list.dataset.drawn = `${this.attempt.number} ${calls.length}`;
+    list.replaceChildren(
+      ...calls.slice(0, MAX_CALLS).map((call, number) =>
+        el("article", {}, el("h3", {}, `${number + 1}  ${call.model ?? ""}  ${Number(call.seconds ?? 0).toFixed(1)} s`), el("details", {}, el("summary", {}, "what was asked"), el("pre", { tabindex: 0 }, call.prompt)), el("pre", { class: "reply", tabindex: 0 }, call.reply)),
+      ),
+    );
+  }
+
+  // --- going through it ------------------------------------------------------------------------------------------
+
+  go(count, isByHand = true) {
+    if (!this.attempt) return;
+    const size = this.attempt.steps.length;
+    this.count = Math.max(0, Math.min(count, size));
+    this.isFollowing = this.count === size;
+    if (isByHand) this.pause();
+    this.clearLook();
+    this.isBlind = true; // what comes to lie under a pointer that rests is not looked at
+    this.drawStep();
+    if (isByHand) this.tell();
+  }
+
+  tell() {
+    const step = this.attempt.steps[this.count - 1];
+    setText(byId("live-step"), step ? `Step ${this.count}, line ${step.line}, ${ACTOR_WORDS[step.by]}: ${shortened(whatOf(step), 200)}` : "Before the first step");
+    const row = step && this.program.rowOf(step.line);
+    if (row && !this.timer) row.scrollIntoView({ block: "nearest" });
+  }
+
+  toLine(line) {
+    const place = this.attempt.nextOf(line, this.count);
+    if (place !== null) this.go(place + 1);
+  }
+
+  play() {
+    const size = this.attempt?.steps.length ?? 0;
+    if (!size) return;
+    if (this.count >= size) this.go(0);
+    const pace = Math.min(Math.max(PLAY_MS.whole / size, PLAY_MS.least), PLAY_MS.most);
+    this.timer = setInterval(() => {
+      this.go(this.count + 1, false);
+      if (this.count >= this.attempt.steps.length) this.pause();
+    }, pace);
+    byId("play").textContent = "❚❚";
+    byId("play").setAttribute("aria-label", "Pause");
+  }
+
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    byId("play").textContent = "▶";
+    byId("play").setAttribute("aria-label", "Play");
+  }
+
+  listen() {
+    const moves = { first: () => this.go(0), back: () => this.go(this.count - 1), next: () => this.go(this.count + 1), last: () => this.go(Infinity), play: () => (this.timer ? this.pause() : this.play()) };
+    for (const [id, move] of Object.entries(moves)) byId(id).addEventListener("click", move);
+    byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    byId("calls").addEventListener("toggle", () => this.attempt && this.drawCalls());
+    const said = byId("said");
+    for (const name of ["pointerenter", "focusin"]) said.addEventListener(name, () => this.look("answer"));
+    for (const name of ["pointerleave", "focusout"]) said.addEventListener(name, () => this.look(null));
+    byId("attempts").addEventListener("keydown", (event) => {
+      const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      const other = move && this.recording.attempts[this.attempt.number + move];
+      if (other) this.choose(other);
+      if (move) event.stopPropagation();
+    });
+    document.addEventListener("keydown", (event) => this.pressed(event, moves));
+    this.watchPointer();
+  }
+
+  /** Whether the pointer, or the focus, went somewhere by itself. */
+  watchPointer() {
+    let at = "";
+    for (const name of ["pointerover", "pointermove"]) {
+      document.addEventListener(
+        name,
+        (event) => {
+          const now = `${event.clientX} ${event.clientY}`;
+          if (now !== at) this.isBlind = false;
+          at = now;
+        },
+        { capture: true, passive: true },
+      );
+    }
+    document.addEventListener("focusin", () => !this.isDrawing && (this.isBlind = false), true);
+  }
+
+  pressed(event, moves) {
+    if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || !this.attempt) return;
+    if (event.target.closest?.("input, textarea, select, dialog, .runs")) return;
+    if (event.key === "Escape") this.clearLook();
+    const move = { ArrowLeft: moves.back, ArrowRight: moves.next, Home: moves.first, End: moves.last }[event.key];
+    const isSpace = event.key === " " && !event.target.closest?.("button, a, summary");
+    if (!move && !isSpace) return;
+    event.preventDefault();
+    (move ?? moves.play)();
+  }
+
+  // --- what depends on what --------------------------------------------------------------------------------------
+
+  /** Someone looks at these steps (by number), at the answer, or away. */
+  look(numbers) {
+    if (numbers !== null && this.isBlind) return;
+    clearTimeout(this.lookTimer);
+    this.looked = numbers;
+    this.lookTimer = setTimeout(() => this.showSlice(), LOOK_MS);
+  }
+
+  clearLook() {
+    clearTimeout(this.lookTimer);
+    this.looked = null;
+    this.showSlice();
+  }
+
+  async showSlice() {
+    const { looked, recording, attempt } = this;
+    if (looked === null || !attempt || attempt !== recording.followed) return this.markSlice(null, [], "");
+    if (!recording.why && this.on.why && recording.answer) {
+      setText(byId("slice-text"), "working out what it depends on …");
+      await this.on.why(recording);
+      if (this.looked !== looked || this.recording !== recording) return;
+    }
+    const numbers = looked === "answer" ? Object.keys(recording.why?.steps ?? {}).map(Number) : looked;
+    const found = recording.slice(numbers);
+    if (!found || !numbers.length) return this.markSlice(null, [], "");
+    const roots = looked === "answer" ? [] : numbers;
+    const isUsed = looked === "answer" || numbers.some((number) => recording.counts(number));
+    this.markSlice(found, roots, isUsed ? "" : "the answer does not depend on this");
+  }
+
+  markSlice(found, roots, text) {
+    const steps = found && [...found].map((number) => this.attempt.steps[this.attempt.indexOf(number)]).filter(Boolean);
+    const own = roots.map((number) => this.attempt.steps[this.attempt.indexOf(number)]).filter(Boolean);
+    this.program.slice(steps, own);
+    this.steps.slice(found);
+    if (steps && !text) {
+      const lines = new Set(steps.map((step) => step.line)).size;
+      const values = new Set(steps.filter((step) => step.by === "lm").map((step) => step.call)).size;
+      text = `depends on ${[plural(lines, "line"), values && plural(values, "value") + " of the model"].filter(Boolean).join(", ")}`;
+    }
+    setText(byId("slice-text"), text);
+  }
+
+  // --- what if ---------------------------------------------------------------------------------------------------
+
+  edit(number) {
+    const step = this.attempt.steps[this.attempt.indexOf(number)];
+    if (!step || step.call == null) return;
+    this.closeEditor();
+    const row = this.program.rowOf(step.line);
+    if (!row) return;
+    const canSend = this.on.replay && this.attempt === this.recording.followed && this.recording.answer;
+    this.editor = editorOf(step, this.attempt.visits.get(step.call) ?? 1, {
+      send: canSend ? (change) => this.on.replay(change) : null,
+      close: () => {
+        this.closeEditor();
+        row.focus();
+      },
+    });
+    row.after(el("li", { class: "editor-row" }, this.editor));
+  }
+
+  closeEditor() {
+    this.editor?.parentElement?.remove();
+    this.editor = null;
+  }
+
+  /** Beside the answer: what it was before a value was changed. */
+  compare(before, link) {
+    const place = byId("was");
+    show(place, before !== null);
+    if (before === null) return;
+    const now = answerText(this.recording.answer) ?? this.recording.answer?.reason ?? "…";
+    place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? ", and still is" : visible(`, is ${shortened(now, 200)}`));
+  }
+}

@@ -1,0 +1,203 @@
+// A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
+
+import { pythonText } from "./values.js";
+
+const KEPT_EVERY = 200; // states that are kept whole; those between are worked out
+const MAX_OUTPUT_CHARS = 20000;
+const COMPOUND = new Set(["For", "AsyncFor", "While", "If", "With", "AsyncWith", "Try", "TryStar", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Match"]);
+
+/** Everything that is known of a run. Events are the lines of a trace file. */
+export class Recording {
+  constructor() {
+    this.header = null;
+    this.attempts = [];
+    this.answer = null;
+    this.calls = 0;
+    this.tokens = 0;
+    this.why = null; // what depends on what, in the last program that was run
+  }
+
+  add(event) {
+    if (event.event === "trace") {
+      this.header = event;
+      return;
+    }
+    let attempt = this.attempts.at(-1);
+    if (!attempt || attempt.answer || (event.event === "program" && attempt.program)) {
+      if (event.event === "answer" && attempt?.answer && !event.then) {
+        this.answer = event; // a vote's: the program before it is where it comes from
+        return;
+      }
+      attempt = new Attempt(this.attempts.length, this.header?.inputs ?? {});
+      this.attempts.push(attempt);
+    }
+    attempt.add(event);
+    if (event.event === "answer" && !event.then) this.answer = event;
+    if (event.event === "call") {
+      this.calls++;
+      this.tokens += Number(event.usage?.prompt_tokens ?? 0) + Number(event.usage?.completion_tokens ?? 0);
+    }
+  }
+
+  /** The attempt that `why` and changes are about: the last program that was run. */
+  get followed() {
+    return this.attempts.findLast((one) => one.program && (one.steps.length || !one.answer || one.answer.sandbox)) ?? null;
+  }
+
+  /** The attempt to look at first. */
+  get latest() {
+    return this.attempts.findLast((one) => one.program) ?? this.attempts.at(-1) ?? null;
+  }
+
+  /** All steps that these depend on, themselves included, by number; null where it is not known. */
+  slice(numbers) {
+    const steps = this.why?.steps;
+    if (!steps) return null;
+    const found = new Set(numbers);
+    const pending = [...found];
+    while (pending.length) {
+      for (const number of steps[pending.pop()] ?? []) {
+        if (!found.has(number)) {
+          found.add(number);
+          pending.push(number);
+        }
+      }
+    }
+    return found;
+  }
+
+  /** Whether the answer depends on a step. */
+  counts(number) {
+    return Object.hasOwn(this.why?.steps ?? {}, number);
+  }
+}
+
+/** One program and what came of it; without a program, words of the model. */
+export class Attempt {
+  constructor(number, inputs) {
+    this.number = number;
+    this.program = null;
+    this.steps = [];
+    this.calls = [];
+    this.answer = null;
+    this.byLine = new Map(); // line → places in `steps`
+    this.visits = new Map(); // call → how often it was made
+    this.kept = [new Map(Object.entries(inputs).map(([name, value]) => [name, { text: pythonText(value), at: -1 }]))];
+    this.printed = [];
+  }
+
+  add(event) {
+    if (event.event === "program") this.program = event;
+    else if (event.event === "call") this.calls.push(event);
+    else if (event.event === "answer") this.answer = event;
+    else if (event.event === "step") this.addStep(event);
+  }
+
+  addStep(step) {
+    const place = this.steps.length;
+    this.steps.push(step);
+    if (!this.byLine.has(step.line)) this.byLine.set(step.line, []);
+    this.byLine.get(step.line).push(place);
+    if (step.call != null) this.visits.set(step.call, (this.visits.get(step.call) ?? 0) + 1);
+    if (step.output) this.printed.push([place, step.output]);
+    if (this.steps.length % KEPT_EVERY === 0) this.kept.push(this.stateAt(this.steps.length));
+  }
+
+  /** Variables after so many steps: name → its text and the place of the step that set it. */
+  stateAt(count) {
+    const from = Math.min(Math.floor(count / KEPT_EVERY), this.kept.length - 1);
+    const state = new Map(this.kept[from]);
+    for (let place = from * KEPT_EVERY; place < count; place++) {
+      for (const [name, text] of Object.entries(this.steps[place].delta ?? {})) {
+        if (text === null) state.delete(name);
+        else state.set(name, { text, at: place });
+      }
+    }
+    return state;
+  }
+
+  /** What was printed in so many steps; the end of it, where it is long. */
+  outputAt(count) {
+    const parts = [];
+    let size = 0;
+    for (let i = placeBefore(this.printed, count, (item) => item[0]); i >= 0 && size < MAX_OUTPUT_CHARS; i--) {
+      parts.push(this.printed[i][1]);
+      size += this.printed[i][1].length;
+    }
+    const text = parts.reverse().join("");
+    return size > MAX_OUTPUT_CHARS ? "…" + text.slice(-MAX_OUTPUT_CHARS) : text;
+  }
+
+  /** The last step of a line among the first `count`, and those that belong to it: values asked for in the same run. */
+  lastOf(line, count) {
+    const places = this.byLine.get(line) ?? [];
+    const end = placeBefore(places, count, (place) => place);
+    if (end < 0) return null;
+    const last = this.steps[places[end]];
+    const asked = [];
+    for (let i = last.by === "python" ? end - 1 : end; i >= 0 && this.steps[places[i]].by !== "python"; i--) {
+      asked.push(this.steps[places[i]]);
+    }
+    return { last, place: places[end], times: end + 1, asked: asked.reverse() };
+  }
+
+  /** The next step of a line after so many; the first one where there is no other. */
+  nextOf(line, count) {
+    const places = this.byLine.get(line) ?? [];
+    return places.find((place) => place >= count) ?? places[0] ?? null;
+  }
+
+  /** The lines that a statement takes up by itself: of an `if` or a `def` only the first. */
+  linesOf(step) {
+    const place = this.program?.statements?.[step.statement];
+    if (!place || COMPOUND.has(place[4])) return [step.line];
+    return Array.from({ length: Math.min(place[2] - place[0], 60) + 1 }, (_, i) => place[0] + i);
+  }
+
+  indexOf(number) {
+    const guess = number - 1;
+    return this.steps[guess]?.number === number ? guess : this.steps.findIndex((step) => step.number === number);
+  }
+}
+
+/** Where in a sorted list the last item below a bound is; -1 for none. */
+function placeBefore(items, bound, key) {
+  let low = 0;
+  let high = items.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (key(items[middle]) < bound) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+/** What came of a step, in words. */
+export function whatOf(step) {
+  const parts = [];
+  const deltas = Object.entries(step.delta ?? {});
+  if (step.call != null && !deltas.length) parts.push(`${oneLine(step.call)} ${cameOf(step)}${step.how ? `  (${step.how})` : ""}`);
+  for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
+  if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
+  return parts.join("   ");
+}
+
+/** The value of a call, or how it failed. */
+export function cameOf(step) {
+  return step.error != null ? `✗ ${step.error}` : `→ ${pythonText(step.value, 200)}`;
+}
+
+export function oneLine(text) {
+  return String(text).replaceAll("\n", "⏎");
+}
+
+/** An answer as a reader wants it: text without its quotes. */
+export function answerText(answer) {
+  if (!answer || answer.reason !== "answered") return null;
+  if (typeof answer.value === "string") return answer.value;
+  return answer.text || pythonText(answer.value, 4000);
+}
+
+export function plural(number, noun) {
+  return `${Number(number).toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+}

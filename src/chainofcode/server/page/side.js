@@ -1,0 +1,142 @@
+// Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
+
+import { badge, el, onceAFrame, setText, show } from "./dom.js";
+import { plural, whatOf } from "./record.js";
+import { shortened } from "./values.js";
+
+const MAX_NAMES = 300;
+const AROUND = 6; // steps drawn above and below those in sight
+
+/** Variables, the changed ones marked. */
+export class StateView {
+  constructor(body, hint, on) {
+    this.body = body;
+    this.hint = hint;
+    const over = (event) => {
+      const at = Number(event.target.closest("tr")?.dataset.at ?? -1);
+      on.over(at >= 0 ? at : null);
+    };
+    body.addEventListener("pointerover", over);
+    body.addEventListener("focusin", over);
+    body.addEventListener("pointerleave", () => on.over(null));
+    body.addEventListener("focusout", () => on.over(null));
+  }
+
+  update(attempt, count) {
+    const state = attempt ? attempt.stateAt(count) : new Map();
+    const names = [...state];
+    const ordered = [...names.filter((entry) => !isFurniture(entry[1])), ...names.filter((entry) => isFurniture(entry[1]))];
+    const rows = ordered.slice(0, MAX_NAMES).map(([name, { text, at }]) => {
+      const isNew = at >= 0 && at === count - 1;
+      const mark = isNew ? el("span", { class: "changed-mark", title: "changed" }, "●") : null;
+      return el("tr", { class: isNew ? "changed" : null, "data-at": at, tabindex: 0 }, el("th", { scope: "row" }, name, mark), el("td", {}, shortened(text, 600), isNew ? el("span", { class: "unseen" }, " (changed)") : null));
+    });
+    if (!rows.length) rows.push(el("tr", { class: "none" }, el("td", {}, "nothing yet")));
+    const focused = this.body.contains(document.activeElement) ? [...this.body.children].indexOf(document.activeElement) : -1;
+    this.body.replaceChildren(...rows);
+    const changed = this.body.querySelector(".changed");
+    const box = this.body.closest(".scroll");
+    if (changed && (changed.offsetTop < box.scrollTop || changed.offsetTop + changed.offsetHeight > box.scrollTop + box.clientHeight)) box.scrollTop = changed.offsetTop;
+    if (focused >= 0) rows[Math.min(focused, rows.length - 1)].focus({ preventScroll: true });
+    setText(this.hint, state.size > MAX_NAMES ? `first ${MAX_NAMES} of ${state.size}` : state.size ? plural(state.size, "name") : "");
+  }
+}
+
+/** Modules, functions and classes: there, but seldom what one looks for. */
+function isFurniture(value) {
+  return /^<(module|function|class|built-in)/.test(value.text);
+}
+
+export function showOutput(panel, place, attempt, count) {
+  show(panel, Boolean(attempt?.printed.length));
+  if (!attempt?.printed.length) return;
+  setText(place, attempt.outputAt(count));
+  place.scrollTop = place.scrollHeight;
+}
+
+/** The steps; there may be thousands. */
+export class StepsView {
+  constructor(box, on) {
+    this.box = box;
+    this.on = on;
+    this.space = el("div", { class: "space", role: "presentation" });
+    box.replaceChildren(this.space);
+    this.attempt = null;
+    this.count = 0;
+    this.marked = null;
+    this.draw = onceAFrame(() => this.drawNow());
+    box.addEventListener("scroll", this.draw, { passive: true });
+    box.addEventListener("click", (event) => this.clicked(event));
+    box.addEventListener("pointerover", (event) => this.looked(event));
+    box.addEventListener("focusin", (event) => this.looked(event));
+    box.addEventListener("pointerleave", () => on.over(null));
+    box.addEventListener("focusout", () => on.over(null));
+    new ResizeObserver(this.draw).observe(box);
+  }
+
+  get rowHeight() {
+    this.height ||= parseFloat(getComputedStyle(this.box).getPropertyValue("--row")) || 30;
+    return this.height;
+  }
+
+  show(attempt) {
+    this.attempt = attempt;
+    this.box.scrollTop = 0;
+  }
+
+  update(count) {
+    this.count = count;
+    this.makeRoom();
+    const top = (count - 1) * this.rowHeight;
+    const { scrollTop, clientHeight } = this.box;
+    if (top < scrollTop || top + this.rowHeight > scrollTop + clientHeight) this.box.scrollTop = Math.max(top - clientHeight / 2, 0);
+    this.draw();
+  }
+
+  makeRoom() {
+    this.space.style.height = `${(this.attempt?.steps.length ?? 0) * this.rowHeight}px`;
+  }
+
+  slice(numbers) {
+    this.marked = numbers;
+    this.draw();
+  }
+
+  drawNow() {
+    const steps = this.attempt?.steps ?? [];
+    this.makeRoom();
+    const first = Math.max(Math.floor(this.box.scrollTop / this.rowHeight) - AROUND, 0);
+    const last = Math.min(Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.rowHeight) + AROUND, steps.length);
+    const rows = [];
+    for (let place = first; place < last; place++) rows.push(this.row(steps[place], place, steps.length));
+    this.box.classList.toggle("slicing", this.marked !== null);
+    this.space.replaceChildren(...rows);
+  }
+
+  row(step, place, size) {
+    const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
+    const made = el(
+      "div",
+      { class: kinds.filter(Boolean).join(" "), role: "listitem", "data-place": place, "aria-setsize": size, "aria-posinset": place + 1, "aria-current": place === this.count - 1 ? "step" : null },
+      el("span", { class: "number" }, step.number),
+      badge(step.by),
+      el("span", { class: "at" }, `line ${step.line}`),
+      el("span", { class: "what" }, shortened(whatOf(step) || (step.output ?? "").trim() || "·", 200)),
+    );
+    made.style.top = `${place * this.rowHeight}px`;
+    if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));
+    return made;
+  }
+
+  clicked(event) {
+    const edit = event.target.closest("button.edit");
+    const row = event.target.closest(".step");
+    if (edit) this.on.edit(Number(edit.dataset.step));
+    else if (row) this.on.go(Number(row.dataset.place) + 1);
+  }
+
+  looked(event) {
+    const row = event.target.closest(".step");
+    if (row) this.on.over([this.attempt.steps[Number(row.dataset.place)].number]);
+  }
+}
