@@ -60,8 +60,11 @@ def given_of(trace: Trace) -> Options:
         settings = msgspec.convert(dict(trace.settings), Settings)
         limits = Limits(**cast(Any, settings.limits))
         files = tuple(_file(name, path, settings.file_kinds) for name, path in settings.files.items())
-    except (msgspec.ValidationError, TypeError, KeyError) as error:
+    except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(f"the trace's settings cannot be used: {error}") from None
+    for path in [*settings.reads, *settings.files.values()]:
+        if "\0" in path:
+            raise TraceError(f"the trace's settings cannot be used: {path!r} is no path")
     options = Options(
         question=trace.question,
         inputs=trace.inputs,
@@ -88,6 +91,8 @@ def _wanted_a_value(run: Run) -> bool:
 
 
 def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
+    if name not in kinds:
+        raise TraceError(f"the trace's settings cannot be used: they do not say how the file {name!r} was read")
     kind, separator = kinds[name]
     return File(name, path, cast(Any, kind), separator)
 
