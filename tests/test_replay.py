@@ -19,11 +19,24 @@ from programs import HOLES, program
 from test_cli import coc
 
 from chainofcode import Answer, InputError, Jail, Limits, Result, ScriptedLM, Step, Trace, arun, run, solve
-from chainofcode.audit import Changes, Replay, areplay, check_chain, replay, runs_of, side_by_side
+from chainofcode.audit import (
+    Changes,
+    Replay,
+    areplay,
+    check_chain,
+    follow,
+    replay,
+    runs_of,
+    side_by_side,
+    verify,
+    why_data,
+    why_lines,
+)
 from chainofcode.cli import main
 from chainofcode.emulator import Answered, Table
 from chainofcode.errors import BudgetError, EmulationError, LMError, TraceError
 from chainofcode.methods import compose
+from chainofcode.program import Program
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "40"))
 SIZE = 20
@@ -628,3 +641,22 @@ def test_a_question_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     run("answer = 1", question="What is one?").trace.write(tmp_path / "t.jsonl")
     assert main(["replay", str(tmp_path / "t.jsonl"), "--set", "question=5"]) == 2
     assert "put 5 in quotes" in capsys.readouterr().err
+
+
+def test_an_answer_that_no_program_gave(jail: Jail) -> None:
+    trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
+    assert trace.answer is not None
+    forged = msgspec.structs.replace(trace.answer, text="3", value=3)
+    for last in (forged, msgspec.structs.replace(forged, sandbox="", votes={"3": 2})):
+        done = replay(Trace(events=[*trace.events, last]), sandbox=jail)
+        assert done.difference is not None and (done.difference.recorded, done.difference.now) == ("3", "2")
+        assert verify(Trace(events=[*trace.events, last]), sandbox=jail).score == 0
+    assert replay(Trace(events=[*trace.events, trace.answer]), sandbox=jail).is_same
+
+
+def test_a_program_whose_statements_are_not_its_own(jail: Jail) -> None:
+    trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
+    changed = [msgspec.structs.replace(one, statements=()) if isinstance(one, Program) else one for one in trace.events]
+    found = follow(Trace(events=changed), sandbox=jail)
+    assert found.difference is not None and found.difference.field == "program.statements"
+    assert list(why_lines(found)) and why_data(found)["statements"]

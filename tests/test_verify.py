@@ -273,6 +273,13 @@ def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "does not replay" in told
 
 
+def test_a_trace_whose_values_are_gone_does_not_replay(sandbox: Sandbox) -> None:
+    trace = run(COUNTED + "answer = right[0]", CALLS, sandbox=sandbox).trace
+    trace.events = [event for event in trace.events if getattr(event, "call", None) is None]
+    found = verify(trace, sandbox=sandbox)
+    assert "does not replay" in found.flags[0] and not found.replays and found.score == 0
+
+
 def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path, "junk = len(question)\n" + COUNTED + "answer = right[0]")
     assert main(["why", str(path)]) == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -52,6 +52,18 @@ def runs_of(trace: Trace) -> list[Run]:
         elif isinstance(event, Step):
             steps.append(event)
     return runs
+
+
+def answering(trace: Trace, runs: Sequence[Run]) -> Run:
+    """The run that the trace's answer is of: the last, or an earlier one whose answer was kept."""
+    told = trace.answer
+    for run in reversed(runs):
+        own = run.answer
+        if told is None or own is None or told.reason != "answered" or own.reason != "answered":
+            continue
+        if (told.said or told.text) == (own.said or own.text):
+            return run
+    return runs[-1]
 
 
 def given_of(trace: Trace) -> Options:
@@ -192,4 +204,4 @@ class Recorded:
             raise BudgetError(ended.reason.removeprefix("limit:"), message)
 
 
-__all__ = ["Recorded", "Run", "given_of", "runs_of"]
+__all__ = ["Recorded", "Run", "answering", "given_of", "runs_of"]

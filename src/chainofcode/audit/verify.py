@@ -24,6 +24,7 @@ from .flips import Flip, flips_of
 from .handed import is_handed_all, is_handed_on, is_looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
+from .replay import areplay
 from .samples import Sampled, Sampling, is_alike
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
@@ -119,9 +120,12 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     try:
         found = await afollow(trace, sandbox=place)
     except TraceError as error:
-        if trace.answer is not None and trace.answer.reason == "answered":
+        if trace.answer is None or trace.answer.reason != "answered":
+            return Verdict("none", (_ORIGINS["none"], str(error)))
+        again = (await areplay(trace, sandbox=place)).difference
+        if again is None:
             raise
-        return Verdict("none", (_ORIGINS["none"], str(error)))
+        return Verdict("none", (f"it does not replay: different at {again.where}", str(error)), again)
     seconds = time.monotonic() - started
     origin = _origin(found, trace.question)
     if origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
