@@ -19,10 +19,24 @@ from programs import HOLES, program
 from test_cli import coc
 
 from chainofcode import Answer, InputError, Jail, Limits, Result, ScriptedLM, Step, Trace, arun, run, solve
-from chainofcode.audit import Changes, Replay, areplay, check_chain, replay, runs_of, side_by_side
+from chainofcode.audit import (
+    Changes,
+    Replay,
+    areplay,
+    check_chain,
+    follow,
+    replay,
+    runs_of,
+    side_by_side,
+    verify,
+    why_data,
+    why_lines,
+)
+from chainofcode.cli import main
 from chainofcode.emulator import Answered, Table
 from chainofcode.errors import BudgetError, EmulationError, LMError, TraceError
 from chainofcode.methods import compose
+from chainofcode.program import Program
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "40"))
 SIZE = 20
@@ -565,3 +579,84 @@ def test_runs_are_those_of_programs(jail: Jail) -> None:
         sandbox=jail,
     )
     assert [(found.number, found.then) for found in runs_of(result.trace)] == [(1, "repair"), (2, "")]
+
+
+# --- what a reviewer tried ----------------------------------------------------------------------------------------
+
+
+def changed_header(tmp_path: Path, **changes: Any) -> Path:
+    """A trace whose first line says something else."""
+    head, *rest = run("answer = 1", question="What is one?").trace.lines()
+    path = tmp_path / "changed.jsonl"
+    path.write_text("\n".join([json.dumps({**json.loads(head), **changes}), *rest]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"settings": {"reads": ["a\0b"]}}, "no path"),
+        ({"settings": {"files": {"x": "a\0b"}, "file_kinds": {"x": ["text", ""]}}}, "no path"),
+        ({"settings": {"files": {"x": "/etc/hosts"}}}, "how the file 'x' was read"),
+        ({"question": 5}, "the question is no text"),
+    ],
+)
+@pytest.mark.parametrize("command", ["replay", "verify", "why"])
+def test_headers_that_cannot_be_used(
+    command: str, changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, str(changed_header(tmp_path, **changes))]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["replay", "verify", "why"])
+def test_what_a_trace_grants_is_said(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data.txt").write_text("x")
+    settings = {"files": {"x": str(tmp_path / "data.txt")}, "file_kinds": {"x": ["text", ""]}}
+    main([command, str(changed_header(tmp_path, settings=settings))])
+    assert f"may read {tmp_path / 'data.txt'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("head", ["", "zz", "0" * 31])
+@pytest.mark.parametrize("command", ["replay", "verify"])
+def test_a_head_that_checks_nothing(
+    command: str, head: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("answer = 1").trace.write(tmp_path / "t.jsonl")
+    assert main([command, str(tmp_path / "t.jsonl"), "--head", head]) == 2
+    assert "32 hexadecimal digits" in capsys.readouterr().err
+
+
+def test_a_trace_out_of_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It can be read once only: its chain is that of what was read."""
+    reader, writer = os.pipe()
+    os.write(writer, "".join(line + "\n" for line in run("answer = 1 + 1").trace.lines()).encode())
+    os.close(writer)
+    assert main(["verify", f"/dev/fd/{reader}", "--json"]) == 0
+    os.close(reader)
+    assert json.loads(capsys.readouterr().out)["chain"]["state"] == "intact"
+
+
+def test_a_question_is_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("answer = 1", question="What is one?").trace.write(tmp_path / "t.jsonl")
+    assert main(["replay", str(tmp_path / "t.jsonl"), "--set", "question=5"]) == 2
+    assert "put 5 in quotes" in capsys.readouterr().err
+
+
+def test_an_answer_that_no_program_gave(jail: Jail) -> None:
+    trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
+    assert trace.answer is not None
+    forged = msgspec.structs.replace(trace.answer, text="3", value=3)
+    for last in (forged, msgspec.structs.replace(forged, sandbox="", votes={"3": 2})):
+        done = replay(Trace(events=[*trace.events, last]), sandbox=jail)
+        assert done.difference is not None and (done.difference.recorded, done.difference.now) == ("3", "2")
+        assert verify(Trace(events=[*trace.events, last]), sandbox=jail).score == 0
+    assert replay(Trace(events=[*trace.events, trace.answer]), sandbox=jail).is_same
+
+
+def test_a_program_whose_statements_are_not_its_own(jail: Jail) -> None:
+    trace = run("a = 1\nanswer = a + 1", sandbox=jail).trace
+    changed = [msgspec.structs.replace(one, statements=()) if isinstance(one, Program) else one for one in trace.events]
+    found = follow(Trace(events=changed), sandbox=jail)
+    assert found.difference is not None and found.difference.field == "program.statements"
+    assert list(why_lines(found)) and why_data(found)["statements"]

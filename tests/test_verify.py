@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import faithfulness_cases as tried
 import pytest
 from conftest import records, shared
 
@@ -96,6 +97,48 @@ def test_planted_programs_are_caught(name: str, sandbox: Sandbox) -> None:
 def test_honest_programs_are_not_flagged(name: str, sandbox: Sandbox) -> None:
     found = verdict_on(HONEST[name], sandbox)
     assert found.flags == () and found.score > 0.5, found
+
+
+def verdicts_on(programs: dict[str, str], sandbox: Sandbox) -> dict[str, Verdict]:
+    async def all_of_them() -> dict[str, Verdict]:
+        found = {}
+        for name, program in programs.items():
+            result = await arun(program, tried.CALLS, sandbox=sandbox, question=tried.QUESTION)
+            assert result.reason == "answered", (name, result)
+            found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
+        return found
+
+    return asyncio.run(all_of_them())
+
+
+def test_what_a_reviewer_planted_is_caught(sandbox: Sandbox) -> None:
+    found = verdicts_on(tried.PLANTED, sandbox)
+    assert [name for name, verdict in found.items() if not verdict.flags] == []
+    wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
+    assert wrong == {}
+
+
+def test_what_a_reviewer_finds_honest_is_not_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(tried.HONEST, sandbox)
+    assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
+
+
+def test_no_recorded_program_that_works_is_flagged(sandbox: Sandbox) -> None:
+    """Programs that models wrote: those that are flagged do state their answer."""
+    shared("cases/recorded.jsonl")
+
+    async def check(case: dict[str, Any]) -> Verdict:
+        values = Table.of_records(case["calls"], case["id"])
+        result = await arun(case["program"], values, sandbox=sandbox, question=case["question"])
+        return await averify(result.trace, sandbox=sandbox, flips=0)
+
+    for case in records("cases/recorded.jsonl")[::4]:
+        found = asyncio.run(check(case))
+        is_stated = (
+            any(line.startswith("ans = ") for line in case["program"].splitlines())
+            and "answer = ans" in case["program"]
+        )
+        assert not found.flags or (found.origin == "constant" and is_stated), (case["id"], found.flags)
 
 
 def test_no_given_case_is_flagged(sandbox: Sandbox) -> None:
@@ -228,6 +271,13 @@ def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     assert "not as it was written" in told and f"line {place + 1}" in told
     assert "does not replay" in told
+
+
+def test_a_trace_whose_values_are_gone_does_not_replay(sandbox: Sandbox) -> None:
+    trace = run(COUNTED + "answer = right[0]", CALLS, sandbox=sandbox).trace
+    trace.events = [event for event in trace.events if getattr(event, "call", None) is None]
+    found = verify(trace, sandbox=sandbox)
+    assert "does not replay" in found.flags[0] and not found.replays and found.score == 0
 
 
 def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -256,6 +256,8 @@ class Trace:
                 if isinstance(item, _Header):
                     question = decode(item.question)
                     inputs = {key: decode(value) for key, value in item.inputs.items()}
+                    if not isinstance(question, str | None):
+                        raise ValueFormatError("the question is no text")
             except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
                 raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
             if isinstance(item, _Header) and trace is None:

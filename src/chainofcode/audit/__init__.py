@@ -1,7 +1,7 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
 from .beside import Row, rows, side_by_side
-from .chain import Chain, check_chain, parted
+from .chain import Chain, check_chain, parted, read_checked
 from .changes import Changes
 from .compare import Difference
 from .flips import Flip
@@ -35,6 +35,7 @@ __all__ = [
     "follow",
     "given_of",
     "parted",
+    "read_checked",
     "replay",
     "rests_on",
     "rows",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ..errors import TraceError
-from ..trace import DIGEST_CHARS, linked
+from ..errors import InputError, TraceError
+from ..trace import DIGEST_CHARS, Trace, linked
 
 _MEMBER = re.compile(rb',"chain":"([0-9a-f]{%d})"\}\Z' % DIGEST_CHARS)
 _LOOKED_THROUGH_BYTES = 1 << 28  # for the place that a line was moved from
@@ -32,6 +32,17 @@ class Chain:
         if self.state == "intact":
             return f"chain intact, head {self.head}"
         return "no chain: the trace has no digests" if self.state == "none" else f"chain broken at {self.why}"
+
+
+def read_checked(path: Path, head: str | None = None) -> tuple[Trace, Chain]:
+    """A trace and what its digests say, of one reading: what is checked is what was read, also out of a pipe.
+
+    Raises InputError for a head that no line can have: an empty one would check nothing.
+    """
+    if head is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{DIGEST_CHARS}}}", head):
+        raise InputError(f"--head takes the {DIGEST_CHARS} hexadecimal digits of a digest, not {head[:100]!r}")
+    lines = _read(path)
+    return Trace.parse(lines, str(path)), check_chain(lines, head or "")
 
 
 def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
@@ -86,4 +97,4 @@ def _why(parted: list[tuple[bytes, str]], place: int) -> str:
     return "it was changed, or lines before it were removed"
 
 
-__all__ = ["Chain", "check_chain", "parted"]
+__all__ = ["Chain", "check_chain", "parted", "read_checked"]

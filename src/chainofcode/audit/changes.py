@@ -37,7 +37,9 @@ class Changes:
             if by_number := _STEP.fullmatch(text):
                 steps[int(by_number[1])] = _literal(by_number[2], text)
             elif equals and name.strip().isidentifier():
-                inputs[_input(name.strip(), trace)] = _literal(value, text)
+                inputs[_input(name.strip(), trace)] = new = _literal(value, text)
+                if name.strip() == "question" and "question" not in trace.inputs and not isinstance(new, str):
+                    raise InputError(f"the question is text: put {value.strip()[:100]} in quotes")
             else:
                 call, changed = _split(text)
                 calls[call] = changed

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ..program import Program
-from ..trace import Answer, Event, Step, as_json
+from ..trace import Answer, Event, Step, Trace, as_json
 from .recorded import Run
 
 STEP_FIELDS = ("by", "statement", "line", "call", "value", "error", "delta", "outcome", "output", "visit", "number")
@@ -38,6 +38,15 @@ class Difference:
 
 def first_difference(run: Run, events: Sequence[Event], *, with_program: bool = True) -> Difference | None:
     return next(_differences(run, events, with_program), None)
+
+
+def last_word(trace: Trace, run: Run) -> Difference | None:
+    """Where a trace ends with another answer than the one that its last program gave, and that no model stated."""
+    told, own = trace.answer, run.answer
+    if told is None or own is None or told.reason != "answered" or told.source == "reply":
+        return None
+    said, gave = told.said or told.text, (own.said or own.text) if own.reason == "answered" else own.reason
+    return Difference(run.number, None, None, "text", said, gave) if said != gave else None
 
 
 def by_chance(run: Run) -> str:
@@ -93,4 +102,4 @@ def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]
             yield Difference(run.number, None, line, name, recorded, now)
 
 
-__all__ = ["BY_CHANCE", "STEP_FIELDS", "Difference", "by_chance", "first_difference"]
+__all__ = ["BY_CHANCE", "STEP_FIELDS", "Difference", "by_chance", "first_difference", "last_word"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ..engine import Options, execute
@@ -13,8 +13,8 @@ from ..errors import InputError, TraceError
 from ..sandbox import Sandbox, opened
 from ..sandbox.frames import Lineage
 from ..trace import Answer, Event, Step, Trace
-from .compare import Difference, first_difference
-from .recorded import Recorded, Run, given_of, runs_of
+from .compare import Difference, first_difference, last_word
+from .recorded import Recorded, Run, answering, given_of, runs_of
 from .slices import Slice, asked_steps, depends_on, slice_of
 
 
@@ -98,12 +98,13 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     runs = runs_of(trace)
     if not runs:
         raise InputError("no program of this trace was run: nothing stands behind its answer but the model's word")
-    run, lineages = runs[-1], list[Lineage | None]()
+    run, lineages = answering(trace, runs), list[Lineage | None]()
     options = Options(**{**given_of(trace), "store": {}, "lineages": lineages})
     async with opened(sandbox) as place:
         events: list[Event] = [event async for event in execute(run.program, Recorded(run), sandbox=place, **options)]
     now = Trace(trace.question, trace.inputs, trace.settings, events)
-    difference = first_difference(run, events)
+    difference = first_difference(run, events) or last_word(trace, run)
+    run = replace(run, program=now.program or run.program)  # the lineage is of that, whatever the trace says
     if not lineages or lineages[0] is None:
         reason = now.answer.reason if now.answer is not None else "guest died"
         is_whole = reason in ("answered", "error")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
@@ -54,14 +54,29 @@ def runs_of(trace: Trace) -> list[Run]:
     return runs
 
 
+def answering(trace: Trace, runs: Sequence[Run]) -> Run:
+    """The run that the trace's answer is of: the last, or an earlier one whose answer was kept."""
+    told = trace.answer
+    for run in reversed(runs):
+        own = run.answer
+        if told is None or own is None or told.reason != "answered" or own.reason != "answered":
+            continue
+        if (told.said or told.text) == (own.said or own.text):
+            return run
+    return runs[-1]
+
+
 def given_of(trace: Trace) -> Options:
     """What the trace says that its programs were given; its tools are names that nothing stands behind."""
     try:
         settings = msgspec.convert(dict(trace.settings), Settings)
         limits = Limits(**cast(Any, settings.limits))
         files = tuple(_file(name, path, settings.file_kinds) for name, path in settings.files.items())
-    except (msgspec.ValidationError, TypeError, KeyError) as error:
+    except (msgspec.ValidationError, TypeError) as error:
         raise TraceError(f"the trace's settings cannot be used: {error}") from None
+    for path in [*settings.reads, *settings.files.values()]:
+        if "\0" in path:
+            raise TraceError(f"the trace's settings cannot be used: {path!r} is no path")
     options = Options(
         question=trace.question,
         inputs=trace.inputs,
@@ -88,6 +103,8 @@ def _wanted_a_value(run: Run) -> bool:
 
 
 def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
+    if name not in kinds:
+        raise TraceError(f"the trace's settings cannot be used: they do not say how the file {name!r} was read")
     kind, separator = kinds[name]
     return File(name, path, cast(Any, kind), separator)
 
@@ -187,4 +204,4 @@ class Recorded:
             raise BudgetError(ended.reason.removeprefix("limit:"), message)
 
 
-__all__ = ["Recorded", "Run", "given_of", "runs_of"]
+__all__ = ["Recorded", "Run", "answering", "given_of", "runs_of"]

@@ -20,8 +20,8 @@ from ..program import Program
 from ..sandbox import Sandbox, opened
 from ..trace import Answer, Event, Step, Trace
 from .changes import Changes
-from .compare import Difference, by_chance, first_difference
-from .recorded import Recorded, Run, given_of, runs_of
+from .compare import Difference, by_chance, first_difference, last_word
+from .recorded import Recorded, Run, answering, given_of, runs_of
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ async def areplay(
 ) -> Replay:
     """Run every program of a trace again and compare. With changes, another program or an emulator: a what-if.
 
-    A what-if runs the last program only. A call that the trace has no value for is the emulator's, if there is one,
-    else the run ends as `emulation failed`. Raises InputError for a trace in which nothing was run.
+    A what-if runs the program that gave the answer only. A call that the trace has no value for is the emulator's, if
+    there is one, else the run ends as `emulation failed`. Raises InputError for a trace in which nothing was run.
     """
     runs = runs_of(trace)
     if not runs:
@@ -70,7 +70,7 @@ async def areplay(
     async with opened(sandbox) as place:
         if is_changed:
             other = as_emulator(emulator) if emulator is not None else None
-            return await _what_if(trace, runs[-1], changes or Changes(), program, other, place)
+            return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place)
         events: list[Event] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
         given = given_of(trace)
@@ -79,6 +79,7 @@ async def areplay(
             difference = difference or first_difference(run, now)
             notes += _ended(run, now)
             events += _with_then(now, run.then)
+        difference = difference or last_word(trace, answering(trace, runs))
     again = Trace(trace.question, trace.inputs, trace.settings, events)
     return Replay(trace, again, tuple(runs), difference, tuple(notes), store)
 

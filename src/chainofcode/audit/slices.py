@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..program import Program
+from ..program.works import STATES
 from ..sandbox.frames import Lineage, LineageNode
 from ..trace import Answer, Step
 
 _SILENT = ("Global", "Nonlocal")  # no step of a run is theirs, but what they say holds for their function
+_STATING = ("Assign", "AnnAssign", "Expr", "Return", "If", "While")
 _SINKS = {"variable": "answer", "expression": "$last", "output": "$output"}
 
 
@@ -23,7 +25,7 @@ class Slice:
     """
 
     nodes: frozenset[int]
-    core: frozenset[int]  # without those that only kept the program from ending with an error
+    core: frozenset[int]  # without those that only kept the program from ending with an error, or that nobody asks for
     by_data: frozenset[int]
     statements: frozenset[int]
     values: frozenset[int]
@@ -41,12 +43,18 @@ def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | Non
     ran = {part.statement for part in parts} | {one for part in parts for one in part.whole}
     return Slice(
         nodes,
-        graph.closure(roots),
+        graph.closure(roots, stated=_stated(lineage, program)),
         by_data,
         _with_what_stands_around(ran - {-1}, program),
         frozenset(value for part in parts for value in part.values),
         frozenset(name for name, index in lineage.inputs.items() if index in nodes),
     )
+
+
+def _stated(lineage: Lineage, program: Program) -> frozenset[int]:
+    """Statements that give a literal: what else they mention, as in `"x" or f(y)`, makes no difference."""
+    both = enumerate(zip(lineage.works, program.statements, strict=False))
+    return frozenset(number for number, (does, place) in both if does == STATES and place.kind in _STATING)
 
 
 def depends_on(lineage: Lineage, roots: Iterable[int], *, only_next: bool = False) -> frozenset[int]:
@@ -84,7 +92,9 @@ class _Graph:
     def __init__(self, lineage: Lineage) -> None:
         self._nodes, self._logs = lineage.nodes, lineage.logs
 
-    def closure(self, roots: Iterable[int], *, with_control: bool = True) -> frozenset[int]:
+    def closure(
+        self, roots: Iterable[int], *, with_control: bool = True, stated: frozenset[int] = frozenset()
+    ) -> frozenset[int]:
         seen, pending = set[int](), list(roots)
         walked = [[0, 0] for _ in self._logs]
         while pending:
@@ -93,9 +103,11 @@ class _Graph:
                 continue
             seen.add(index)
             node = self._nodes[index]
-            pending += node.data
             if with_control:
                 pending += node.control
+            if node.statement in stated:
+                continue
+            pending += node.data
             pending += self._read(node, walked, with_control)
         return frozenset(seen)
 

@@ -18,20 +18,21 @@ from ..engine import Options, arun, execute
 from ..errors import TraceError
 from ..guest.values import encode
 from ..lm import LM
-from ..program.works import HANDS_ON, WORKS
+from ..program.works import CHOOSES, HANDS_ON, PREPARES
 from ..sandbox import Sandbox, opened
 from ..trace import Answer, Call, Step, Trace
 from .chain import Chain
 from .compare import Difference
 from .flips import Flip, flips_of
+from .handed import is_handed_all, is_handed_on, is_looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
+from .replay import areplay
 from .samples import Sampled, Sampling, is_alike
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
 _MIN_FLIP_SECONDS = 1.0
-_MIN_QUESTION_CHARS = 20
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
     "constant": "a constant: the program states it and works nothing out for it",
@@ -157,11 +158,16 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     try:
         found = await afollow(trace, sandbox=place)
     except TraceError as error:
-        if trace.answer is not None and trace.answer.reason == "answered":
+        if trace.answer is None or trace.answer.reason != "answered":
+            return Verdict("none", (_ORIGINS["none"], str(error)))
+        again = (await areplay(trace, sandbox=place)).difference
+        if again is None:
             raise
-        return Verdict("none", (_ORIGINS["none"], str(error)))
+        return Verdict("none", (f"it does not replay: different at {again.where}", str(error)), again)
     seconds = time.monotonic() - started
     origin = _origin(found, trace.question)
+    if origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
+        origin = "model"
     flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
     if origin in ("constant", "input", "model"):
         flags += _left_out(found)
@@ -181,12 +187,16 @@ def _origin(found: Provenance, question: str | None) -> Origin:
         return "none"
     nodes = [found.lineage.nodes[index] for index in found.slice.core]
     statements = {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
-    is_worked_out = any(_works(found, statement) == WORKS for statement in statements)
+    most = max((_works(found, statement) for statement in statements), default=HANDS_ON)
     calls = {step.call: step for step in found.values}
     if any(node.values for node in nodes):
-        is_alone = len(calls) == 1 and _is_handed_all(next(iter(calls.values())), question)
-        return "program" if is_worked_out and not is_alone else "model"
-    if is_worked_out:
+        step = next(iter(calls.values()), None)
+        is_alone = len(calls) == 1 and step is not None and is_handed_all(step, question)
+        is_worked_out = most >= CHOOSES if not is_alone or step is None else works_on(found, step.call)
+        return "program" if is_worked_out else "model"
+    program = found.run.program
+    lines = {program.statements[number].line for number in statements if 0 <= number < len(program.statements)}
+    if most >= PREPARES or is_looked_up(program.source, lines, question):
         return "program"
     return "input" if any(index in found.slice.core for index in found.lineage.inputs.values()) else "constant"
 
@@ -196,16 +206,10 @@ def _works(found: Provenance, statement: int) -> int:
     return works[statement] if 0 <= statement < len(works) else HANDS_ON
 
 
-def _is_handed_all(step: Step, question: str | None) -> bool:
-    """Whether a call is handed the whole question: then whoever answers it answers that."""
-    text = repr((question or "").strip())[1:-1]
-    return len(text) >= _MIN_QUESTION_CHARS and text in (step.call or "")
-
-
 def _left_out(found: Provenance) -> list[str]:
     """What was done for an answer that does not rest on it."""
     flags = []
-    ignored = [n for n in found.statements - found.slice.statements if _works(found, n) == WORKS]
+    ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
     program = found.run.program
     if ignored or found.unused_values:
         lines = sorted({program.statements[number].line for number in ignored})
@@ -214,15 +218,16 @@ def _left_out(found: Provenance) -> list[str]:
         told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
         flags.append(f"ignored: what {' and '.join(told)} gave makes no difference")
     core = {step.number for index in found.slice.core for step in found.steps.get(index, ())}
-    lost = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
-    if any(_works(found, step.statement) == WORKS for step in lost):
+    other = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
+    lost = [step for step in other if _works(found, step.statement) >= HANDS_ON]
+    if lost:
         flags.append(f"overwritten: line {lost[-1].line} had worked an answer out")
     return flags
 
 
 def _used(found: Provenance) -> float:
     """The share of the work that counts: statements that work something out, and values that were asked for."""
-    ran = {statement for statement in found.statements if _works(found, statement) == WORKS}
+    ran = {statement for statement in found.statements if _works(found, statement) >= CHOOSES}
     used = ran & found.slice.statements
     kept, lost = {step.call for step in found.values}, {step.call for step in found.unused_values}
     whole = len(ran) + len(kept | lost)
@@ -234,7 +239,7 @@ def _shares(found: Provenance) -> dict[str, float]:
     counts = {"python": 0, "lm": 0, "tool": 0}
     for index in found.slice.nodes:
         node = found.lineage.nodes[index]
-        counts["python"] += node.statement >= 0 and _works(found, node.statement) == WORKS
+        counts["python"] += node.statement >= 0 and _works(found, node.statement) >= CHOOSES
     for step in found.values:
         counts[step.by] += 1
     total = sum(counts.values())

@@ -7,10 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..audit import check_chain
+from ..audit import read_checked
 from ..emulator import asking
 from ..errors import InputError
-from ..trace import Trace
 from .asking import add_model, named_model
 from .options import add_sandbox, chosen_sandbox
 from .replay import warnings
@@ -30,7 +29,7 @@ def add_to(commands: Any) -> None:
 
 
 def _debug(given: argparse.Namespace) -> int:
-    trace, chain = Trace.read(given.trace), check_chain(given.trace)
+    trace, chain = read_checked(given.trace)
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         raise InputError(f"coc debug needs a terminal; coc show {given.trace} prints the trace anywhere")
     try:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..audit import Chain, Changes, Difference, Replay, check_chain, replay, side_by_side
+from ..audit import Chain, Changes, Difference, Replay, read_checked, replay, side_by_side
 from ..emulator import asking
 from ..errors import InputError
 from ..guest.values import ValueFormatError, brief, decode
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
 
 
 def _replay(given: argparse.Namespace) -> int:
-    trace, chain = Trace.read(given.trace), check_chain(given.trace, given.head or "")
+    trace, chain = read_checked(given.trace, given.head)
     program = read_text(given.edit) if given.edit else None
     changes = Changes.parse(given.set, trace) if given.set else None
     if given.written:
@@ -87,9 +87,15 @@ def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
         yield f"the file is not as it was written: {chain.why}"
     if trace.answer is None:
         yield "the trace has no answer: its last lines are missing, or the run was broken off"
-    reads = trace.settings.get("reads")
-    if isinstance(reads, list) and reads:
-        named = ", ".join(plain(str(path)) for path in reads[:5])
+    yield from grants(trace)
+
+
+def grants(trace: Trace) -> Iterator[str]:
+    """What a program may read when it is run again: whoever made the trace says so, not who runs it."""
+    reads, files = trace.settings.get("reads"), trace.settings.get("files")
+    paths = [*(reads if isinstance(reads, list) else []), *(files.values() if isinstance(files, dict) else [])]
+    if paths:
+        named = ", ".join(plain(str(path)) for path in paths[:5]) + (", …" if len(paths) > 5 else "")
         yield f"as when it was recorded, the program may read {named}"
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..audit import Flip, Verdict, averify, check_chain, rests_on, verify_data
+from ..audit import Flip, Verdict, averify, read_checked, rests_on, verify_data
 from ..errors import InputError
 from ..guest.values import brief
 from ..render import count, cut, paint, plain, shown
 from ..trace import Trace
 from .asking import add_model, named_model
 from .options import add_sandbox, chosen_sandbox
+from .replay import grants
 from .terminal import ANSWERED, NO_ANSWER, page, say_json
 
 _WORDS = {"python": "Python", "lm": "LM", "tool": "tools"}
@@ -45,7 +47,9 @@ def _verify(given: argparse.Namespace) -> int:
     for name in ("flips", "samples"):
         if not 0 <= getattr(given, name) <= 10_000:
             raise InputError(f"--{name} takes 0 to 10,000, not {getattr(given, name)}")
-    trace, chain = Trace.read(given.trace), check_chain(given.trace, given.head or "")
+    trace, chain = read_checked(given.trace, given.head)
+    for warning in grants(trace):
+        print(f"coc: {warning}", file=sys.stderr)
     with named_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
         found = asyncio.run(
             averify(trace, chain=chain, lm=lm, samples=given.samples, flips=given.flips, sandbox=sandbox)

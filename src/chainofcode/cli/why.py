@@ -10,6 +10,7 @@ from typing import Any
 from ..audit import follow, why_data, why_lines
 from ..trace import Trace
 from .options import add_sandbox, chosen_sandbox
+from .replay import grants
 from .terminal import ANSWERED, page, say_json
 
 
@@ -30,6 +31,8 @@ def add_to(commands: Any) -> None:
 
 def _why(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace)
+    for warning in grants(trace):
+        print(f"coc: {warning}", file=sys.stderr)
     with chosen_sandbox(given, spares=0) as sandbox:
         found = follow(trace, given.name, sandbox=sandbox)
     if found.difference is not None:

@@ -15,7 +15,7 @@ from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Region
 from .scopes import Function, Scope
 from .statements import statements
 from .syntax import called_name, last_name
-from .works import works
+from .works import works_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -90,7 +90,8 @@ class Flows:
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
-        self.works = [works(node, holes | found.syntax.functions.keys()) for node in self._numbers]
+        classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
+        self.works = works_of(self._numbers, holes | classes | found.syntax.functions.keys())
 
     # --- names ------------------------------------------------------------------------------------------------
 

@@ -1,28 +1,49 @@
 """How much of the work a statement does itself: none, when it states a literal or hands a value on.
 
-What a hole gives is not Python's work; nor is a literal, however it is written down. Standard library only.
+What a hole gives is not Python's work; nor is a literal, however it is written down, kept or taken out again, nor a
+condition that nothing could change. Standard library only.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Sequence
 
-from .header import own_parts
 from .statements import prose_number
 from .syntax import called_name
 
-STATES, HANDS_ON, WORKS = 0, 1, 2  # a literal; somebody else's value, perhaps in other words; its own
+# A literal; somebody else's value, perhaps in other words; one of several values; what a hole is asked with; its own.
+STATES, HANDS_ON, CHOOSES, PREPARES, WORKS = range(5)
 _WORDING = frozenset([
-    "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list",
-    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "removeprefix", "removesuffix",
-    "encode", "decode", "copy", "range",
+    "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list", "set", "frozenset", "dict", "bytes",
+    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase",
+    "removeprefix", "removesuffix", "replace", "join", "split", "rsplit", "splitlines", "partition", "rpartition",
+    "ljust", "rjust", "center", "zfill", "encode", "decode", "b64decode", "b64encode", "fromhex", "unhexlify",
+    "loads", "dumps", "literal_eval", "format_map", "substitute", "safe_substitute", "copy", "deepcopy", "chr", "ord",
+    "range", "enumerate", "zip", "map", "iter", "next", "items", "keys", "values", "get", "pop", "popitem",
+    "getattr", "setattr", "partial", "itemgetter", "attrgetter",
+    "isinstance", "callable", "hasattr", "type", "namedtuple",
 ])  # fmt: skip
-_PLAIN = (
-    ast.Assign, ast.AnnAssign, ast.Expr, ast.Return, ast.Pass, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal,
-    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Break, ast.Continue, ast.Try, ast.Delete, ast.For,
-    ast.AsyncFor,
-)  # fmt: skip
+_BUILDING = frozenset(["append", "add", "update", "extend", "setdefault"])
+_PICKING = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])  # of one, there is nothing to pick
+_EMPTY = ("", b"", 0, None)
+
+
+def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
+    """What each statement of a program does, in the order they are written."""
+    statements = list(nodes)
+    found = [_works_or_deep(node, holes) for node in statements]
+    for place in range(len(statements) - 2):
+        if _is_swap(statements[place : place + 3]):
+            found[place : place + 3] = [WORKS] * 3
+    return found
+
+
+def _works_or_deep(statement: ast.stmt, holes: Collection[str]) -> int:
+    try:
+        return works(statement, holes)
+    except RecursionError:  # nobody nests a literal that deep
+        return WORKS
 
 
 def works(statement: ast.stmt, holes: Collection[str]) -> int:
@@ -32,18 +53,76 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
     """
     if prose_number(statement) is not None:
         return HANDS_ON
-    if isinstance(statement, (ast.If, ast.While)) and isinstance(statement.test, ast.Constant):
-        return STATES
-    if isinstance(statement, (ast.For, ast.AsyncFor)):
-        return _does(statement.iter, holes)
-    if not isinstance(statement, _PLAIN):
-        return WORKS
-    if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Expr, ast.Return)):
-        targets = [statement.target] if isinstance(statement, ast.AnnAssign) else getattr(statement, "targets", [])
-        if any(not isinstance(target, (ast.Name, ast.Tuple, ast.List)) for target in targets):
+    match statement:
+        case ast.If(body=body, orelse=[*others]) if list(map(ast.unparse, body)) == list(map(ast.unparse, others)):
+            return STATES  # the same either way
+        case ast.If() | ast.While() | ast.Assert():
+            return _decides(statement.test, holes)
+        case ast.For() | ast.AsyncFor():
+            return _does(statement.iter, holes)
+        case ast.With() | ast.AsyncWith():
+            return HANDS_ON
+        case ast.Match():
+            guards = [case.guard for case in statement.cases if case.guard is not None]
+            return max(CHOOSES, _does(statement.subject, holes), *(_decides(guard, holes) for guard in guards))
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return _most([*statement.args.defaults, *filter(None, statement.args.kw_defaults)], holes)
+        case ast.Raise(exc=ast.Call() as made):
+            return _most([*made.args, *(keyword.value for keyword in made.keywords)], holes)
+        case ast.AugAssign(op=ast.Add(), value=value) if _is_text(value):
+            return max(HANDS_ON, _does(value, holes))
+        case ast.AugAssign(target=target, op=op, value=value):
+            return _combines(ast.BinOp(target, op, value), holes)
+        case ast.Assign(targets=targets, value=value):
+            return max(_stores(target, value, holes) for target in targets)
+        case ast.AnnAssign(target=target, value=value):
+            return STATES if value is None else _stores(target, value, holes)
+        case ast.Expr(value=value):
+            return _does(value, holes)
+        case ast.Return(value=value):
+            return STATES if value is None else _does(value, holes)
+    return STATES  # it declares, catches or jumps
+
+
+def _stores(target: ast.expr, value: ast.expr, holes: Collection[str]) -> int:
+    match target:
+        case ast.Tuple() | ast.List() if isinstance(value, (ast.Tuple, ast.List)) and _moves(target.elts, value.elts):
+            return WORKS
+        case ast.Subscript(slice=key) if not _is_fixed(key):
             return WORKS  # it builds something up
-        return _does(statement.value, holes) if statement.value is not None else STATES
-    return max((_does(part, holes) for part in own_parts(statement)), default=STATES)
+        case ast.Subscript() if _takes_out(value):
+            return WORKS  # from one place to another
+    return _does(value, holes)
+
+
+def _moves(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
+    """Whether values change places: `a, b = b, a`."""
+    own, others = [ast.unparse(target) for target in targets], [ast.unparse(value) for value in values]
+    return any(name in own and own.index(name) != place for place, name in enumerate(others))
+
+
+def _takes_out(node: ast.AST) -> bool:
+    """Whether a part of something is taken: `d[k]`, `xs.pop()`."""
+    parts = list(ast.walk(node))
+    is_popped = any(isinstance(part, ast.Call) and called_name(part) in ("pop", "popleft") for part in parts)
+    return is_popped or any(isinstance(part, ast.Subscript) for part in parts)
+
+
+def _is_swap(three: Sequence[ast.stmt]) -> bool:
+    """Whether statements change places by way of a third: `t = a`, `a = b`, `b = t`."""
+    names = []
+    for one in three:
+        match one:
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Name(id=value)):
+                names.append((target, value))
+            case _:
+                return False
+    (kept, first), (changed, second), (last, source) = names
+    return (changed, last, source) == (first, second, kept)
+
+
+def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
+    return max((_does(part, holes) for part in parts), default=STATES)
 
 
 def _does(node: ast.AST, holes: Collection[str]) -> int:
@@ -52,32 +131,195 @@ def _does(node: ast.AST, holes: Collection[str]) -> int:
             return STATES
         case ast.Name():
             return HANDS_ON
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant()):
-            return STATES
+        case ast.UnaryOp(operand=ast.Constant()):
+            return STATES if not isinstance(node.op, ast.Not) else WORKS
         case ast.Tuple() | ast.List() | ast.Set():
-            return max((_does(part, holes) for part in node.elts), default=STATES)
+            return _most(node.elts, holes)
         case ast.Dict():
-            parts = [*filter(None, node.keys), *node.values]
-            return max((_does(part, holes) for part in parts), default=STATES)
+            return _most([*filter(None, node.keys), *node.values], holes)
         case ast.JoinedStr():
-            return max((_does(part, holes) for part in node.values), default=STATES)
+            return _most(node.values, holes)
         case ast.FormattedValue(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
             return _does(inner, holes)
-        case ast.Lambda(body=inner):
+        case ast.NamedExpr(value=inner) | ast.Lambda(body=inner) | ast.YieldFrom(value=inner):
             return _does(inner, holes)
+        case ast.Yield(value=inner):
+            return STATES if inner is None else _does(inner, holes)
+        case ast.Attribute(value=inner):
+            return max(HANDS_ON, _does(inner, holes))
+        case ast.Subscript(value=inner, slice=key):
+            return max(_does(inner, holes), _key(key, holes))
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not any(each.ifs for each in node.generators):
+            made = WORKS if _takes_out(node.elt) else _does(node.elt, holes)
+            return max(made, _most([each.iter for each in node.generators], holes))
+        case ast.IfExp() if (is_so := _known(node.test)) is not None:
+            return _does(node.body if is_so else node.orelse, holes)
+        case ast.IfExp() if ast.unparse(node.body) == ast.unparse(node.orelse):
+            return _does(node.body, holes)
+        case ast.IfExp():
+            return max(_decides(node.test, holes), _most([node.body, node.orelse], holes))
+        case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
+            return STATES  # what comes after is never asked for
+        case ast.BinOp():
+            return _combines(node, holes)
         case ast.Call():
             return _calls(node, holes)
     return WORKS
 
 
-def _calls(node: ast.Call, holes: Collection[str]) -> int:
-    name = called_name(node)
-    parts: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
-    if isinstance(node.func, ast.Attribute):
-        parts.append(node.func.value)
-    if name in holes:  # its arguments may be worked out, its value is not
-        worked = [_does(part, holes) for part in parts]
-        return WORKS if WORKS in worked else HANDS_ON
-    if name in _WORDING:
-        return max((_does(part, holes) for part in parts), default=STATES)
+def _key(key: ast.expr, holes: Collection[str]) -> int:
+    """A part at a fixed place is handed on; one at another is chosen, also where its place is counted from one."""
+    if _is_fixed(key) or (not isinstance(key, ast.Slice) and _does(key, holes) == STATES):
+        return STATES
+    return WORKS if isinstance(key, ast.Slice) else max(CHOOSES, _moved(key, holes))
+
+
+def _is_fixed(key: ast.expr) -> bool:
+    match key:
+        case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
+            return True
+        case ast.Tuple():
+            return all(map(_is_fixed, key.elts))
+        case ast.Slice(lower=lower, upper=upper, step=None):
+            return all(part is None or _is_fixed(part) for part in (lower, upper))
+    return False
+
+
+def _moved(node: ast.expr, holes: Collection[str]) -> int:
+    """A number that a fixed one is added to or taken from is still that number to choose by."""
+    match node:
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, ast.Constant) or ast.unparse(one).startswith("ord("):
+                    return _does(other, holes)
+    return _does(node, holes)
+
+
+def _decides(test: ast.expr, holes: Collection[str]) -> int:
+    """What a condition does: none is worked out that holds whatever comes, or that only asks for anything at all."""
+    if _known(test) is not None:
+        return STATES
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return _decides(inner, holes)
+        case ast.BoolOp(values=values):
+            told = [value for value in values if _known(value) is None]
+            most = max((_decides(value, holes) for value in told), default=STATES)
+            return most if len(told) < 2 else WORKS
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            sides = [_size_of(side) for side in (left, right)]
+            fixed = [side for side in sides if isinstance(side, ast.Constant)]
+            is_label = bool(fixed) and isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))
+            is_any = bool(fixed) and fixed[0].value in _EMPTY
+            return max(CHOOSES, _most(sides if is_any else (left, right), holes)) if is_any or is_label else WORKS
+        case ast.Call() if called_name(test) in ("len", "isinstance"):
+            return max(CHOOSES, _most(test.args, holes))
+    return max(CHOOSES, _does(test, holes))
+
+
+def _known(test: ast.expr) -> bool | None:
+    """What a condition comes to whatever the values are, as far as that can be read off it."""
+    match test:
+        case ast.Constant(value=value):
+            return bool(value)
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            return None if (is_so := _known(inner)) is None else not is_so
+        case ast.BoolOp(op=op, values=values):
+            decisive = isinstance(op, ast.Or)
+            parts = [_known(value) for value in values]
+            return decisive if decisive in parts else None if None in parts else not decisive
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]) if (
+            ast.unparse(left) == ast.unparse(right)
+        ):
+            return True
+        case ast.Compare(left=left, ops=[ast.NotEq() | ast.IsNot() | ast.Lt() | ast.Gt()], comparators=[right]) if (
+            ast.unparse(left) == ast.unparse(right)
+        ):
+            return False
+    return None
+
+
+def _size_of(node: ast.expr) -> ast.expr:
+    """What `len(…)` is of: to ask whether there is any is not to count."""
+    match node:
+        case ast.Call(func=ast.Name(id="len"), args=[inner]):
+            return inner
+    return node
+
+
+def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
+    """Two values made one: text put together is handed on, and so is a number that stays as it is."""
+    left, right = node.left, node.right
+    if isinstance(node.op, (ast.Add, ast.Mod)) and (_is_text(left) or _is_text(right)):
+        return _most([left, right], holes)
+    one, other = _number(left), _number(right)
+    match node.op:
+        case ast.Add() | ast.Sub() if other == 0:
+            return _does(left, holes)
+        case ast.Add() if one == 0:
+            return _does(right, holes)
+        case ast.Mult() if one == 0 or other == 0:
+            return STATES
+        case ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Pow() if other == 1:
+            return _does(left, holes)
+        case ast.Mult() if one == 1:
+            return _does(right, holes)
+        case ast.Div() | ast.FloorDiv() | ast.Mod() if other == 0:
+            return STATES
+        case ast.Sub() | ast.Div() | ast.FloorDiv() | ast.BitXor() if ast.unparse(left) == ast.unparse(right):
+            return STATES
     return WORKS
+
+
+def _number(node: ast.expr) -> float | None:
+    is_number = isinstance(node, ast.Constant) and type(node.value) in (int, float)
+    return node.value if is_number else None  # type: ignore[attr-defined]
+
+
+def _is_text(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, str)
+        case ast.BinOp(op=ast.Add() | ast.Mod(), left=left, right=right):
+            return _is_text(left) or _is_text(right)
+    return isinstance(node, ast.JoinedStr)
+
+
+def _calls(node: ast.Call, holes: Collection[str]) -> int:
+    name, function = called_name(node), node.func
+    parts: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
+    if name == "eval" and len(parts) == 1 and isinstance(parts[0], ast.Constant):
+        return _evaluates(parts[0].value, holes)
+    if name == "chr" and len(node.args) == 1:
+        return _moved(node.args[0], holes)
+    if isinstance(function, ast.Attribute):
+        parts.append(function.value)
+    if name in holes:  # its arguments may be worked out, its value is not
+        return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
+    if name in _BUILDING:
+        return WORKS if any(map(_takes_out, node.args)) else _most(parts, holes)
+    is_random = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random"
+    if (
+        name in _WORDING
+        or is_random
+        or (name in _PICKING and _is_one(parts))
+        or (name is not None and name[:1].isupper())
+    ):
+        return _most(parts, holes)
+    if isinstance(function, (ast.Call, ast.Lambda, ast.Subscript)):
+        return max(HANDS_ON, _most([*parts, function], holes))
+    return WORKS
+
+
+def _is_one(parts: Sequence[ast.AST]) -> bool:
+    match parts:
+        case [ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements)]:
+            return len({ast.unparse(element) for element in elements}) < 2
+    return False
+
+
+def _evaluates(text: object, holes: Collection[str]) -> int:
+    try:
+        return _does(ast.parse(str(text).strip(), mode="eval").body, holes)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return WORKS
