@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from ..program.flow import Flows
     from ..program.lower import Mark
 
+BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
 _MAKERS = frozenset(["__init__", "__post_init__"])
 
 
@@ -50,8 +51,9 @@ class Activation:
 class Coarse:
     """A loop that is one node from now on: where it runs, and below whom."""
 
-    def __init__(self, node: Node, act: Activation, frame: FrameType, statements: range) -> None:
+    def __init__(self, node: Node, act: Activation, frame: FrameType, statements: range, around: set[int]) -> None:
         self.node, self.act, self.statements, self._home = node, act, statements, id(frame)
+        self._around = around  # functions that are under way around it
         self._below = set[int]()
         below = frame.f_back
         while below is not None:
@@ -63,6 +65,12 @@ class Coarse:
             return self.is_below(frame)
         is_inside = mark.statement in self.statements and mark.phase != "start"
         return not is_inside or (mark.statement == self.statements.start and mark.phase == "leave")
+
+    def needs(self, mark: Mark, function: int) -> bool:
+        """Whether a mark must go on to be told: code that is under way when the loop is over would not wake up."""
+        is_end = mark.statement == self.statements.start and mark.phase == "leave"
+        is_inside = mark.statement in self.statements and not is_end
+        return function in self._around or (function == self.act.function and not is_inside)
 
     def is_below(self, frame: FrameType) -> bool:
         return id(frame) in self._below

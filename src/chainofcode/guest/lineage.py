@@ -228,7 +228,11 @@ class Lineage:
     def _reachable(
         self, value: Any, tell: Callable[[Any, CodeType], None] = lambda value, code: None
     ) -> Iterator[tuple[Any, bool]]:
-        for held, is_closed in reachable(value, self._names, tell):
+        def counted(one: Any, code: CodeType) -> None:
+            self.work += 1
+            tell(one, code)
+
+        for held, is_closed in reachable(value, self._names, counted):
             self.work += 1 + (len(held) >> 3 if type(held) in (list, dict) else 0)
             yield held, is_closed
 

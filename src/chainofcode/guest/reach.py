@@ -61,6 +61,7 @@ _STATELESS = PURE_MODULES | {
 }  # fmt: skip
 _CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
+_names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
 _own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
 
 
@@ -140,11 +141,14 @@ def _named_by(code: CodeType, names: dict[str, Any]) -> list[Any]:
 
 def names_in(code: CodeType) -> set[str]:
     """The names that code asks the functions around it, its module or an object for, code inside of it included."""
-    found = {*code.co_names, *code.co_freevars}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            found |= names_in(constant)
-    return found
+    known = _names_in.get(id(code))
+    if known is None:
+        found = {*code.co_names, *code.co_freevars}
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                found |= names_in(constant)
+        known = _names_in[id(code)] = (code, found, not METHODS.issuperset(_methods_in(code)))
+    return known[1]
 
 
 def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
@@ -156,7 +160,7 @@ def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
         is_told = type(known) in (FunctionType, Hole, ModuleType) or issubclass(type(known), type)
         if known is not ABSENT and type(known) not in ATOMS and type(known) not in CONTAINERS and not is_told:
             return True
-    return any(text not in METHODS for text in _methods_in(code))
+    return _names_in[id(code)][2]
 
 
 def _methods_in(code: CodeType) -> Iterator[str]:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from types import FrameType
 
 from ..program.flow import LAST, OUTPUT, Flow, Flows, Region
-from .activations import Activation, Calls, Coarse
+from .activations import BY_TURNS, Activation, Calls, Coarse
 from .lineage import Lineage, Node, View
 from .reach import ATOMS
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_NODES = 3000  # of one loop, or of what runs between loops
 MAX_WORK = 200_000  # objects looked at, likewise
-_BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
 _PREDICATES = frozenset(["If", "While", "Match"])
 _FOR = frozenset(["For", "AsyncFor"])
 _JUMPS = frozenset(["Break", "Continue", "Return", "Raise"])
@@ -58,7 +57,8 @@ class Recorder(Calls):
             return False
         if self._coarse is not None:
             if not self._coarse.is_over(mark, frame):
-                return False
+                function = mark.statement if mark.phase == "start" else self._flows.of[mark.statement].function
+                return self._coarse.needs(mark, function)
             self._end_coarse(self._coarse, frame)
         act = self._start(mark.statement, frame) if mark.phase == "start" else self._activation(frame)
         if act is None:  # text that the program runs itself
@@ -174,7 +174,7 @@ class Recorder(Calls):
             node.control.append(act.latest[flow.parent])
         elif caller is not None:
             node.control.append(caller.index)
-        if act.code.co_flags & _BY_TURNS:  # it may be closed by whoever lets go of it
+        if act.code.co_flags & BY_TURNS:  # it may be closed by whoever lets go of it
             node.control += [act.caller.index] if act.caller is not None else []
             node.control += [act.yielded] if act.yielded is not None else []
         ways: list[tuple[str, int | None]] = [("return", None)]
@@ -250,8 +250,10 @@ class Recorder(Calls):
 
     def _catch(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
         """An error arrived at a handler: whoever was under way had a part in it."""
+        before: list[int] = []
         if act.open is None or act.open.statement is None:  # a loop's header failed when it was evaluated again
             loop: int | None = act.running
+            before = [act.latest[loop]] if loop in act.latest else []
             inside = range(statement + 1, self._flows.ends[statement])
             while loop is not None and loop in inside:
                 if self._flows.of[loop].kind in _LOOPS:
@@ -262,7 +264,7 @@ class Recorder(Calls):
         if act.open is not None:
             self._give_up(act, act.open, view)
         node = self._begin(act, statement, flow, view)
-        node.control += failed
+        node.control += [*before, *failed]
         for name in flow.writes:
             self.lineage.bind(view.place(name), node.index)
         self.lineage.might(flow.region, node, view)
@@ -286,7 +288,7 @@ class Recorder(Calls):
 
     def _tell_asker(self, act: Activation, node: Node, view: View) -> None:
         """Whether a generator goes on is known to whoever asks it for more."""
-        caller = self._current(view.frame.f_back) if act.code.co_flags & _BY_TURNS else None
+        caller = self._current(view.frame.f_back) if act.code.co_flags & BY_TURNS else None
         if caller is not None:
             caller.control.append(node.index)
 
@@ -362,7 +364,8 @@ class Recorder(Calls):
                 if path[0][0] != "l" or number in inside:
                     self.lineage.read(node, (path[0], ()), view, act.caller)
         act.latest[statement] = node.index
-        self._coarse = Coarse(node, act, frame, inside)
+        around = {one.function for _, one in self._under_way(frame.f_back)}
+        self._coarse = Coarse(node, act, frame, inside, around)
 
     def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
         self._coarse, node, act = None, coarse.node, coarse.act
@@ -373,6 +376,9 @@ class Recorder(Calls):
         kept = [value for value in node.roots if type(value) not in ATOMS]
         self.lineage.change([*kept, *(self._names.get(text) for home, text in names if home == "g")], node)
         act.open = None
+        for one in self._activations.values():
+            if one.code.co_flags & BY_TURNS:  # it may have had its turn meanwhile
+                one.yielded = node.index
         if frame is not None and coarse.is_below(frame):  # it has left its function, too
             caller = self._current(frame)
             if caller is not None:
