@@ -98,6 +98,11 @@ class View:
             return self._names.get(name[1], ABSENT)
         return self.own.get(name[1], ABSENT)
 
+    def function(self, name: Name) -> Any:
+        """What a name means that is called: holes are among the builtins."""
+        value = self.value(name)
+        return vars(self._names["__builtins__"]).get(name[1], ABSENT) if value is ABSENT else value
+
     @property
     def own(self) -> dict[str, Any]:
         if self._own is None:
@@ -273,7 +278,7 @@ class Lineage:
         if call.is_super:
             changed = changes_of_super(handed[0], call.method, handed[1:]) if handed else []
         elif call.function is not None:
-            changed = changes_of_function(view.value(call.function), handed)
+            changed = changes_of_function(view.function(call.function), handed)
         elif call.receiver is not None:
             receiver = view.follow(call.receiver)
             if call.method == "append" and type(receiver) is list:
