@@ -108,7 +108,7 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     if not lineages or lineages[0] is None:
         reason = now.answer.reason if now.answer is not None else "guest died"
         is_whole = reason in ("answered", "error")
-        why = "it is nested too deep, or too large" if is_whole else f"it ended before it could tell: {reason}"
+        why = "it is nested too deep, or too large" if is_whole else f"run again, it ended early: {reason}"
         raise TraceError(f"the run cannot be followed: {why}")
     if name is not None and name not in lineages[0].ends:
         known = ", ".join(end for end in lineages[0].ends if not end.startswith("$"))

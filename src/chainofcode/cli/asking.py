@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator
@@ -57,6 +58,8 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
         print(f"coc: asking {name} ({why})", file=sys.stderr)
     label = name.partition(":")[2]
     if name.startswith("local:") and label in MODELS and not MODELS[label].is_here:
+        if importlib.util.find_spec("xllamacpp") is None:  # better known before a download than after it
+            raise InputError("the embedded model needs the extra `local`: pip install 'chainofcode[local]'")
         _may_download(label, given.yes)
     lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or Bar(label))
     try:

@@ -46,6 +46,9 @@ def _show(given: argparse.Namespace) -> int:
 def _write_page(trace: Trace, given: argparse.Namespace) -> None:
     from ..server.sharing import as_html
 
+    page_file = Path(given.html)
+    if given.html != "-" and page_file.exists() and given.trace.exists() and page_file.samefile(given.trace):
+        raise InputError("--html names the trace itself: the page needs a file of its own")
     why = None if given.no_why else _why(trace, given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
     if given.html == "-":
@@ -55,6 +58,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
         Path(given.html).write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {given.html}: {error.strerror}") from None
+    print(f"coc: {plain(given.html)}", file=sys.stderr)
 
 
 def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
