@@ -40,6 +40,11 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _INLINE = 4  # logs this short are told where they are read
 _MAX_SINKS = 200
+_MAX_LOOK = 500_000  # objects that one look at a value may take
+
+
+class TooMuch(Exception):
+    """A value holds on to more than can be looked at."""
 
 
 class Log:
@@ -234,11 +239,14 @@ class Lineage:
         self, value: Any, tell: Callable[[Any, CodeType], None] = lambda value, code: None
     ) -> Iterator[tuple[Any, bool]]:
         def counted(one: Any, code: CodeType) -> None:
-            self.work += 1
+            self.work += 4
             tell(one, code)
 
+        most = self.work + _MAX_LOOK
         for held, is_closed in reachable(value, self._names, counted):
-            self.work += 1 + (len(held) >> 3 if type(held) in (list, dict) else 0)
+            if self.work > most:
+                raise TooMuch
+            self.work += 1 + (len(held) >> 3) if type(held) in (list, dict) else 4
             yield held, is_closed
 
     # --- changing ---------------------------------------------------------------------------------------------
@@ -349,14 +357,15 @@ class Lineage:
     def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
         """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
         sinks: dict[str, int] = {}
-        known = dict.fromkeys([place[1] for place in self.logs if place[0] == "g"])
-        known.update(dict.fromkeys(self._names if always else ()))
-        names = {name: self._names[name] for name in known if name in self._names}
-        for name, value in [*list(names.items())[-_MAX_SINKS:], *ends.items()]:
+        known = [place[1] for place in self.logs if place[0] == "g"]
+        known += [name for name in self._names if type(name) is str] if always else []
+        names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]
+        names += ["answer"] if "answer" in self._names else []
+        for name, value in [*((name, self._names[name]) for name in names), *ends.items()]:
             node = self.new(None)
             node.control += always
             self.read_name(node, ("g", name), None)
-            self.look(node, value)
+            self.look(node, value if not always else None)
             sinks[clean(name, 200)] = node.index
         logs: dict[int, int] = {}
         told: list[list[Any]] = []

@@ -20,6 +20,7 @@ from types import (
     CellType,
     ClassMethodDescriptorType,
     CodeType,
+    FrameType,
     FunctionType,
     GeneratorType,
     GenericAlias,
@@ -28,6 +29,7 @@ from types import (
     MethodDescriptorType,
     MethodType,
     ModuleType,
+    TracebackType,
     WrapperDescriptorType,
 )
 
@@ -72,7 +74,8 @@ def reachable(
 
     `names` are the module's: a lambda reads them when it is called, wherever that is; its code is told.
     """
-    pending, seen = [value], set[int]()
+    built_in = names.get("__builtins__")
+    pending, seen = [value], {id(built_in), id(vars(built_in)) if type(built_in) is ModuleType else 0}
     while pending:
         current = pending.pop()
         kind = type(current)
@@ -116,6 +119,8 @@ def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None,
         return False, [*bases, *(part for part in _namespace(value).values() if type(part) not in ATOMS)]
     if is_own_class(kind):
         return False, [kind, *(part for part in gc.get_referents(value) if type(part) not in ATOMS)]
+    if kind is FrameType or kind is TracebackType or _is_ours(kind):
+        return True, []
     held = [
         part for part in gc.get_referents(value) if not issubclass(type(part), (type, ModuleType)) and part is not names
     ]
@@ -195,6 +200,11 @@ def is_plain(value: Any) -> bool:
     """Whether storing into it changes it alone, as far as no statements of the program's tell."""
     kind = type(value)
     return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN for base in _mro(kind))
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether it belongs to those who watch: there is nothing of the program's in it."""
+    return _top(_namespace(kind).get("__module__")) == _top(__name__)
 
 
 def _namespace(kind: type) -> Any:

@@ -14,7 +14,7 @@ from types import FrameType
 
 from ..program.flow import LAST, OUTPUT, Flow, Flows, Region
 from .activations import BY_TURNS, Activation, Calls, Coarse
-from .lineage import Lineage, Node, View
+from .lineage import Lineage, Node, TooMuch, View
 from .reach import ATOMS
 
 TYPE_CHECKING = False
@@ -53,8 +53,13 @@ class Recorder(Calls):
 
     def hear(self, mark: Mark, frame: FrameType) -> bool:
         """One visit of a mark; False when the next ones need not be told."""
-        if self._lost is not None:
+        try:
+            return self._lost is None and self._hear(mark, frame)
+        except TooMuch:
+            self._lost = self._new(None)
             return False
+
+    def _hear(self, mark: Mark, frame: FrameType) -> bool:
         if self._coarse is not None:
             if not self._coarse.is_over(mark, frame):
                 function = mark.statement if mark.phase == "start" else self._flows.of[mark.statement].function
@@ -117,8 +122,15 @@ class Recorder(Calls):
 
     def graph(self, ends: dict[str, Any]) -> dict[str, Any]:
         """All that was noted, as data."""
-        if self._coarse is not None:
-            self._end_coarse(self._coarse, None)
+        try:
+            if self._coarse is not None and self._lost is None:
+                self._end_coarse(self._coarse, None)
+            return self._graph(ends)
+        except TooMuch:
+            self._lost = self._lost or self._new(None)
+            return self._graph(dict.fromkeys(ends))
+
+    def _graph(self, ends: dict[str, Any]) -> dict[str, Any]:
         failed = [node.index for node in self._unfinished]
         if self._lost is None:
             return {**self.lineage.told(ends, failed, []), "works": self._flows.works}
