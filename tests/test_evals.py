@@ -393,7 +393,10 @@ def test_a_real_model_goes_through_a_benchmark(tmp_path: Path, small_model: str)
     model, methods = (
         ("local:qwen2.5-coder-1.5b", "direct,cot,coc") if is_whole else (f"local:{small_model}", "direct,coc")
     )
-    out, tasks = tmp_path / "out", () if is_whole else ("--tasks", "boolean_expressions,navigate", "--repairs", "0")
+    out, tasks = (
+        tmp_path / "out",
+        () if is_whole else ("--tasks", "boolean_expressions,navigate", "--repairs", "0", "--shots", "0"),
+    )
     command = ("eval", "bbh", *tasks, "--limit", "1", "--methods", methods, "--data", DATA, "--yes", "--verify")
     done = subprocess.run(
         [*COC, *map(str, command), "--model", model, "--out", str(out)],
