@@ -52,6 +52,7 @@ _PR_SET_PDEATHSIG = 1
 _NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
 _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
+_RESERVE_BYTES = 8 << 20
 _PARSE_CPU_SECONDS = 20
 _REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if g(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
@@ -282,12 +283,14 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         error: BaseException | None = None
+        reserve = bytearray(_RESERVE_BYTES)  # a program that used up its memory leaves none to say so with
         code = self._enter_world()
         try:
             self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
             self._settle()
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
+            reserve.clear()
             error = raised
         try:
             self._finish_threads()
