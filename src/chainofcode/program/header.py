@@ -105,6 +105,11 @@ class Header:
         reads += [path for path, _ in self.stores]
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads += self._named(node.target)
+        if isinstance(node, FUNCTIONS):  # `nonlocal x` needs an x around it
+            declared = [(text, one) for one in ast.walk(node) if isinstance(one, ast.Nonlocal) for text in one.names]
+            reads += [
+                (bound, ()) for text, one in declared if (bound := name(text, one)) is not None and bound[0] != "l"
+            ]
         self.reads = tuple({path: None for path in reads if not _is_unhashable(path)})
         self.perhaps = tuple(
             bound
