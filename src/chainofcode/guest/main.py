@@ -283,14 +283,15 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         error: BaseException | None = None
-        reserve = bytearray(_RESERVE_BYTES)  # a program that used up its memory leaves none to say so with
+        # A program that used up its memory leaves none to say so with. Zeros nobody reads cost no memory, only room.
+        reserve = bytes(_RESERVE_BYTES)
         code = self._enter_world()
         try:
             self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
             self._settle()
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
-            reserve.clear()
+            del reserve
             error = raised
         try:
             self._finish_threads()
