@@ -118,6 +118,20 @@ def test_a_script(tmp_path: Path) -> None:
         ask(lm, "another")
 
 
+def test_a_script_takes_its_time_and_answers_many_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "replies.jsonl"
+    path.write_text('{"when": "fig", "reply": "true", "seconds": 0.5}')
+    lm = connect(f"scripted:{path}")
+
+    async def together() -> None:
+        await asyncio.gather(*(lm.complete([Message("user", "a fig")]) for _ in range(20)))
+
+    began = time.monotonic()
+    asyncio.run(together())
+    assert 0.5 <= time.monotonic() - began < 5
+    assert lm.in_flight > 1  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -126,10 +140,11 @@ def test_a_script(tmp_path: Path) -> None:
         (b'{"when": "x"}', "line 1"),
         (b'{"when": "x", "reply": "y", "else": 1}', "line 1"),
         (b'{"when": "x", "reply": ["y"]}', "line 1"),
+        (b'{"when": "x", "reply": "y", "seconds": -1}', "line 1"),
         (b"[" * 100_000, "line 1"),
         (b'"\xff"', "not UTF-8"),
     ],
-    ids=["words", "number", "no reply", "too much", "list", "deep", "bytes"],
+    ids=["words", "number", "no reply", "too much", "list", "past", "deep", "bytes"],
 )
 def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
     path = tmp_path / "replies.jsonl"

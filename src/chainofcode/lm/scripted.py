@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -17,15 +18,18 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     when: str
     reply: str
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0  # how long it takes to come, as with a model
 
 
+_IN_FLIGHT = 64  # where no reply waits for its turn
 _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
 
 class ScriptedLM:
     """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked.
 
-    `whens` are looked at first; the first that fits is used, each time. Replies in order need `in_flight` 1.
+    `whens` are looked at first; the first that fits is used, each time. Replies in order need `in_flight` 1. One that
+    is asked for days keeps no requests.
     """
 
     def __init__(
@@ -34,9 +38,11 @@ class ScriptedLM:
         name: str = "scripted",
         whens: Sequence[When] = (),
         in_flight: int = 1,
+        keeps_requests: bool = True,
     ) -> None:
         self.name, self.in_flight = name, in_flight
         self.requests: list[tuple[Message, ...]] = []
+        self._asked, self._keeps_requests = 0, keeps_requests
         self._whens = whens
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
@@ -52,24 +58,29 @@ class ScriptedLM:
         n: int = 1,
         seed: int | None = None,
     ) -> list[Completion]:
-        self.requests.append(tuple(messages))
-        return [Completion(self._reply(messages), Usage(requests=1, dollars=0.0)) for _ in range(n)]
-
-    def _reply(self, messages: Sequence[Message]) -> str:
+        self._asked += 1
+        if self._keeps_requests:
+            self.requests.append(tuple(messages))
         last = messages[-1].content if messages else ""
-        for rule in self._whens:
-            if rule.when in last:
-                return rule.reply
+        rule = next((rule for rule in self._whens if rule.when in last), None)
+        if rule is None:
+            texts = [self._next(messages) for _ in range(n)]
+        else:
+            await asyncio.sleep(rule.seconds)
+            texts = [rule.reply] * n
+        return [Completion(text, Usage(requests=1, dollars=0.0)) for text in texts]
+
+    def _next(self, messages: Sequence[Message]) -> str:
         if self._function is not None:
             return self._function(messages)
         try:
             return next(self._replies)
         except StopIteration:
-            raise LMError(f"{self.name} has no reply left for request {len(self.requests)}") from None
+            raise LMError(f"{self.name} has no reply left for request {self._asked}") from None
 
 
 def read_script(path: str) -> ScriptedLM:
-    """Replies from a file: a line is a JSON text, used in order, or {"when": …, "reply": …}."""
+    """Replies from a file: a line is a JSON text, used in order, or {"when": …, "reply": …, "seconds": 0.5}."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -78,7 +89,8 @@ def read_script(path: str) -> ScriptedLM:
         raise InputError(f"cannot read {path}: it is not UTF-8") from None
     lines = [_read(line, f"{path}, line {number}") for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     replies = [line for line in lines if isinstance(line, str)]
-    return ScriptedLM(replies, f"scripted:{path}", [line for line in lines if isinstance(line, When)])
+    whens = [line for line in lines if isinstance(line, When)]
+    return ScriptedLM(replies, f"scripted:{path}", whens, 1 if replies else _IN_FLIGHT, keeps_requests=False)
 
 
 def _read(line: str, where: str) -> str | When:
