@@ -6,7 +6,7 @@ import ast
 import builtins
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,17 @@ from .pause import Answered, Pause
 
 _MAX_PARSED_CHARS = 20_000
 _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir(set)})
+
+
+class _Missing(EmulationError):
+    """What was perhaps meant is looked for when somebody reads the message: most ask a model next, and never do."""
+
+    def __init__(self, message: str, near: Callable[[], str]) -> None:
+        super().__init__(message)
+        self._near = near
+
+    def __str__(self) -> str:
+        return super().__str__() + self._near()
 
 
 class Table:
@@ -71,14 +82,14 @@ class Table:
             raise InputError(f"{name}: {error}") from None
 
     async def answer(self, pause: Pause) -> Answered:
-        for text in lookups(pause):
+        for text in lookups(pause) if self._values else ():
             values = self._values.get(text)
             if values is not None:
                 turn = self._taken.get(text, 0)
                 self._taken[text] = turn + 1
                 return Answered(values[min(turn, len(values) - 1)], is_once=len(values) > 1)
         what = "statement" if pause.kind == "statement" else "call"
-        raise EmulationError(f"no value for the {what} {pause.text}" + self._near(pause))
+        raise _Missing(f"no value for the {what} {pause.text}", lambda: self._near(pause))
 
     def _near(self, pause: Pause) -> str:
         """What was perhaps meant: another call in the table, or a function that exists."""
