@@ -1,8 +1,11 @@
-"""Many clients at once, each following a run of its own: python bench/server.py [--clients 200]
+"""Many people at once, each following a run of their own: python bench/server.py [--clients 200] [--seconds 60]
 
-Starts `coc serve` and an endpoint with a set latency (bench/latency.py), both on loopback. Each client starts a run of
-five requests (a program and four values) and reads its events to the end. Says how long the first event and the end
-took, what the runs would take at least, and what the server held: memory, descriptors, processes, before and after.
+Starts `coc serve` on loopback with a scripted model that takes its time, as models do: a program after --writing
+seconds, four values after --value seconds, all four at once. Each client starts a run, reads its events to the end, and
+starts the next. What a run takes beyond the model's own seconds is what the server adds: sandbox, engine, trace, store,
+stream, and waiting for a core. Says how long that is, what was lost, and what the server held before and after: memory,
+descriptors, guests. Exits 1 where something was lost or kept, or a target is missed. With --kill, the server is killed
+(SIGKILL) in the middle and started again: every run that it had acknowledged must be there.
 """
 
 from __future__ import annotations
@@ -12,113 +15,193 @@ import asyncio
 import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import quantiles
-from typing import Any
 
 import httpx
 
-HERE = Path(__file__).parent
-PROGRAM = (
-    "total = 0\nfor word in ['fig', 'saw', 'kiwi', 'nail']:\n    if is_fruit(word):\n        total += 1\nanswer = total"
-)
+QUESTION = "How many are fruit?"
+PROGRAM = """total = 0
+for word in ['fig', 'saw', 'kiwi', 'nail']:
+    if is_fruit(word):
+        total += 1
+answer = total"""
+_MOST_MORE_MB = 32
+_MOST_MORE_DESCRIPTORS = 10  # spare guests come and go
 VALUES = {"fig": True, "saw": False, "kiwi": True, "nail": False}
 
 
+def script(path: Path, writing: float, value: float) -> Path:
+    rules = [{"when": f"is_fruit('{word}')", "reply": json.dumps(v), "seconds": value} for word, v in VALUES.items()]
+    rules.append({"when": QUESTION, "reply": f"```python\n{PROGRAM}\n```", "seconds": writing})
+    path.write_text("\n".join(map(json.dumps, rules)))
+    return path
+
+
 @contextlib.contextmanager
-def started(directory: Path, latency: float, runs: int) -> Iterator[tuple[str, int]]:
-    """The server's address and process."""
-    lines = [json.dumps({"call": f"is_fruit('{word}')", "value": value}) for word, value in VALUES.items()]
-    (directory / "values.jsonl").write_text("\n".join(lines))
-    (directory / "programs.json").write_text(json.dumps({"How many are fruit?": PROGRAM}))
-    files = ["--values", str(directory / "values.jsonl"), "--programs", str(directory / "programs.json")]
-    command = [sys.executable, str(HERE / "latency.py"), "--latency", str(latency), "--in-flight", "1000", *files]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as endpoint:
-        assert endpoint.stdout is not None
-        url = f"http://127.0.0.1:{endpoint.stdout.readline().strip()}/v1"
-        environment = {**os.environ, "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none"}
-        command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json", "--rate", "1000000"]
-        command += ["--model", "openai:m", "--data", str(directory / "data"), "--runs", str(runs), "--queue", "1000"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as server:
-            assert server.stderr is not None
-            serving = json.loads(server.stderr.readline())
-            with open(os.devnull, "w") as nowhere:
-                drain = subprocess.Popen(["cat"], stdin=server.stderr, stdout=nowhere)
+def served(place: Path, clients: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The server's address and process; its log goes to a file."""
+    command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json", "--rate", "1000000"]
+    command += ["--model", f"scripted:{place / 'script.jsonl'}", "--data", str(place / "data")]
+    command += ["--runs", str(clients), "--requests", str(4 * clients)]
+    log = place / "log.jsonl"
+    log.write_bytes(b"")
+    with log.open("ab") as written, subprocess.Popen(command, stderr=written) as server:
+        try:
+            while b"\n" not in log.read_bytes():
+                assert server.poll() is None, log.read_text()
+                time.sleep(0.05)
+            url = json.loads(log.read_bytes().split(b"\n")[0])["url"]
+            yield url, server
+        finally:
+            server.terminate()
+            server.wait()
+
+
+class Client:
+    """One that starts runs and follows each to its end until the time is up."""
+
+    def __init__(self, http: httpx.AsyncClient, least: float) -> None:
+        self._http, self._least = http, least
+        self.added: list[float] = []  # seconds, beyond the model's
+        self.acknowledged: dict[str, str] = {}  # the last state that was heard of
+        self.problems: list[str] = []
+
+    async def go_on(self, first_after: float, until: float) -> None:
+        await asyncio.sleep(first_after)
+        while time.monotonic() < until:
             try:
-                yield serving["url"], server.pid
-            finally:
-                server.terminate()
-                server.wait()
-                drain.wait()
-                endpoint.terminate()
+                await self._one()
+            except (httpx.HTTPError, AssertionError) as error:
+                self.problems.append(f"{type(error).__name__}: {error}")
+                return
+
+    async def _one(self) -> None:
+        began, numbers, state, answer = time.monotonic(), list[int](), "", ""
+        reply = await self._http.post("/api/runs", json={"question": QUESTION})
+        assert reply.status_code == 202, reply.text
+        id = reply.json()["id"]
+        self.acknowledged[id] = "started"
+        async with self._http.stream("GET", f"/api/runs/{id}/events") as events:
+            assert events.status_code == 200
+            async for line in events.aiter_lines():
+                name, _, value = line.partition(": ")
+                if name == "id":
+                    numbers.append(int(value))
+                elif value.startswith('{"event":"answer"'):
+                    answer = json.loads(value)["text"]
+                elif value.startswith('{"state"'):
+                    state = json.loads(value)["state"]
+                    self.acknowledged[id] = state
+        whole = (state, answer, numbers) == ("done", "2", list(range(len(numbers))))
+        assert whole, f"a run ended as {state!r} with {answer!r} after {len(numbers)} events"
+        self.added.append(time.monotonic() - began - self._least)
 
 
-async def follow(client: httpx.AsyncClient) -> tuple[float, float, int]:
-    """Seconds to the first event and to the end, and how many events came; raises where one is missing."""
-    began, first, numbers, state, answer = time.monotonic(), 0.0, [], "", ""
-    reply = await client.post("/api/runs", json={"question": "How many are fruit?", "detach": False})
-    reply.raise_for_status()
-    async with client.stream("GET", f"/api/runs/{reply.json()['id']}/events") as events:
-        async for line in events.aiter_lines():
-            name, _, value = line.partition(": ")
-            if name == "id":
-                first = first or time.monotonic() - began
-                numbers.append(int(value))
-            elif name == "data" and value.startswith('{"event":"answer"'):
-                answer = json.loads(value)["text"]
-            elif name == "data" and value.startswith('{"state"'):
-                state = json.loads(value)["state"]
-    assert (state, answer, numbers) == ("done", "2", list(range(len(numbers)))), (state, answer)
-    return first, time.monotonic() - began, len(numbers)
-
-
-def held(pid: int) -> dict[str, Any]:
+def held(pid: int) -> dict[str, float]:
     resident = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     cpu = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return {"MB": resident // 2**20, "fds": len(os.listdir(f"/proc/{pid}/fd")), "children": len(children), "cpu": cpu}
+    return {"MB": resident // 2**20, "descriptors": len(os.listdir(f"/proc/{pid}/fd")), "cpu": cpu}
 
 
-async def measure(url: str, pid: int, clients: int) -> None:
-    limits = httpx.Limits(max_connections=None)
-    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as client:
-        for _ in range(100):
-            with contextlib.suppress(httpx.TransportError):
-                await client.get("/healthz")
-                break
-            await asyncio.sleep(0.1)
-        await follow(client)
-        before, began = held(pid), time.monotonic()
-        done = await asyncio.gather(*(follow(client) for _ in range(clients)))
-        seconds = time.monotonic() - began
-    await asyncio.sleep(2)
-    after = held(pid)
-    after["of them sockets"] = sum("socket" in os.readlink(f.path) for f in os.scandir(f"/proc/{pid}/fd"))
-    for name, column in (("first event", 0), ("end", 1)):
-        values = sorted(row[column] for row in done)
-        print(
-            f"{name + ':':<13} median {quantiles(values, n=100)[49]:.2f} s, 95 % {quantiles(values, n=100)[94]:.2f} s"
-        )
-    events = sum(row[2] for row in done)
-    print(f"all:          {seconds:.1f} s, {clients / seconds:.0f} runs/s, {events / seconds:,.0f} events/s, none lost")
-    print(f"server's CPU: {(after['cpu'] - before['cpu']) / clients * 1000:.0f} ms a run, without its guests")
-    print(f"held before:  {before}\nheld after:   {after}")
+def processes(pid: int) -> list[int]:
+    """All that descend from a process."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            children.setdefault(int(stat.read_text().rpartition(")")[2].split()[1]), []).append(int(stat.parent.name))
+    found, left = [], [pid]
+    while left:
+        left += (more := children.get(left.pop(), []))
+        found += more
+    return found
+
+
+async def load(url: str, clients: int, seconds: float, least: float) -> list[Client]:
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
+    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as http:
+        all_of_them = [Client(http, least) for _ in range(clients)]
+        until = time.monotonic() + seconds
+        # People do not all press the button in the same second.
+        await asyncio.gather(*(client.go_on(random.uniform(0, least), until) for client in all_of_them))
+    return all_of_them
+
+
+def measure(place: Path, clients: int, seconds: float, least: float, target: float) -> bool:
+    with served(place, clients) as (url, server):
+        asyncio.run(load(url, clients, least, least))  # once around, so that what is held is held
+        time.sleep(2)
+        before, idle = held(server.pid), len(processes(server.pid))
+        own = time.process_time()
+        done = asyncio.run(load(url, clients, seconds, least))
+        own = time.process_time() - own
+        time.sleep(2)
+        after, still = held(server.pid), len(processes(server.pid))
+    added = sorted(1000 * value for client in done for value in client.added)
+    problems = [problem for client in done for problem in client.problems]
+    cuts, count = quantiles(added, n=100), len(added)
+    cpu, own = (1000 * seconds / count for seconds in (after["cpu"] - before["cpu"], own))
+    print(f"{clients} clients, {seconds:g} s: {count:,} runs of {least:g} s of the model, {len(problems)} problems")
+    print(f"the server adds: median {cuts[49]:.0f} ms, 95 % {cuts[94]:.0f} ms, most {added[-1]:.0f} ms")
+    print(f"CPU: the server {cpu:.1f} ms a run, without its guests; the clients, on the same cores, {own:.1f} ms")
+    print(f"memory: {before['MB']} → {after['MB']} MB; descriptors: {before['descriptors']} → {after['descriptors']}")
+    print(f"guests and their keepers: {idle} → {still} processes", *problems[:3], sep="\n")
+    kept = {
+        "memory": after["MB"] - before["MB"] > _MOST_MORE_MB,
+        "descriptors": after["descriptors"] > before["descriptors"] + _MOST_MORE_DESCRIPTORS,
+        "processes": still > idle,
+    }
+    missed = [f"more {name} than before" for name, is_more in kept.items() if is_more]
+    missed += [f"{target:g} ms added, 95 %"] if cuts[94] > target else []
+    print(*(f"missed: {what}" for what in missed), sep="\n", end="")
+    return not problems and not missed
+
+
+async def killed(place: Path, clients: int, least: float) -> bool:
+    """Kill the server in the middle of everything, start it again, and look for each run that it had taken."""
+    with served(place, clients) as (url, server):
+        asyncio.get_running_loop().call_later(2.5 * least, server.send_signal, signal.SIGKILL)
+        done = await load(url, clients, 60 + 5 * least, least)
+    acknowledged = {id: state for client in done for id, state in client.acknowledged.items()}
+    with served(place, clients) as (url, _):
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+            found = {}
+            for id in acknowledged:
+                reply = await http.get(f"/api/runs/{id}")
+                found[id] = reply.json()["state"] if reply.status_code == 200 else "lost"
+    ends = {"done": {"done"}}  # what was heard to be done is done; all else may be interrupted
+    wrong = [id for id, heard in acknowledged.items() if found[id] not in ends.get(heard, {"done", "interrupted"})]
+    states = ", ".join(f"{count} {state}" for state, count in Counter(found.values()).most_common())
+    print(f"killed under load and started again: {len(found):,} runs were acknowledged; {states}; {len(wrong)} wrong")
+    return not wrong and set(found.values()) == {"done", "interrupted"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
-    parser.add_argument("--latency", type=float, default=0.5, help="of the model, in seconds")
-    parser.add_argument("--runs", type=int, default=200, help="at once")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--writing", type=float, default=8.0, help="seconds that the model writes a program")
+    parser.add_argument("--value", type=float, default=2.0, help="seconds that it takes for a value")
+    parser.add_argument("--target", type=float, default=50.0, help="milliseconds that the server may add, 95 %%")
+    parser.add_argument("--kill", action="store_true", help="kill the server in the middle, instead of measuring")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place, started(Path(place), given.latency, given.runs) as (url, pid):
-        asyncio.run(measure(url, pid, given.clients))
+    with tempfile.TemporaryDirectory() as place:
+        script(Path(place) / "script.jsonl", given.writing, given.value)
+        least = given.writing + given.value
+        if given.kill:
+            well = asyncio.run(killed(Path(place), given.clients, least))
+        else:
+            well = measure(Path(place), given.clients, given.seconds, least, given.target)
+    sys.exit(not well)
 
 
 if __name__ == "__main__":

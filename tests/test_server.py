@@ -385,6 +385,49 @@ def test_a_full_queue(tmp_path: Path) -> None:
         assert server.over(server.begin())["answer"] == "1"
 
 
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of one megabyte."""
+    place = tmp_path / "data"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(place)], capture_output=True)
+    if mounted.returncode != 0:
+        pytest.skip("a small disk cannot be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def open_files(server: Serving) -> list[str]:
+    links = Path(f"/proc/{server.process.pid}/fd").iterdir()
+    return [os.readlink(link) for link in links if link.is_symlink()]
+
+
+def test_a_full_disk_is_said_and_got_over(tmp_path: Path, small_disk: Path) -> None:
+    with served(tmp_path) as server:
+        before = server.begin()
+        assert server.over(before)["answer"] == "1"
+        slow = server.begin("A little")
+        filler = small_disk / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        for _ in range(5):
+            reply = server.client.post("/api/runs", json={"question": FRUIT})
+            assert error_of(reply) == (503, "storage") and int(reply.headers["retry-after"]) > 0
+        assert "full" in server.client.get("/readyz").json()["problems"]["store"]
+        assert server.over(slow)["state"] == "failed"
+        assert server.client.get(f"/api/runs/{before}/trace").status_code == 200
+        assert slow not in " ".join(open_files(server))
+        filler.unlink()
+        assert server.over(server.begin())["answer"] == "1"
+        assert server.client.get("/readyz").status_code == 200
+        time.sleep(2)  # what could not be kept is kept now
+        server.process.kill()
+        server.process.wait()
+    with served(tmp_path) as server:
+        assert [server.run(id)["state"] for id in (before, slow)] == ["done", "failed"]
+
+
 def test_the_rate(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20") as server:
         replies = [server.client.get("/api/info") for _ in range(30)]

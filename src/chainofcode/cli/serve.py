@@ -52,10 +52,13 @@ def add_to(commands: Any) -> None:
         default=[],
         help="what each token may use in a day: tokens=100000, money=0.50 (dollars)",
     )
-    parser.add_argument("--runs", metavar="N", type=int, default=16, help="how many runs at once (16)")
-    parser.add_argument("--queue", metavar="N", type=int, default=256, help="how many more may wait (256)")
+    parser.add_argument("--runs", metavar="N", type=int, default=64, help="how many runs at once (64)")
+    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="how many more may wait (1024)")
     parser.add_argument(
-        "--rate", metavar="N", type=int, default=600, help="requests a minute, of a token or address (600)"
+        "--requests", metavar="N", type=int, default=256, help="to one model at once, of all runs together (256)"
+    )
+    parser.add_argument(
+        "--rate", metavar="N", type=int, default=6000, help="requests a minute, of a token or address (6000)"
     )
     parser.add_argument("--drain", metavar="S", type=float, default=30.0, help="seconds that runs have to finish (30)")
     parser.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a name it is called by")
@@ -93,6 +96,7 @@ def _serve(given: argparse.Namespace) -> int:
         origins=tuple(given.allow_origin),
         runs=given.runs,
         queue=given.queue,
+        requests=given.requests,
         per_minute=given.rate,
         budget=read_budget(given.budget),
         drain_seconds=given.drain,

@@ -28,7 +28,7 @@ def serve(terms: Terms) -> None:
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_bound(terms.host, terms.port))
         store = stack.enter_context(contextlib.closing(Store(terms.data)))
-        models = stack.enter_context(contextlib.closing(Models(terms.models)))
+        models = stack.enter_context(contextlib.closing(Models(terms.models, terms.requests)))
         jail = stack.enter_context(Jail(spares=min(_SPARES, os.cpu_count() or 1)))
         wanted = {"is_wanted": terms.has_spans, "with_content": terms.logs_content}
         spans = stack.enter_context(contextlib.closing(opened(**wanted)))

@@ -159,8 +159,8 @@ class Api:
 async def _events(runs: Runs, run: Run, after: int) -> AsyncGenerator[bytes, None]:
     told = runs.follow(run, after)
     try:
-        async for number, kind, data in told:
-            yield KEEP if kind == "keep" else event(kind, data, number)
+        async for some in told:
+            yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in some)
     finally:
         await told.aclose()
 

@@ -27,7 +27,7 @@ from .metrics import Log, Metrics
 from .responses import Responses
 from .runs import Runs
 from .spans import Spans
-from .store import Store
+from .store import NotKept, Store
 from .terms import Refusal, Terms
 
 PAGE = Path(__file__).parent / "page"
@@ -66,15 +66,19 @@ class Application:
             await self.runs.close()
             flushing.cancel()
             await asyncio.gather(flushing, return_exceptions=True)
-            await self._ledger.flush()
+            await self._keep_rest()
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
             try:
-                await self._ledger.flush()
-            except Exception as error:  # the disk may be full: the next time may be better
-                self.log.say("budgets not kept", error_type=type(error).__name__)
+                await self._keep_rest()
+            except NotKept as error:
+                self.log.say("not kept", why=error.message)
+
+    async def _keep_rest(self) -> None:
+        await self._ledger.flush()
+        await self.runs.flush()
 
 
 def _page_routes() -> list[BaseRoute]:

@@ -97,11 +97,12 @@ class Chat:
         told = self._desk.runs.follow(run)
         try:
             yield chunk({"role": "assistant", "content": ""})
-            async for _, kind, data in told:
-                if kind == "keep":
-                    yield KEEP
-                elif kind in ("program", "step", "answer") and (line := step_line(kind, data)):
-                    yield chunk({"reasoning_content": line})
+            async for some in told:
+                for _, kind, data in some:
+                    if kind == "keep":
+                        yield KEEP
+                    elif kind in ("program", "step", "answer") and (line := step_line(kind, data)):
+                        yield chunk({"reasoning_content": line})
             try:
                 check_ran(run)
             except Refusal as refusal:

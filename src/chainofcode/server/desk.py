@@ -18,7 +18,7 @@ from ..trace import Trace
 from .jobs import Again, Models, Request, job_of, replay_of
 from .limits import Ledger, seconds_to_midnight
 from .runs import Live, Runs, new_run
-from .store import Run, Store, StoredFile, digest_of
+from .store import NotKept, Run, Store, StoredFile, digest_of
 from .terms import MAX_FILE_BYTES, MAX_FILES_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, Refusal, Terms
 
 T = TypeVar("T")
@@ -150,8 +150,8 @@ class Desk:
             found["server"] = "it is about to stop"
         try:
             await self.store.check(time.time())
-        except Exception as error:  # the store is someone else's code, and may fail in many ways
-            found["store"] = f"nothing can be written: {type(error).__name__}"
+        except NotKept as error:
+            found["store"] = error.message
         try:
             async with asyncio.timeout(_READY_SECONDS):
                 result = await arun("answer = 1", sandbox=self.runs.sandbox)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import resource
 import signal
 import socket
@@ -52,6 +53,8 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Sp
     place = f"[{name}]" if ":" in name else name
     told: dict[str, Any] = {"models": ",".join(models.names), "sandbox": holds.tier, "data": str(terms.data)}
     application.log.say("serving", url=f"http://{place}:{port}", **told)
+    gc.collect()
+    gc.freeze()  # what is here stays: looking through it again and again would make runs wait
     await server.serve([listening])
     if not server.started:
         raise SandboxError("the server could not start")

@@ -31,7 +31,6 @@ _REPAIRS = 2
 _MAX_FILES = 16
 _MAX_VALUES = 10_000
 _MAX_CHANGES_CHARS = 20_000  # in all: looking for the value in a change may take as long as the square of it
-_MAX_REQUESTS = 64  # to one model at once, of all runs together
 _TYPE = re.compile(r"choice:.+|[\w\[\], |.]+", re.S)
 
 
@@ -69,12 +68,12 @@ Job = Callable[[Workshop], AsyncIterator[Trace | Event]]  # the first is a trace
 
 
 class Models:
-    """The models that are offered, one connection each."""
+    """The models that are offered, one connection each, asked for so many things at once."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], requests: int) -> None:
         self.names = tuple(names)
         self._raw = {name: connect(name) for name in self.names}
-        self._lms: dict[str, LM] = {name: Limited(lm, in_flight=_MAX_REQUESTS) for name, lm in self._raw.items()}
+        self._lms: dict[str, LM] = {name: Limited(lm, in_flight=requests) for name, lm in self._raw.items()}
 
     def __getitem__(self, name: str) -> LM:
         return self._lms[name]

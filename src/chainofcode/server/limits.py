@@ -12,7 +12,7 @@ from ..errors import BudgetError
 from ..lm import LM, Completion, Message, Usage
 from .metrics import Metrics
 from .spans import Spans
-from .store import Store
+from .store import NotKept, Store
 
 _MAX_KNOWN = 10_000
 
@@ -62,8 +62,7 @@ class Ledger:
     def add(self, owner: str, usage: Usage) -> None:
         amount = (usage.prompt_tokens + usage.completion_tokens, usage.dollars or 0.0)
         for table in (self._spent, self._new):
-            before = table.get(owner, (0, 0.0))
-            table[owner] = (before[0] + amount[0], before[1] + amount[1])
+            _add(table, owner, amount)
 
     @property
     def counts_money(self) -> bool:
@@ -72,7 +71,17 @@ class Ledger:
     async def flush(self) -> None:
         if self._new:
             new, self._new = self._new, {}
-            await self._store.spend(self._day, new)
+            try:
+                await self._store.spend(self._day, new)
+            except NotKept:
+                for owner, amount in new.items():
+                    _add(self._new, owner, amount)
+                raise
+
+
+def _add(table: dict[str, tuple[int, float]], owner: str, amount: tuple[int, float]) -> None:
+    tokens, dollars = table.get(owner, (0, 0.0))
+    table[owner] = (tokens + amount[0], dollars + amount[1])
 
 
 def today() -> str:

@@ -80,8 +80,8 @@ class Responses:
         try:
             yield said("response.created", response=_response(run, model))
             yield said("response.in_progress", response=_response(run, model))
-            async for _, kind, _ in told:
-                if kind == "keep":
+            async for some in told:
+                if any(kind == "keep" for _, kind, _ in some):
                     yield KEEP
             response = _response(run, model)
             if run.answer is None:

@@ -24,11 +24,12 @@ from .jobs import Job, Models, Workshop
 from .limits import Ledger, Metered
 from .metrics import Log, Metrics
 from .spans import Spans
-from .store import Run, State, Store, TraceFile, TraceReader
+from .store import NotKept, Run, State, Store, TraceFile, TraceReader
 from .terms import Refusal, Terms
 from .watching import Watched
 
 KEEP_SECONDS = 15.0
+_STILL_SECONDS = 0.02  # calls that come and go faster than this are not told: who looks would not see them
 _MAX_ANSWER_CHARS = 1_000_000
 _ERRORS: dict[type[Exception], str] = {InputError: "input", LMError: "model", SandboxError: "sandbox"}
 Told = tuple[int | None, str, bytes]  # number, kind, data: an event as those who follow a run hear of it
@@ -79,6 +80,7 @@ class Runs:
         self._terms, self._store, self.sandbox, self._models = terms, store, sandbox, models
         self._ledger, self._metrics, self._log = ledger, metrics, log
         self._lives: dict[str, Live] = {}
+        self._unkept: dict[str, Run] = {}  # over, but the disk did not take it
         self.slots = asyncio.Semaphore(terms.runs)
         self.is_draining = False
         self._streams = 0
@@ -131,6 +133,8 @@ class Runs:
         except ChainOfCodeError as error:
             kind = next((word for kind, word in _ERRORS.items() if isinstance(error, kind)), "error")
             state, run.error = "failed", {"type": kind, "message": self._store.without_paths(str(error))[:2000]}
+        except NotKept as error:
+            state, run.error = "failed", {"type": error.kind, "message": error.message}
         except Exception as error:  # a served run: whatever it is, the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
@@ -168,15 +172,16 @@ class Runs:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
             run.artifacts = msgspec.to_builtins(answer.artifacts)
         try:
-            if live.file is not None:
-                await asyncio.to_thread(live.file.close)  # a disk takes its time
             if live.store:
                 await self._store.keep_artifacts(live.store)
+            await self._store.keep(msgspec.structs.replace(run, state=state), live.file)
             run.state = state
-            await self._store.keep(run)
         except Exception as error:  # the disk is full, perhaps: those who wait are told in any case
+            if live.file is not None:
+                live.file.close()
             self._log.say("run not kept", run=run.id, error_type=type(error).__name__)
-            run.state, run.error = "failed", {"type": "internal", "message": "the run could not be kept"}
+            run.state, run.error = "failed", {"type": "storage", "message": "the run could not be kept"}
+            self._unkept[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
         said = {"question": run.question, "answer": run.answer}
@@ -192,20 +197,29 @@ class Runs:
         return live if live is not None and live.run.owner == owner else None
 
     async def find(self, id: str, owner: str) -> Run:
-        live = self.live(id, owner)
-        run = live.run if live is not None else await self._store.run(id, owner)
+        run = self._newest(id, owner) or await self._store.run(id, owner)
         if run is None:
             raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
         return run
 
+    def _newest(self, id: str, owner: str) -> Run | None:
+        """A run of which the store does not know everything yet."""
+        run = self._lives[id].run if id in self._lives else self._unkept.get(id)
+        return run if run is not None and run.owner == owner else None
+
     async def listed(self, owner: str, limit: int, before: str | None) -> list[Run]:
         kept = await self._store.runs(owner, limit, before)
-        lives = [(run, self.live(run.id, owner)) for run in kept]
-        return [live.run if live is not None else run for run, live in lives]
+        return [self._newest(run.id, owner) or run for run in kept]
 
-    async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[Told, None]:
-        """The events of a run from one on, as they come; `keep` where nothing comes for long; `end` is the last."""
-        live, number, told = self.live(run.id, run.owner), 0, "[]"
+    async def flush(self) -> None:
+        """Try again to keep what could not be kept."""
+        for run in list(self._unkept.values()):
+            await self._store.keep(run)
+            del self._unkept[run.id]
+
+    async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[list[Told], None]:
+        """The events of a run from one on, together what came together; `keep` where nothing comes; `end` is last."""
+        live, number, told = self.live(run.id, run.owner), 0, b"[]"
         reader = TraceReader(self._store.trace_path(run.id))
         self._streams += 1
         if live is not None:
@@ -213,24 +227,27 @@ class Runs:
         try:
             while True:
                 is_over, changed = live is None or live.over.is_set(), live.changed if live is not None else None
-                while (line := reader.next()) is not None:
-                    if number > after:
-                        yield number, _kind(line), parted(line)[0]
-                    number += 1
-                    if number % 64 == 0:
-                        await asyncio.sleep(0)
+                lines = reader.some()
+                more: list[Told] = [
+                    (n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, number) if n > after
+                ]
+                number += len(lines)
+                if more:
+                    yield more
+                if lines:
+                    await asyncio.sleep(0)  # a long trace is not the only one
+                    continue
                 if is_over or live is None or changed is None:
                     break
-                waiting = msgspec.json.encode(live.sandbox.waiting).decode()
-                if waiting != told:
-                    told = waiting
-                    yield None, "waiting", b'{"calls":%s}' % waiting.encode()
+                waiting = msgspec.json.encode(live.sandbox.waiting)
                 try:
-                    await asyncio.wait_for(changed.wait(), KEEP_SECONDS)
+                    async with asyncio.timeout(KEEP_SECONDS if waiting == told else _STILL_SECONDS):
+                        await changed.wait()
                 except TimeoutError:
-                    yield None, "keep", b""
+                    is_new, told = waiting != told, waiting
+                    yield [(None, "waiting", b'{"calls":%s}' % waiting) if is_new else (None, "keep", b"")]
             state = live.run.state if live is not None else run.state
-            yield number, "end", msgspec.json.encode({"state": state})
+            yield [(number, "end", msgspec.json.encode({"state": state}))]
         finally:
             self._streams -= 1
             reader.close()

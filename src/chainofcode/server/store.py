@@ -22,9 +22,11 @@ import msgspec
 
 from ..errors import InputError
 from ..trace import as_json, chained, linked
+from .terms import Refusal
 
 State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
 T = TypeVar("T")
+_MAX_AT_ONCE_BYTES = 65_536
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, state TEXT NOT NULL,
@@ -81,6 +83,14 @@ class StoredFile(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class NotKept(Refusal):
+    """The disk is full, perhaps."""
+
+    def __init__(self, error: sqlite3.Error | OSError) -> None:
+        why = str(error) if isinstance(error, sqlite3.Error) else error.strerror
+        super().__init__(503, "storage", f"nothing can be written on the server: {why}", retry_seconds=60)
+
+
 class Store:
     """One directory, one server. SQLite has a thread of its own; what is awaited here is committed."""
 
@@ -130,7 +140,10 @@ class Store:
             is_first = len(self._waiting) == 1
         if is_first:
             loop.run_in_executor(self._thread, self._do_waiting, loop)
-        return await done
+        try:
+            return await done
+        except (sqlite3.OperationalError, OSError) as error:
+            raise NotKept(error) from None
 
     def _do_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._turn:
@@ -156,7 +169,7 @@ class Store:
         os.close(self._lock)
 
     async def check(self, now: float) -> None:
-        """Raises where nothing can be written."""
+        """Raises NotKept where nothing can be written."""
         row = (now,)
         await self._do(lambda database: database.execute("INSERT OR REPLACE INTO alive VALUES (1, ?)", row))
 
@@ -165,9 +178,16 @@ class Store:
     def trace_path(self, id: str) -> Path:
         return self._directory / "traces" / f"{id}.jsonl"
 
-    async def keep(self, run: Run) -> None:
+    async def keep(self, run: Run, trace: TraceFile | None = None) -> None:
+        """A run; with its trace when that is whole, which is on the disk before the run is said to be over."""
         row = (run.id, run.owner, run.state, msgspec.json.encode(run))
-        await self._do(lambda database: database.execute(_KEEP, row))
+
+        def keep(database: sqlite3.Connection) -> None:
+            if trace is not None:
+                trace.close()
+            database.execute(_KEEP, row)
+
+        await self._do(keep)
 
     async def run(self, id: str, owner: str) -> Run | None:
         sql = "SELECT record FROM runs WHERE id = ? AND owner = ?"
@@ -252,11 +272,15 @@ class TraceFile:
     """A trace that is written while it happens; what was appended stays, whatever becomes of us."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        """Raises NotKept."""
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise NotKept(error) from None
         self._digest, self._bytes = "", 0
 
     def append(self, item: object) -> None:
-        """Raises OSError where there is no room; no half line stays behind then."""
+        """Raises NotKept where there is no room; no half line stays behind then."""
         line = as_json(item)
         digest = linked(self._digest, line)
         whole = chained(line, digest) + b"\n"
@@ -264,25 +288,35 @@ class TraceFile:
         try:
             while left:
                 left = left[os.write(self._fd, left) :]
-        except OSError:
+        except OSError as error:
             os.ftruncate(self._fd, self._bytes)
-            raise
+            raise NotKept(error) from None
         self._digest, self._bytes = digest, self._bytes + len(whole)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            os.fsync(self._fd)
-        os.close(self._fd)
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            with contextlib.suppress(OSError):
+                os.fsync(fd)
+            os.close(fd)
 
 
 class TraceReader:
-    """The lines of a trace that may still grow: one after the other, None where there is none yet."""
+    """The lines of a trace that may still grow."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._file, self._partial = path, contextlib.ExitStack(), b""
         self._lines: Any = None
 
-    def next(self) -> bytes | None:
+    def some(self) -> list[bytes]:
+        """What there is, as far as one likes to send it at once; nothing, if there is nothing yet."""
+        lines, size = list[bytes](), 0
+        while size < _MAX_AT_ONCE_BYTES and (line := self._next()) is not None:
+            lines.append(line)
+            size += len(line)
+        return lines
+
+    def _next(self) -> bytes | None:
         if self._lines is None:
             try:
                 self._lines = self._file.enter_context(self._path.open("rb"))

@@ -33,9 +33,10 @@ class Terms:
     tokens: Mapping[str, str] = field(default_factory=dict)
     hosts: tuple[str, ...] = ()  # further names that it is called by
     origins: tuple[str, ...] = ()  # whose pages may use it
-    runs: int = 16  # at once
-    queue: int = 256  # and waiting for their turn
-    per_minute: int = 600  # requests of one token, or one address
+    runs: int = 64  # at once
+    queue: int = 1024  # and waiting for their turn
+    requests: int = 256  # to one model at once, of all runs together
+    per_minute: int = 6000  # requests of one token, or one address
     budget: Mapping[str, float] = field(default_factory=dict)
     drain_seconds: float = 30.0
     packages: tuple[str, ...] = ()
@@ -57,7 +58,7 @@ class Terms:
                 raise InputError(f"the token{which} must have {_MIN_TOKEN_CHARS} or more plain characters, no spaces")
         if len(set(self.tokens.values())) < len(self.tokens):
             raise InputError("two tokens are the same: nobody could tell who asks")
-        for name, least in (("runs", 1), ("queue", 0), ("per_minute", 1), ("drain_seconds", 0)):
+        for name, least in (("runs", 1), ("queue", 0), ("requests", 1), ("per_minute", 1), ("drain_seconds", 0)):
             if not least <= getattr(self, name) <= 1_000_000:
                 raise InputError(f"--{_OPTIONS.get(name, name)} takes {least} or more, not {getattr(self, name)}")
         for origin in self.origins:
