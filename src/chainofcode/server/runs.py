@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -198,8 +198,8 @@ class Runs:
             raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
         return run
 
-    async def listed(self, owner: str, limit: int, before: str | None) -> list[Run]:
-        kept = await self._store.runs(owner, limit, before)
+    async def listed(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[Run]:
+        kept = await self._store.runs(owner, limit, before, words)
         lives = [(run, self.live(run.id, owner)) for run in kept]
         return [live.run if live is not None else run for run, live in lives]
 
