@@ -9,6 +9,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -127,6 +128,16 @@ def test_a_program_with_values(server: Serving) -> None:
     assert (run["answer"], run["method"], run["model"]) == ("fig", "run", None)
 
 
+def test_values_of_a_program_as_text(server: Serving) -> None:
+    program = "answer = [price('a=1'), price(name='b'), size()]"
+    values = ["price('a=1') = (2.0, 'x=y')", "price(name='b')={1: {2}}", {"call": "size()", "value": 2}]
+    id = server.client.post("/api/runs", json={"program": program, "values": values}).json()["id"]
+    assert server.over(id)["answer"] == "[(2.0, 'x=y'), {1: {2}}, 2]"
+    for bad, told in (("price('a')=maybe", "text in quotes"), ("price('a')=" + "=" * 25_000, "at most")):
+        reply = server.client.post("/api/runs", json={"program": program, "values": [bad]})
+        assert error_of(reply) == (400, "invalid_request") and told in reply.text
+
+
 def test_the_type_of_an_answer(server: Serving) -> None:
     assert server.over(server.begin(type="int"))["answer"] == "1"
     assert server.over(server.begin(type="date"))["reason"] == "error"
@@ -172,6 +183,54 @@ def test_list(server: Serving, fruit: str) -> None:
     assert more[0]["id"] == ids[0] and fruit in [run["id"] for run in more]
     for bad in ("0", "201", "x", "-1"):
         assert client_error(server, "/api/runs", limit=bad) == (400, "invalid_request")
+
+
+def test_search(tmp_path: Path) -> None:
+    """In all runs, whatever their number; nothing that is typed is a pattern."""
+    with served(tmp_path) as server:
+        asked = [
+            "Wie groß ist 100% von ÄPFELN_x?",
+            "Is 100 more than 7?",
+            *("Which day?" for _ in range(3)),
+            "so_many 'a'",
+        ]
+        ids = []
+        for question in asked:
+            reply = server.client.post("/api/runs", json={"program": "answer = 'Zebra' * 2", "question": question})
+            ids.append(str(reply.json()["id"]))
+            server.over(ids[-1])
+
+        def found(words: str, **more: Any) -> list[str]:
+            runs = server.client.get("/api/runs", params={"q": words, **more}).json()["runs"]
+            return [run["id"] for run in runs]
+
+        assert found("äpfeln") == found("100%") == found("GROSS wie") == [ids[0]]
+        assert (
+            found("n_x") == [ids[0]]
+            and found("o_m") == [ids[5]]
+            and found("%") == [ids[0]]
+            and found("_") == [ids[5], ids[0]]
+        )
+        assert found("'a'") == [ids[5]] and found("which", limit=2) == [ids[4], ids[3]]
+        assert found("which", limit=2, before=ids[3]) == [ids[2]]
+        assert found("zebrazebra") == found(" ") == ids[::-1] and found(ids[1]) == [ids[1]] and found("nobody") == []
+        assert client_error(server, "/api/runs", q="x" * 201) == (400, "invalid_request")
+
+
+def test_runs_that_were_kept_before_there_was_a_search_are_found(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        ids = [server.begin(), server.begin("A little rest")]
+        for id in ids:
+            server.over(id)
+        server.stop()
+    with contextlib.closing(sqlite3.connect(tmp_path / "data" / "runs.sqlite")) as database:
+        database.execute("ALTER TABLE runs DROP COLUMN words")
+    with served(tmp_path) as server:
+        listed = [
+            server.client.get("/api/runs", params={"q": words}).json()["runs"] for words in ("", "apple", "rested")
+        ]
+        assert [[run["id"] for run in runs] for runs in listed] == [ids[::-1], ids[:1], ids[1:]]
+        assert server.over(server.begin())["answer"] == "1"
 
 
 def client_error(server: Serving, path: str, **query: str) -> tuple[int, str]:

@@ -297,3 +297,6 @@ def test_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {int(number) for number in data["steps"]} <= numbers
     last = max(int(number) for number in data["steps"])
     assert data["steps"][str(last)], "the last step depends on others"
+    behind = {**data["steps"], **data["unused"]["steps"]}
+    assert {int(number) for number in behind} == numbers
+    assert list(data["unused"]["steps"]) == ["1"], "what did not matter is told apart, with what it depends on"

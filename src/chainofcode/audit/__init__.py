@@ -2,7 +2,7 @@
 
 from .beside import Row, rows, side_by_side
 from .chain import Chain, check_chain, parted, read_checked
-from .changes import Changes
+from .changes import Changes, call_and_value
 from .compare import Difference
 from .flips import Flip
 from .provenance import Provenance, afollow, follow
@@ -30,6 +30,7 @@ __all__ = [
     "afollow",
     "areplay",
     "averify",
+    "call_and_value",
     "check_chain",
     "edited",
     "follow",

@@ -41,7 +41,7 @@ class Changes:
                 if name.strip() == "question" and "question" not in trace.inputs and not isinstance(new, str):
                     raise InputError(f"the question is text: put {value.strip()[:100]} in quotes")
             else:
-                call, changed = _split(text)
+                call, changed = call_and_value(text, "a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
                 calls[call] = changed
         return cls(calls, steps, inputs)
 
@@ -68,8 +68,11 @@ class Changes:
             raise InputError(f"the trace has no call {cut(text, 300)}, and nothing made it now{told}")
 
 
-def _split(text: str) -> tuple[str, Any]:
-    """The call and its value: the last `=` that has a literal to its right stands between them."""
+def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> tuple[str, Any]:
+    """A call and its value out of `is_fruit("fig")=True`: the last `=` with a literal to its right is between them.
+
+    Looking for it may take as long as the square of the text: whoever takes texts from strangers bounds them.
+    """
     place = text.rfind("=")
     while place > 0:
         try:
@@ -78,10 +81,7 @@ def _split(text: str) -> tuple[str, Any]:
             place = text.rfind("=", 0, place)
             continue
         return text[:place].strip(), value
-    raise InputError(
-        f"a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with a Python literal (text in quotes); "
-        f"not {text[:300]!r}"
-    )
+    raise InputError(f"{form}, with a Python literal (text in quotes); not {text[:300]!r}")
 
 
 def _literal(value: str, text: str) -> Any:
@@ -100,4 +100,4 @@ def _input(name: str, trace: Trace) -> str:
     raise InputError(f"the trace has no input {name}{told}")
 
 
-__all__ = ["Changes"]
+__all__ = ["Changes", "call_and_value"]

@@ -67,9 +67,9 @@ class Provenance:
         roots = [index for index, own in self.steps.items() if any(one.number == step.number for one in own)]
         return self._steps_of(depends_on(self.lineage, roots))
 
-    def edges(self) -> Iterator[tuple[int, list[int]]]:
-        """Each step that counts, by number, with the numbers of those that it depends on itself."""
-        for index in sorted(self.slice.nodes & self.steps.keys()):
+    def edges(self, *, counting: bool = True) -> Iterator[tuple[int, list[int]]]:
+        """Each step that counts (or does not), by number, with the numbers of those that it depends on itself."""
+        for index in sorted(self.steps.keys() & self.slice.nodes if counting else self.steps.keys() - self.slice.nodes):
             around = self._nearest(index)
             for step in self.steps[index]:
                 yield step.number, [one.number for one in self._steps_of(around) if one.number != step.number]

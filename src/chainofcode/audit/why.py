@@ -177,6 +177,7 @@ def why_data(provenance: Provenance) -> dict[str, Any]:
         "unused": {
             "statements": sorted(provenance.statements - provenance.slice.statements),
             "values": [_asked(step) for step in provenance.unused_values],
+            "steps": {str(number): behind for number, behind in provenance.edges(counting=False)},
         },
     }
 

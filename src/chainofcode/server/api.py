@@ -23,6 +23,7 @@ from .streams import KEEP, EventStream, event, unless_gone
 from .terms import Refusal
 
 MAX_LISTED = 200
+MAX_WORDS_CHARS = 200
 _LISTED_CHARS = 500
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -99,7 +100,11 @@ class Api:
         limit = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
         if not 1 <= limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
-        runs = await self._runs.listed(owner_of(request), limit, request.query_params.get("before"))
+        words = request.query_params.get("q", "")
+        if len(words) > MAX_WORDS_CHARS:
+            raise Refusal(400, "invalid_request", f"q has {MAX_WORDS_CHARS} characters at most")
+        before = request.query_params.get("before")
+        runs = await self._runs.listed(owner_of(request), limit, before, words.split())
         return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})
 
     async def _found(self, request: HTTPRequest) -> Run:

@@ -15,11 +15,11 @@ from typing import Any, cast
 
 import msgspec
 
-from ..audit import Changes, areplay, runs_of
+from ..audit import Changes, areplay, call_and_value, runs_of
 from ..emulator import Emulator, First, Table, asking
 from ..engine import Given, Options, execute, new_trace
 from ..errors import InputError
-from ..guest.values import ValueFormatError, decode
+from ..guest.values import ValueFormatError, decode, encode
 from ..lm import LM, connect
 from ..lm.wrappers import Limited
 from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
@@ -44,7 +44,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     files: list[str] = []
     inputs: dict[str, Any] = {}
     program: str | None = None
-    values: list[dict[str, Any]] = []
+    values: list[dict[str, Any] | str] = []  # {"call": …, "value": …}, or CALL=VALUE with a Python literal
     detach: bool = True
 
 
@@ -167,7 +167,7 @@ def _programmed(request: Request, paths: Sequence[Path], given: Given, model: st
         raise Refusal(400, "invalid_request", "a program takes no method and no type: those are for questions")
     program, question = request.program or "", request.question
     try:
-        table = Table.of_records(request.values, "values")
+        table = Table.of_records(_records(request.values), "values")
     except (InputError, RecursionError) as error:
         raise Refusal(400, "invalid_request", str(error)) from None
 
@@ -181,6 +181,13 @@ def _programmed(request: Request, paths: Sequence[Path], given: Given, model: st
             yield event
 
     return run
+
+
+def _records(values: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
+    if sum(len(value) for value in values if isinstance(value, str)) > _MAX_CHANGES_CHARS:
+        raise InputError(f"values as text have {_MAX_CHANGES_CHARS:,} characters at most: give more as JSON")
+    pairs = [call_and_value(value) if isinstance(value, str) else value for value in values]
+    return [{"call": one[0], "value": encode(one[1])} if isinstance(one, tuple) else one for one in pairs]
 
 
 def replay_of(trace: Trace, again: Again) -> Job:

@@ -29,6 +29,7 @@ _EITHER = [
     {"required": ["question"], "properties": {"question": {"type": "string", "pattern": "\\S"}}},
     {"required": ["program"], "properties": {"program": _TEXT}},
 ]
+_CALL_AND_VALUE = {"type": "string", "description": "CALL=VALUE, the value as a Python literal: is_fruit('fig')=True"}
 _ARTIFACT = {"name": _TEXT, "bytes": {"type": "integer"}, "sha256": _TEXT}
 
 
@@ -45,7 +46,7 @@ def _schemas() -> dict[str, _Schema]:
         "files": {"type": "array", "items": _TEXT, "maxItems": 16},
         "inputs": {"type": "object", "description": "variables by name; values as JSON, tagged where JSON lacks them"},
         "program": _TEXT_OR_NONE,
-        "values": {"type": "array", "items": {**_shape({"call": _TEXT, "value": {}})}},
+        "values": {"type": "array", "items": {"anyOf": [_shape({"call": _TEXT, "value": {}}), _CALL_AND_VALUE]}},
         "detach": {"type": "boolean", "default": True, "description": "false: a client that leaves ends the run"},
     }
     again = {"set": {"type": "array", "items": _TEXT}, "edit": _TEXT_OR_NONE}
@@ -105,11 +106,14 @@ def _runs() -> _Schema:
     sha256 = {"name": "sha256", "in": "path", "required": True, "schema": _TEXT}
     last = {"name": "Last-Event-ID", "in": "header", "schema": _TEXT}
     limit = _query("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50})
+    words = _query("q", {"type": "string", "maxLength": 200, "description": "only those with all of these words"})
     events = "trace, program, call, step, answer as they come; waiting; end is the last"
     one = "/api/runs/{id}"
     paths: _Schema = {
         "/api/runs": {
-            "get": _does("The runs, the newest first", _json("Runs"), parameters=[limit, _query("before", _TEXT)]),
+            "get": _does(
+                "The runs, the newest first", _json("Runs"), parameters=[limit, _query("before", _TEXT), words]
+            ),
             "post": _does(
                 "Start a run: a question, or a program with values", _json("Begun", "202"), body=_sent("NewRun")
             ),

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import secrets
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
@@ -207,8 +207,8 @@ class Runs:
         run = self._lives[id].run if id in self._lives else self._unkept.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None) -> list[Run]:
-        kept = await self._store.runs(owner, limit, before)
+    async def listed(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[Run]:
+        kept = await self._store.runs(owner, limit, before, words)
         return [self._newest(run.id, owner) or run for run in kept]
 
     async def flush(self) -> None:

@@ -58,7 +58,7 @@ def as_html(trace: Trace, why: Mapping[str, Any] | None = None, *, title: str = 
 
 def _used(why: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """What the page reads of it."""
-    return {"steps": why["steps"], "inputs": why["inputs"]} if why is not None else None
+    return {"steps": why["steps"], "unused": {"steps": why["unused"]["steps"]}} if why is not None else None
 
 
 def _in_script(data: object) -> str:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -27,10 +27,11 @@ from .terms import Refusal
 State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
 T = TypeVar("T")
 _MAX_AT_ONCE_BYTES = 65_536
+_SEARCHED_CHARS = 2000  # of a question, and of an answer
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, state TEXT NOT NULL,
-    record BLOB NOT NULL);
+    record BLOB NOT NULL, words TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS runs_of ON runs (owner, number);
 CREATE INDEX IF NOT EXISTS runs_open ON runs (state) WHERE state IN ('queued', 'running');
 CREATE TABLE IF NOT EXISTS files (
@@ -39,8 +40,8 @@ CREATE TABLE IF NOT EXISTS spent (
     day TEXT NOT NULL, owner TEXT NOT NULL, tokens INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, owner));
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), checked REAL NOT NULL);
 """
-_KEEP = """INSERT INTO runs (id, owner, state, record) VALUES (?, ?, ?, ?)
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record"""
+_KEEP = """INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, words = excluded.words"""
 _SPEND = """INSERT INTO spent VALUES (?, ?, ?, ?)
 ON CONFLICT (day, owner) DO UPDATE SET tokens = tokens + excluded.tokens, dollars = dollars + excluded.dollars"""
 
@@ -62,6 +63,13 @@ class Run(msgspec.Struct):
     error: dict[str, Any] | None = None
     artifacts: list[dict[str, Any]] = []
     owner: str = ""
+
+    @property
+    def row(self) -> tuple[str, str, str, bytes, str]:
+        """As it is kept, with the words by which it is found: as much of them as a list shows, and some more."""
+        parts = (self.question, self.answer, self.method, self.model, self.reason, self.state, self.id)
+        words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts).casefold()
+        return self.id, self.owner, self.state, msgspec.json.encode(self), words.encode(errors="replace").decode()
 
     def told(self, cut_chars: int | None = None) -> dict[str, Any]:
         """As the API tells it; in a list, long texts are cut and the rest is left out."""
@@ -123,12 +131,14 @@ class Store:
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
         database.executescript(_TABLES)
+        if "words" not in {column[1] for column in database.execute("PRAGMA table_info(runs)")}:
+            _add_words(database)
         rows = database.execute("SELECT record FROM runs WHERE state IN ('queued', 'running')").fetchall()
         for (record,) in rows:  # a server died in the middle of them
             run = msgspec.json.decode(record, type=Run)
             run.state = "interrupted"
             mend(self.trace_path(run.id))
-            database.execute(_KEEP, (run.id, run.owner, run.state, msgspec.json.encode(run)))
+            database.execute(_KEEP, run.row)
         return database
 
     async def _do(self, function: Callable[[sqlite3.Connection], T]) -> T:
@@ -180,7 +190,7 @@ class Store:
 
     async def keep(self, run: Run, trace: TraceFile | None = None) -> None:
         """A run; with its trace when that is whole, which is on the disk before the run is said to be over."""
-        row = (run.id, run.owner, run.state, msgspec.json.encode(run))
+        row = run.row
 
         def keep(database: sqlite3.Connection) -> None:
             if trace is not None:
@@ -194,13 +204,16 @@ class Store:
         row = await self._do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return msgspec.json.decode(row[0], type=Run) if row else None
 
-    async def runs(self, owner: str, limit: int, before: str | None) -> list[Run]:
-        """The newest first; `before` is the id of the last one that is known."""
+    async def runs(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[Run]:
+        """The newest first, of those with all of `words`; `before` is the id of the last one that is known."""
         sql = "SELECT record FROM runs WHERE owner = ?"
         given: list[Any] = [owner]
         if before is not None:
             sql += " AND number < (SELECT number FROM runs WHERE id = ? AND owner = ?)"
             given += [before, owner]
+        for word in words:
+            sql += " AND instr(words, ?)"
+            given.append(word.casefold())
         given.append(limit)
         sql += " ORDER BY number DESC LIMIT ?"
         rows = await self._do(lambda database: database.execute(sql, given).fetchall())
@@ -256,6 +269,15 @@ class Store:
         sql = "SELECT owner, tokens, dollars FROM spent WHERE day = ?"
         rows = await self._do(lambda database: database.execute(sql, (day,)).fetchall())
         return {owner: (tokens, dollars) for owner, tokens, dollars in rows}
+
+
+def _add_words(database: sqlite3.Connection) -> None:
+    """A server that could not search yet kept these runs."""
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("ALTER TABLE runs ADD COLUMN words TEXT NOT NULL DEFAULT ''")
+    for (record,) in database.execute("SELECT record FROM runs").fetchall():
+        database.execute(_KEEP, msgspec.json.decode(record, type=Run).row)
+    database.execute("COMMIT")
 
 
 def _settle(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
