@@ -57,7 +57,7 @@ class Summary:
         for score in self.scores:
             self._groups.setdefault((task_of(score.task), score.method), []).append(score)
         self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
-        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if not _is_gap(s))
+        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if s.was_run)
         told = planned or {}
         self.progress = {m: (ran[m], max(there[m], told.get(m, 0))) for m in dict.fromkeys((*self.methods, *told))}
 
@@ -132,10 +132,6 @@ _GROUPS: dict[str, Callable[[str], bool]] = {
         for kind in dict.fromkeys(facts.execution for facts in paper().values())
     },
 }
-
-
-def _is_gap(score: Score) -> bool:
-    return score.reason == "not run"
 
 
 def _shown(cell: tuple[float, float] | None) -> str:
