@@ -110,7 +110,7 @@ def _print(done: Replay, chain: Chain, all_steps: bool) -> None:
     if chain.state != "broken":
         print(chain)
     if all_steps:
-        print_trace(done.trace, True)
+        print_trace(done.trace, True, has_numbers=True)
 
 
 def _counted(done: Replay) -> str:
