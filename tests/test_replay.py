@@ -422,6 +422,20 @@ def test_what_if_a_call(fruit: Trace, jail: Jail) -> None:
     assert "saw" in "\n".join(side_by_side(done.runs[-1], done.trace, all_steps=True))
 
 
+def test_a_what_if_says_what_was_changed(fruit: Trace, jail: Jail, tmp_path: Path) -> None:
+    done = what_if(fruit, jail, "words=['fig', 'tomato']", "step:3=False")
+    again = replay(done.trace, changes=Changes(calls={"is_fruit('tomato')": False}), sandbox=jail)
+    again = replay(again.trace, program=FRUIT + "answer += 0\n", sandbox=jail)
+    told = ["step 3, is_fruit('fig') = False", "words = ['fig', 'tomato']", "is_fruit('tomato') = False"]
+    assert again.trace.edited == [*told, "another program"]
+    again.trace.write(tmp_path / "t.jsonl")
+    assert Trace.read(tmp_path / "t.jsonl").edited == again.trace.edited
+    assert replay(again.trace, sandbox=jail).trace.edited == again.trace.edited
+    assert not fruit.edited and not replay(fruit, sandbox=jail).trace.edited
+    hostile = Trace(settings={"edited": {"not": "a list"}})
+    assert hostile.edited == []
+
+
 def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
     done = what_if(fruit, jail, "words=['fig', 'fig']", "question='And now?'")
     assert done.result.answer == 2

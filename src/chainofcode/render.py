@@ -38,6 +38,8 @@ class Page:
             yield from self.answer(trace.answer)
         else:
             yield self._paint("bold", "no answer: the trace ends before the run did")
+        if trace.edited:
+            yield f"  a what-if, edited: {cut(plain('; '.join(trace.edited)), 5 * self.width)}"
         for attempt in trace.attempts:
             yield from self._attempt(attempt)
         if trace.answer is not None:

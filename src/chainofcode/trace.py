@@ -111,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: list[str] = []  # the names of functions that the host ran
     limits: dict[str, int | float] = {}
     share: bool = True
+    edited: list[str] = []  # a what-if: what somebody changed in the trace that this one was made of
 
     @classmethod
     def of(cls, given: Mapping[str, Any], tools: Iterable[str] = ()) -> Settings:
@@ -160,6 +161,12 @@ class Trace:
             if isinstance(event, Answer):
                 attempts.append([])
         return [attempt for attempt in attempts if attempt]
+
+    @property
+    def edited(self) -> list[str]:
+        """What was changed by hand, where this is a what-if and not a run as it happened."""
+        told = self.settings.get("edited")
+        return [str(change) for change in told] if isinstance(told, list) else []
 
     @property
     def steps(self) -> list[Step]:

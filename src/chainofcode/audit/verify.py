@@ -33,6 +33,7 @@ from .samples import Sampled, Sampling, is_alike
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
 _MIN_FLIP_SECONDS = 1.0
+_MAX_EDITED = 300  # characters
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
     "constant": "a constant: the program states it and works nothing out for it",
@@ -100,6 +101,9 @@ async def averify(
             verdict = await _worked_out(trace, place, flips)
             if lm is not None and samples > 0 and verdict.provenance is not None:
                 verdict = await _sampled(trace, verdict, verdict.provenance, lm, samples, place)
+    if trace.edited:
+        told = "; ".join(trace.edited)[:_MAX_EDITED]
+        verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
     if chain is not None and chain.state == "broken":
         verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
