@@ -332,6 +332,17 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     assert "1.000" in coc("report", out, out).stdout
     assert json.loads(coc("report", out, "--json").stdout)["methods"] == ["coc", "direct"]
     assert "cannot read" in coc("report", tmp_path / "nowhere").stderr
+    assert "coc, paper" in page
+
+
+def test_a_report_on_own_questions_has_no_empty_columns(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 3)
+    out = tmp_path / "out"
+    coc("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc,direct")
+    assert "paper" not in coc("report", out).stdout
+    page = (out / "report.html").read_text()
+    assert "<th>coc</th><th>direct</th></tr>" in page
+    assert "paper" not in page and "faithful" not in page
 
 
 # --- Inspect ------------------------------------------------------------------------------------------------------
