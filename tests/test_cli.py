@@ -164,10 +164,15 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["run", "no\x1b[2J\x07.py"], "cannot read no\\x1b[2J\\x07.py"),
         (["run", "p.jsonl", "--trace", "t"], "--trace takes one program"),
         (["show", "missing"], "cannot read missing"),
-        (["show", "p.py"], "not a line of a trace"),
-        (["show", "empty"], "empty"),
+        (["show", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["verify", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["why", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["replay", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
+        (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
         (["frobnicate"], "invalid choice"),
-        ([], "required"),
+        ([], "walk through a trace step by step"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -178,6 +183,7 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
     (tmp_path / "python.jsonl").write_text('{"call": "f(1)", "value": True}')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty").write_text("")
+    (tmp_path / "cut.jsonl").write_text('{"event":"trace","version":1,"python":"3.11.7"}\n{"event":"st')
     done = coc(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done
     assert words in done.stderr

@@ -620,8 +620,8 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
     [
         (None, (), "cannot read"),
         ("", (), "empty"),
-        ("nonsense", (), "not a line of a trace"),
-        ('{"event":"trace","version":1,"python":"\udcff"}', (), "line 1: not a line of a trace"),
+        ("nonsense", (), "is not a trace: line 1: JSON is malformed"),
+        ('{"event":"trace","version":1,"python":"\udcff"}', (), "is not a trace: line 1: "),
         ("\n".join(Trace().lines()), (), "nothing to run again"),
         ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
         ("\n".join(Trace().lines()), ("--sandbox", "nope"), "there is no sandbox"),
