@@ -41,7 +41,16 @@ def test_run_and_show(program: Path, tmp_path: Path) -> None:
     assert "lm  x = f('a')" in done.stdout
     assert "│ note" in done.stdout
     shown = coc("show", trace)
-    assert (shown.returncode, shown.stdout) == (0, done.stdout)
+    assert shown.returncode == 0
+    numbers = iter(range(1, 10))
+    for ran, again in zip(done.stdout.splitlines(), shown.stdout.replace("step line\n", "").splitlines(), strict=True):
+        if ran[6:8] in ("py", "lm"):  # each step has the number that `coc replay --set step:N=…` takes
+            assert again == f"{next(numbers):>4} {ran}"
+        else:
+            assert again.strip() == ran.strip()
+    assert next(numbers) == 5
+    changed = coc("replay", trace, "--set", "step:1=7")
+    assert changed.stdout.startswith("answer: ({1}, [1, 2]) → (7, [1, 2])\n")
     assert json.loads(trace.read_text().splitlines()[0])["version"] == 1
 
 
@@ -155,10 +164,15 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["run", "no\x1b[2J\x07.py"], "cannot read no\\x1b[2J\\x07.py"),
         (["run", "p.jsonl", "--trace", "t"], "--trace takes one program"),
         (["show", "missing"], "cannot read missing"),
-        (["show", "p.py"], "not a line of a trace"),
-        (["show", "empty"], "empty"),
+        (["show", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["verify", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["why", "p.py"], "p.py is not a trace: line 1: JSON is malformed"),
+        (["replay", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        (["debug", "bad.jsonl"], "bad.jsonl is not a trace: line 1: Object missing required field `event`"),
+        (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
+        (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
         (["frobnicate"], "invalid choice"),
-        ([], "required"),
+        ([], "walk through a trace step by step"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -169,6 +183,7 @@ def test_bad_input_is_explained(tmp_path: Path, arguments: list[str], words: str
     (tmp_path / "python.jsonl").write_text('{"call": "f(1)", "value": True}')
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "empty").write_text("")
+    (tmp_path / "cut.jsonl").write_text('{"event":"trace","version":1,"python":"3.11.7"}\n{"event":"st')
     done = coc(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done
     assert words in done.stderr

@@ -274,7 +274,8 @@ def test_edit_and_undo_and_write(jail: Jail, tmp_path: Path) -> None:
         await pilot.press("c", "c", "e")
         assert app.screen.query_one(Input).value == "False"
         await pilot.press(*"Tru", "enter")
-        assert "no Python literal" in screen(app)
+        assert "Tru is no Python literal" in screen(app)
+        assert "step:" not in screen(app)
         await pilot.press("e", "enter")
         await app.workers.wait_for_complete()
         await pilot.pause()
@@ -305,6 +306,12 @@ def test_edit_and_undo_and_write(jail: Jail, tmp_path: Path) -> None:
     written = Trace.read(tmp_path / "new.jsonl")
     assert [step.value for step in written.steps if step.by == "lm"] == [False, True, True, False]
     assert coc("replay", tmp_path / "new.jsonl").returncode == 0
+    assert "a what-if, edited: step 8, is_fruit('hammer') = True; step 4, is_fruit('apple') = False\n" in (
+        coc("show", tmp_path / "new.jsonl").stdout
+    )
+    checked = coc("verify", tmp_path / "new.jsonl")
+    assert checked.returncode == 1
+    assert "✗ it is a what-if, not a run as it happened: edited: step 8, is_fruit('hammer')" in checked.stdout
 
 
 def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
@@ -319,7 +326,17 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
         await edit(app, pilot)
         text = screen(app)
         assert "answer: 0 → none (emulation failed" in text
-        assert "--model" in text
+        assert "No value is known for other('x')" in text
+        await type_in(app, pilot, "wher")
+        assert "wher is no Python literal; text needs quotes" in screen(app)
+        await pilot.press("escape")
+        assert "no value for other('x'): m gives it one" in screen(app)
+        await pilot.press("m")
+        await type_in(app, pilot, "8")
+        assert "answer: 0 → 8" in screen(app)
+        assert "step 2 of 3" in screen(app)
+        await pilot.press("m")
+        assert "did not end for want of a value" in screen(app)
 
     async def with_one(app: Debugger, pilot: Pilot[None]) -> None:
         await edit(app, pilot)
@@ -327,6 +344,21 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
 
     drive(trace, without, sandbox=jail)
     drive(trace, with_one, sandbox=jail, emulator=lambda pause: 5)
+
+
+def test_what_was_recorded_further_on_is_there_after_a_missing_value(jail: Jail) -> None:
+    """The edited run ended before it got to those calls; what was recorded for them holds nevertheless."""
+    source = "a = other('x') if f(1) else 0\nb = [g(n) for n in (1, 2)]\nanswer = (a, b)"
+    trace = run(source, {"f(1)": False, "g(1)": 10, "g(2)": 20}, sandbox=jail).trace
+
+    async def script(app: Debugger, pilot: Pilot[None]) -> None:
+        await pilot.press("home", "e")
+        await type_in(app, pilot, "True")
+        await type_in(app, pilot, "5")
+        assert "answer: (0, [10, 20]) → (5, [10, 20])" in screen(app)
+        assert app.timeline.trace.edited == ["step 1, f(1) = True", "other('x') = 5"]
+
+    drive(trace, script, sandbox=jail)
 
 
 def test_values_of_other_kinds_are_edited(jail: Jail) -> None:

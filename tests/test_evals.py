@@ -255,6 +255,22 @@ def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
     assert "sha256" in coc(*command).stderr
 
 
+def test_where_nothing_could_be_run_the_reason_comes_in_full(tmp_path: Path) -> None:
+    questions, _ = suite(tmp_path, 2)
+    script = tmp_path / ("nested-" * 24) / "script-without-replies.jsonl"
+    script.parent.mkdir()
+    script.write_text("")
+    done = coc("eval", questions, "--model", f"scripted:{script}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"1 of 2 samples could not be run: scripted:{script} has no reply left for request 2\n" in done.stderr
+    assert f'nothing was run: try again when coc ask "What is 2 + 2?" --model scripted:{script} answers' in done.stderr
+    script.write_text(json.dumps({"when": "question 1", "reply": "```python\nanswer = 2 - 1\n```"}))
+    some = coc("eval", questions, "--model", f"scripted:{script}", "--out", tmp_path / "out", "--json")
+    assert some.returncode == 0
+    assert "1 of 2 samples could not be run" in some.stderr
+    assert "the same command again tries those" in some.stderr
+
+
 def test_questions_without_targets_and_doubles_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"question": "What?", "answer": 1}')
@@ -316,6 +332,17 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     assert "1.000" in coc("report", out, out).stdout
     assert json.loads(coc("report", out, "--json").stdout)["methods"] == ["coc", "direct"]
     assert "cannot read" in coc("report", tmp_path / "nowhere").stderr
+    assert "coc, paper" in page
+
+
+def test_a_report_on_own_questions_has_no_empty_columns(tmp_path: Path) -> None:
+    questions, script = suite(tmp_path, 3)
+    out = tmp_path / "out"
+    coc("eval", questions, "--model", f"scripted:{script}", "--out", out, "--methods", "coc,direct")
+    assert "paper" not in coc("report", out).stdout
+    page = (out / "report.html").read_text()
+    assert "<th>coc</th><th>direct</th></tr>" in page
+    assert "paper" not in page and "faithful" not in page
 
 
 # --- Inspect ------------------------------------------------------------------------------------------------------

@@ -120,7 +120,7 @@ def test_a_directory_that_goes_away(small_model: str, states: Path) -> None:
 
 
 def test_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
-    prefixes = Prefixes(tmp_path, "some model")
+    prefixes = Prefixes(tmp_path, "some.gguf", "version 1")
     names = [prefixes.name(f"prefix {n}") for n in range(12)]
     (tmp_path / "abandoned.part").write_bytes(b"half")
     os.utime(tmp_path / "abandoned.part", (0, 0))
@@ -131,7 +131,8 @@ def test_the_newest_prefixes_are_kept(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (age, age))
         assert prefixes.has(names[0])  # what is in use stays
     assert {path.name for path in tmp_path.iterdir()} == {names[0], *names[5:]}
-    assert Prefixes(tmp_path, "another model").name("prefix 0") != names[0]
+    assert Prefixes(tmp_path, "another.gguf", "version 1").name("prefix 0") != names[0]
+    assert Prefixes(tmp_path, "some.gguf", "version 2").name("prefix 0") != names[0]
 
 
 def test_a_process_that_ended_is_started_again(small_model: str) -> None:

@@ -156,7 +156,7 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
         ("run_program", {"program": "answer = 1", "inputs": {"x": {"$tuple": 3}}}, "inputs"),
         ("verify", {}, "either id or trace"),
         ("verify", {"id": "nope"}, "there is no run 'nope'"),
-        ("verify", {"trace": "nonsense"}, "not a line of a trace"),
+        ("verify", {"trace": "nonsense"}, "this is not a trace: line 1: "),
         ("verify", {"trace": reads}, "granted reads"),
         ("steal", {}, "steal"),
     ]

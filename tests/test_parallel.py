@@ -369,6 +369,21 @@ def test_rows_of_a_model_that_fails_fail() -> None:
         ("while more():\n    pass", "more()", False, "without arguments"),
         ("ys = [f(x) for x in xs if g(x)]", "f(x)", True, "as soon as `g(x)` is known"),
         ("y = f(g(1))", "f(g(1))", True, "as soon as `g(1)` is known"),
+        ("x = f(1)\ny = x + 1\nz = g(y)", "g(y)", True, "as soon as `y` is known"),
+        ("x = f(1)\nx += 1\nz = g(x)", "g(x)", True, "as soon as `x` is known"),
+        ("x = []\nx.append(f(1))\nz = g(x)", "g(x)", True, "as soon as `x` is known"),
+        ("if f(1):\n    x = 1\nelse:\n    x = 2\nz = g(x)", "g(x)", True, "as soon as `x` is known"),
+        ("x = f(1)\nif x > 1:\n    y = g(2)", "g(2)", True, "as soon as `x > 1` is known"),
+        ("y = f(1) and g(2)", "g(2)", True, "as soon as `f(1)` is known"),
+        ("x = f(1)\ny = x.is_kind()", "x.is_kind()", True, "as soon as `x` is known"),
+        ("ys = f(1)\nz = [g(y) for y in ys]", "g(y)", True, "as soon as `ys` is known, for every element on line 2"),
+        ("for x in f(1):\n    g(x)", "g(x)", True, "as soon as `f(1)` is known, for every turn of the loop"),
+        ("for x in f(1):\n    g(x)", "f(1)", True, "at once, with the other calls of its block"),
+        ("y = max(f(1), key=g)", "f(1)", True, "at once, with the other calls of its block"),
+        ("y = max(f(1), key=g)", "max(f(1), key=g)", True, "as soon as `f(1)` is known, for all elements of `max`"),
+        ("z = [y for y in [1] if f(y) if g(y)]", "f(y)", True, "at once, for every element"),
+        ("x = f(1)\nz = [g(x) for x in [1, 2]]", "g(x)", True, "at once, for every element"),
+        ("print(g(a))\na = f(1)", "g(a)", True, "at once"),
         ("y = f(input())", "f(input())", False, "`input` may have effects"),
         ("it = [iter([1])]\ny = f(2)", "f(2)", False, "an iterator is kept"),
     ],
@@ -389,6 +404,9 @@ def test_explain_on_the_command_line(tmp_path: Path) -> None:
     assert [(line["line"], line["can_overlap"]) for line in lines] == [(3, True), (4, False)]
     path.write_text("answer = 1")
     assert "no call is left to a model" in coc("explain", path).stdout
+    path.write_text("import msgspec\nanswer = msgspec.json.encode([1])")
+    assert "msgspec.json.encode([1])" in coc("explain", path).stdout
+    assert "no call is left to a model" in coc("explain", path, "--allow-package", "msgspec").stdout
     path.write_bytes(b"\xff\xfe\x00")
     assert coc("explain", path).returncode == 2
 

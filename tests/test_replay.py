@@ -26,6 +26,7 @@ from chainofcode.audit import (
     check_chain,
     follow,
     replay,
+    rows,
     runs_of,
     side_by_side,
     verify,
@@ -421,6 +422,20 @@ def test_what_if_a_call(fruit: Trace, jail: Jail) -> None:
     assert "saw" in "\n".join(side_by_side(done.runs[-1], done.trace, all_steps=True))
 
 
+def test_a_what_if_says_what_was_changed(fruit: Trace, jail: Jail, tmp_path: Path) -> None:
+    done = what_if(fruit, jail, "words=['fig', 'tomato']", "step:3=False")
+    again = replay(done.trace, changes=Changes(calls={"is_fruit('tomato')": False}), sandbox=jail)
+    again = replay(again.trace, program=FRUIT + "answer += 0\n", sandbox=jail)
+    told = ["step 3, is_fruit('fig') = False", "words = ['fig', 'tomato']", "is_fruit('tomato') = False"]
+    assert again.trace.edited == [*told, "another program"]
+    again.trace.write(tmp_path / "t.jsonl")
+    assert Trace.read(tmp_path / "t.jsonl").edited == again.trace.edited
+    assert replay(again.trace, sandbox=jail).trace.edited == again.trace.edited
+    assert not fruit.edited and not replay(fruit, sandbox=jail).trace.edited
+    hostile = Trace(settings={"edited": {"not": "a list"}})
+    assert hostile.edited == []
+
+
 def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
     done = what_if(fruit, jail, "words=['fig', 'fig']", "question='And now?'")
     assert done.result.answer == 2
@@ -443,6 +458,56 @@ def test_what_if_another_program(fruit: Trace, jail: Jail) -> None:
     done = replay(fruit, program="# other\n" + FRUIT, sandbox=jail)
     told = list(side_by_side(done.runs[-1], done.trace))
     assert told == ["answer: 2 (as recorded)", "the steps are the same, all 13"]
+
+
+BRANCHES = """\
+x = f("a")
+if x:
+    y = g("p")
+    z = 1
+else:
+    y = h("q")
+answer = y
+"""
+
+
+def test_steps_of_other_statements_stand_alone(jail: Jail) -> None:
+    trace = read_back(run(BRANCHES, {"f('a')": True, "g('p')": 1}, sandbox=jail))
+    done = what_if(trace, jail, "f('a')=False", "h('q')=2")
+    made = [
+        (row.recorded and row.recorded.line, row.mark, row.now and row.now.line)
+        for row in rows(done.runs[-1], done.trace)
+    ]
+    assert made == [
+        (1, "≠", 1), (1, "≠", 1), (2, "≠", 2),
+        (3, "-", None), (3, "-", None), (4, "-", None),
+        (None, "+", 6), (None, "+", 6),
+        (7, "≠", 7),
+    ]  # fmt: skip
+    one_line = read_back(run("a = 1; b = f(a); c = 3\nanswer = b", {"f(1)": 1}, sandbox=jail))
+    done = replay(one_line, program="a = 1; b = f(a)\nanswer = b", sandbox=jail)
+    assert [row.mark for row in rows(done.runs[-1], done.trace)] == ["│", "│", "│", "-", "│"]
+
+
+def test_rewritten_lines_stay_beside_each_other(jail: Jail) -> None:
+    trace = read_back(run("n = 0\nfor i in range(3):\n    n += 1\nanswer = n", {}, sandbox=jail))
+    program = "n = 0\nfor i in range(3):\n    n += 2\nextra = 5\nanswer = n"
+    done = replay(trace, program=program, sandbox=jail)
+    made = [row.mark for row in rows(done.runs[-1], done.trace)]
+    assert made == ["│", "│", "≠", "│", "≠", "│", "≠", "+", "≠"]
+
+
+def test_long_runs_are_aligned_to_their_end(jail: Jail) -> None:
+    """Thousands of steps, of which one is gone near the beginning."""
+    values = {f"f({n})": n != 1 for n in range(60)}
+    source = "".join(f"if f({n} % 60):\n    x{n} = {n}\n" for n in range(1000)) + "answer = 1"
+    trace = read_back(run(source, values, sandbox=jail))
+    done = what_if(trace, jail, "step:1=False")
+    marks = [row.mark for row in rows(done.runs[-1], done.trace)]
+    assert len(trace.steps) > 2900
+    assert marks.count("-") == 1
+    assert marks.count("≠") == 2
+    assert marks.count("│") == len(marks) - 3
 
 
 def test_what_if_there_is_no_value(fruit: Trace, jail: Jail) -> None:
@@ -555,8 +620,8 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
     [
         (None, (), "cannot read"),
         ("", (), "empty"),
-        ("nonsense", (), "not a line of a trace"),
-        ('{"event":"trace","version":1,"python":"\udcff"}', (), "line 1: not a line of a trace"),
+        ("nonsense", (), "is not a trace: line 1: JSON is malformed"),
+        ('{"event":"trace","version":1,"python":"\udcff"}', (), "is not a trace: line 1: "),
         ("\n".join(Trace().lines()), (), "nothing to run again"),
         ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
         ("\n".join(Trace().lines()), ("--sandbox", "nope"), "there is no sandbox"),

@@ -181,6 +181,20 @@ def test_shares_and_use(sandbox: Sandbox) -> None:
     assert found.score == pytest.approx(0.75)
 
 
+def test_a_score_below_one_is_explained(sandbox: Sandbox, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = "a = is_big('ant')\nb = is_big('bee')\nc = sum([1, 2])\nanswer = 'big' if a else 'small, ' + size('ant')"
+    values = {"is_big('ant')": True, "is_big('bee')": False}
+    trace = run(source, values, sandbox=sandbox).trace
+    found = verify(trace, sandbox=sandbox)
+    assert found.losses == [(pytest.approx(1 - found.score), "what line 3 and 1 value gave makes no difference")]
+    trace.write(tmp_path / "t.jsonl")
+    assert main(["verify", str(tmp_path / "t.jsonl")]) == 0
+    told = capsys.readouterr().out
+    assert f"faithfulness {found.score:.2f}: nothing speaks against it\n  −{1 - found.score:.2f}: what line 3" in told
+    assert "1 open: the program then calls what the trace has no value for" in told
+    assert verify(run("answer = 1 + 1", sandbox=sandbox).trace, sandbox=sandbox).losses == []
+
+
 def test_a_run_without_an_answer() -> None:
     result = run("answer = 1 / 0")
     found = verify(result.trace)
@@ -212,6 +226,8 @@ def test_values_are_asked_for_again(sandbox: Sandbox) -> None:
     assert agreed["is_fruit('car')"] == agreed["is_fruit('kiwi')"] == (4, 4)
     assert agreed["is_fruit('stone')"] == (2, 4)
     assert found.agreement == pytest.approx(10 / 12)
+    assert found.losses[-1][1] == "83% of the samples agree"
+    assert sum(lost for lost, _ in found.losses) == pytest.approx(1 - found.score, abs=0.001)
     assert found.score < verdict_on(COUNTED + "answer = right[0]", sandbox).score
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import hashlib
 import http.server
 import io
@@ -19,6 +20,7 @@ import pytest
 
 from chainofcode.errors import LMError
 from chainofcode.lm import weights as module
+from chainofcode.lm.prefixes import Prefixes
 from chainofcode.lm.weights import MODELS, Mirror, Weights, cache_directory, fetch
 
 CONTENT = bytes(range(256)) * 4000
@@ -220,8 +222,21 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     listed = capsys.readouterr().out
     assert "tiny" in listed
     assert "qwen2.5-coder-1.5b" in listed
+    prefixes = MODEL.path().parent.parent / "prefixes"
+    prefixes.mkdir()
+    for model in (MODEL.path().name, "another.gguf"):
+        (prefixes / Prefixes(prefixes, model, "1").name("some text")).write_bytes(b"state")
+    with (MODEL.path().with_suffix(".lock")).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert main(["models", "remove", "tiny"]) == 2
+        assert "tiny is being downloaded" in capsys.readouterr().err
     assert main(["models", "remove", "tiny"]) == 0
     assert not MODEL.is_here
+    assert not list(MODEL.path().parent.glob(f"{MODEL.sha256}*"))
+    assert [path.name for path in prefixes.iterdir()] == [Prefixes(prefixes, "another.gguf", "1").name("some text")]
+    assert "tiny: removed" in capsys.readouterr().out
+    assert main(["models", "remove", "tiny"]) == 0
+    assert "tiny: was not here" in capsys.readouterr().out
     assert main(["models", "pull", "nonesuch"]) == 2
     assert "qwen2.5-coder-0.5b" in capsys.readouterr().err
 

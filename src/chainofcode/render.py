@@ -20,21 +20,26 @@ MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
 @dataclass
 class Page:
-    """How to show a trace: how wide, in colour or plain, all steps or the first few of each statement."""
+    """How to show a trace: how wide, in colour or plain, all steps or the first few of each statement, numbered."""
 
     width: int = 100
     colour: bool = False
     all_steps: bool = False
+    has_numbers: bool = False  # of the steps, by which a replay names them
     _seen: dict[tuple[int, str], int] = field(default_factory=dict)
     _held: list[Step] = field(default_factory=list)
     _output_lines: int = 0
+    _digits: int = 4  # of a step's number
 
     def trace(self, trace: Trace) -> Iterator[str]:
         """The whole trace: the answer first, then how it came about."""
+        self._digits = max(self._digits, *(len(str(step.number)) for step in trace.steps), 0)
         if trace.answer is not None:
             yield from self.answer(trace.answer)
         else:
             yield self._paint("bold", "no answer: the trace ends before the run did")
+        if trace.edited:
+            yield f"  a what-if, edited: {cut(plain('; '.join(trace.edited)), 5 * self.width)}"
         for attempt in trace.attempts:
             yield from self._attempt(attempt)
         if trace.answer is not None:
@@ -49,6 +54,8 @@ class Page:
             self._seen.clear()
             yield ""
             yield from self.notes(program)
+            if self.has_numbers:
+                yield self._paint("dim", f"{'step':>{self._digits}} line")
             yield from self.steps(program, [event for event in events if isinstance(event, Step)])
         last = events[-1]
         if isinstance(last, Answer) and last.then:
@@ -95,7 +102,8 @@ class Page:
         if len(held) == 1:
             yield from self.step(program, held[0])
         elif held:
-            yield self._paint("dim", f"   ⋮  {count(len(held), 'more step')} like these (--all shows them)")
+            more = count(len(held), "more step")
+            yield self._paint("dim", f"   ⋮  {self._margin}{more} like these (--all shows them)")
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
         """One step: line, gutter, source, and what came of it."""
@@ -104,17 +112,19 @@ class Page:
         is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
         source = first + (" …" if is_cut else "")
         room = max(24, min(60, self.width * 4 // 10))
-        rest = max(self.width - room - 12, 20)
+        rest = max(self.width - room - len(self._margin) - 12, 20)
         gutter = self._paint(step.by, f"{GUTTER[step.by]:<4}")
-        head = f"{step.line:>4}  {gutter}{fit(plain(source), room)}"
+        number = self._paint("dim", f"{step.number:>{self._digits}} ") if self.has_numbers else ""
+        head = f"{number}{step.line:>4}  {gutter}{fit(plain(source), room)}"
         yield (head + "  " + cut(plain(what(step, rest)), rest)).rstrip()
         lines = step.output.splitlines()
         room_left = len(lines) if self.all_steps else max(MAX_OUTPUT_LINES - self._output_lines, 1)
         self._output_lines += len(lines)
+        margin = " " * 10 + self._margin
         for line in lines[:room_left]:
-            yield " " * 10 + self._paint("dim", cut("│ " + plain(line), self.width - 10))
+            yield f"{margin}{self._paint('dim', cut('│ ' + plain(line), self.width - len(margin)))}"
         if lines[room_left:]:
-            yield " " * 10 + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
+            yield margin + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
 
     def summary(self, trace: Trace, answer: Answer) -> str:
         python = sum(step.by == "python" for step in trace.steps)
@@ -123,6 +133,10 @@ class Page:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))
         return "      " + " · ".join(parts)
+
+    @property
+    def _margin(self) -> str:
+        return " " * (self._digits + 1) if self.has_numbers else ""
 
     def _is_shown(self, step: Step) -> bool:
         key = (step.statement, step.by)

@@ -111,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: list[str] = []  # the names of functions that the host ran
     limits: dict[str, int | float] = {}
     share: bool = True
+    edited: list[str] = []  # a what-if: what somebody changed in the trace that this one was made of
 
     @classmethod
     def of(cls, given: Mapping[str, Any], tools: Iterable[str] = ()) -> Settings:
@@ -160,6 +161,12 @@ class Trace:
             if isinstance(event, Answer):
                 attempts.append([])
         return [attempt for attempt in attempts if attempt]
+
+    @property
+    def edited(self) -> list[str]:
+        """What was changed by hand, where this is a what-if and not a run as it happened."""
+        told = self.settings.get("edited")
+        return [str(change) for change in told] if isinstance(told, list) else []
 
     @property
     def steps(self) -> list[Step]:
@@ -248,7 +255,7 @@ class Trace:
         return cls.parse(lines, str(path))
 
     @classmethod
-    def parse(cls, lines: Iterable[bytes], name: str = "trace") -> Trace:
+    def parse(cls, lines: Iterable[bytes], name: str = "this") -> Trace:
         trace: Trace | None = None
         for number, line in enumerate(lines, 1):
             try:
@@ -259,18 +266,24 @@ class Trace:
                     if not isinstance(question, str | None):
                         raise ValueFormatError("the question is no text")
             except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
-                raise TraceError(f"{name}, line {number}: not a line of a trace: {error}") from None
+                raise TraceError(_not_a_trace(name, number, str(error))) from None
             if isinstance(item, _Header) and trace is None:
                 if item.version != VERSION:
                     raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
                 trace = cls(question, inputs, item.settings, [], item.python)
             elif trace is None or isinstance(item, _Header):
-                raise TraceError(f"{name}, line {number}: a trace starts with one header line")
+                raise TraceError(_not_a_trace(name, number, "a trace starts with one header line"))
             else:
                 trace.events.append(item)
         if trace is None:
-            raise TraceError(f"{name}: empty; a trace starts with a header line")
+            raise TraceError(_not_a_trace(name, 1, "the file is empty"))
         return trace
+
+
+def _not_a_trace(name: str, line: int, cause: str) -> str:
+    if line > 1:
+        return f"{name}, line {line}: not a line of a trace: {cause}"
+    return f"{name} is not a trace: line 1: {cause}; a trace is what --trace FILE wrote"
 
 
 def as_json(item: object) -> bytes:

@@ -2,7 +2,7 @@
 
 from .beside import Row, rows, side_by_side
 from .chain import Chain, check_chain, parted, read_checked
-from .changes import Changes, call_and_value
+from .changes import Changes, call_and_value, read_value
 from .compare import Difference
 from .flips import Flip
 from .provenance import Provenance, afollow, follow
@@ -37,6 +37,7 @@ __all__ = [
     "given_of",
     "parted",
     "read_checked",
+    "read_value",
     "replay",
     "rests_on",
     "rows",

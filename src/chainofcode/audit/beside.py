@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..program import Program
@@ -12,7 +11,9 @@ from ..render import GUTTER, cut, fit, paint, plain, what
 from ..trace import Answer, Step, Trace, as_json
 from .recorded import Run
 
-_MAX_MATCHED = 4_000_000  # pairs of steps that are looked at, to find out which of them belong together
+_MAX_MATCHED = 1000  # steps that are looked at together, to find out which of them belong together
+_MAX_ON_A_LINE = 20
+_MAX_REWRITTEN, _ALIKE = 50, 0.6  # lines that are looked at; how much of two of them is the same
 
 
 @dataclass(frozen=True)
@@ -29,26 +30,79 @@ class Row:
 
 
 def rows(run: Run, now: Trace) -> list[Row]:
-    """All steps of both, each beside its own."""
-    program = now.program or run.program
-    before = [_content(run.program, step) for step in run.steps]
-    after = [_content(program, step) for step in now.steps]
-    made: list[Row] = []
-    for kind, a, b, c, d in _blocks(before, after):
-        mine, theirs = run.steps[a:b], now.steps[c:d]
-        if kind == "equal":
-            made += [Row(one, other, True) for one, other in zip(mine, theirs, strict=True)]
+    """All steps of both, each beside its own; a step of another statement never stands beside it."""
+    lines = _same_lines(run.program, now.program or run.program)
+    before = [_Placed(step, lines.get(step.line, -step.line), _turn(run.program, step)) for step in run.steps]
+    after = [_Placed(step, step.line, _turn(now.program or run.program, step)) for step in now.steps]
+    return list(_aligned(before, after, [_Placed.content, _Placed.call, _Placed.statement]))
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A step, and its line in the program as it is now (below 0: it is gone).
+
+    The keys say which steps belong together, the closest first.
+    """
+
+    step: Step
+    line: int
+    turn: int  # of the statement among those that begin on the line
+
+    def content(self) -> object:
+        step = self.step
+        told = [step.call, step.value, step.error, step.delta, step.outcome, step.output]
+        return (*self.statement(), as_json(told))
+
+    def call(self) -> object:
+        return (*self.statement(), self.step.call)
+
+    def statement(self) -> tuple[str, int, int]:
+        return self.step.by, self.line, self.turn
+
+
+def _aligned(
+    before: Sequence[_Placed], after: Sequence[_Placed], keys: Sequence[Callable[[_Placed], object]]
+) -> Iterator[Row]:
+    """By the first of the keys, then what is left in between by the next; what has no counterpart stands alone."""
+    if not keys or not before or not after:
+        yield from (Row(one.step, None, False) for one in before)
+        yield from (Row(None, other.step, False) for other in after)
+        return
+    for kind, a, b, c, d in _blocks(list(map(keys[0], before)), list(map(keys[0], after))):
+        if kind != "equal":
+            yield from _aligned(before[a:b], after[c:d], keys[1:])
+            continue
+        for one, other in zip(before[a:b], after[c:d], strict=True):
+            yield Row(one.step, other.step, one.content() == other.content())
+
+
+def _turn(program: Program, step: Step) -> int:
+    earlier = program.statements[max(step.statement - _MAX_ON_A_LINE, 0) : max(step.statement, 0)]
+    return sum(statement.line == step.line for statement in earlier)
+
+
+def _same_lines(before: Program, after: Program) -> dict[int, int]:
+    """Lines of a program and what they are in another, be it that they were rewritten."""
+    old, new = ([line.strip() for line in program.source.split("\n")] for program in (before, after))
+    same: dict[int, int] = {}
+    for _, a, b, c, d in _blocks(old, new):
+        if b - a == d - c:
+            same |= {a + n + 1: c + n + 1 for n in range(b - a)}
         else:
-            placed = [(step, _place(program, step)) for step in theirs]
-            made += _changed([(step, _place(run.program, step)) for step in mine], placed)
-    return made
+            same |= {a + one + 1: c + other + 1 for one, other in _alike(old[a:b], new[c:d])}
+    return same
 
 
-def _changed(mine: Sequence[tuple[Step, object]], theirs: Sequence[tuple[Step, object]]) -> Iterator[Row]:
-    """Steps of which none is the same: those of one statement stand beside each other."""
-    for _, a, b, c, d in _blocks([place for _, place in mine], [place for _, place in theirs]):
-        for one, other in itertools.zip_longest(mine[a:b], theirs[c:d]):
-            yield Row(one and one[0], other and other[0], False)
+def _alike(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Of lines that are not the same, those that look alike, in their order."""
+    start = 0
+    for one, line in enumerate(old[:_MAX_REWRITTEN]):
+        near = range(start, min(start + _MAX_REWRITTEN, len(new)))
+        ratios = {other: difflib.SequenceMatcher(None, line[:200], new[other][:200]).ratio() for other in near}
+        best = max(ratios, key=lambda other: ratios[other], default=None)
+        if best is not None and ratios[best] >= _ALIKE:
+            yield one, best
+            start = best + 1
 
 
 def side_by_side(
@@ -98,26 +152,20 @@ def told_answer(answer: Answer | None) -> str:
     return cut(plain(f"none ({answer.reason}{why})"), 500)
 
 
-def _content(program: Program, step: Step) -> bytes:
-    """A step without its place: other lines of an edited program move it."""
-    told = [_source(program, step), step.by, step.call, step.value, step.error]
-    return as_json([*told, step.delta, step.outcome, step.output])
-
-
-def _place(program: Program, step: Step) -> object:
-    return step.by, _source(program, step), step.call
-
-
 def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str, int, int, int, int]]:
-    """Stretches that are the same and that are not, as difflib gives them."""
+    """Stretches that are the same and that are not, as difflib gives them; long ones are looked at piece by piece."""
     first = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    start = min(len(before), len(after)) if first is None else first
-    if (len(before) - start) * (len(after) - start) > _MAX_MATCHED:
-        middle = [("replace", start, len(before), start, len(after))]
-    else:
-        matcher = difflib.SequenceMatcher(None, before[start:], after[start:], autojunk=False)
-        middle = [(kind, a + start, b + start, c + start, d + start) for kind, a, b, c, d in matcher.get_opcodes()]
-    return [("equal", 0, start, 0, start), *middle]
+    a = c = min(len(before), len(after)) if first is None else first
+    made = [("equal", 0, a, 0, c)]
+    while a < len(before) or c < len(after):
+        pieces = before[a : a + _MAX_MATCHED], after[c : c + _MAX_MATCHED]
+        codes = difflib.SequenceMatcher(None, *pieces, autojunk=False).get_opcodes()
+        is_end = a + len(pieces[0]) == len(before) and c + len(pieces[1]) == len(after)
+        if not is_end and len(codes) > 1 and codes[-1][0] != "equal":
+            codes.pop()  # what comes next may have its counterpart
+        made += [(kind, a + i, a + j, c + k, c + m) for kind, i, j, k, m in codes]
+        a, c = made[-1][2], made[-1][4]
+    return made
 
 
 def _source(program: Program, step: Step) -> str:

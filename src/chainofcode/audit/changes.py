@@ -11,11 +11,13 @@ from typing import Any
 
 from ..emulator.table import normal_text
 from ..errors import InputError
+from ..guest.values import brief
 from ..render import cut
 from ..trace import Step, Trace
 
 _STEP = re.compile(r"step:(\d{1,9})=(.*)", re.S)
 _MAX_MATCHED = 5000
+_MAX_TOLD = 100  # characters
 
 
 @dataclass(frozen=True)
@@ -35,15 +37,25 @@ class Changes:
         for text in texts:
             name, equals, value = text.partition("=")
             if by_number := _STEP.fullmatch(text):
-                steps[int(by_number[1])] = _literal(by_number[2], text)
+                steps[int(by_number[1])] = read_value(by_number[2])
             elif equals and name.strip().isidentifier():
-                inputs[_input(name.strip(), trace)] = new = _literal(value, text)
+                inputs[_input(name.strip(), trace)] = new = read_value(value)
                 if name.strip() == "question" and "question" not in trace.inputs and not isinstance(new, str):
                     raise InputError(f"the question is text: put {value.strip()[:100]} in quotes")
             else:
                 call, changed = call_and_value(text, "a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
                 calls[call] = changed
         return cls(calls, steps, inputs)
+
+    def told(self, steps: Iterable[Step]) -> list[str]:
+        """Each change in short, for whoever meets the trace that came of it."""
+        calls = {step.number: step.call or "" for step in steps}
+        told = [f"{cut(call, _MAX_TOLD)} = {brief(value, _MAX_TOLD)}" for call, value in self.calls.items()]
+        told += [
+            f"step {number}, {cut(calls.get(number, ''), _MAX_TOLD)} = {brief(value, _MAX_TOLD)}"
+            for number, value in self.steps.items()
+        ]
+        return told + [f"{name} = {brief(value, _MAX_TOLD)}" for name, value in self.inputs.items()]
 
     def check_steps(self, steps: Iterable[Step]) -> None:
         """Raises InputError for a step that is not there, or that is Python's own."""
@@ -84,11 +96,12 @@ def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> t
     raise InputError(f"{form}, with a Python literal (text in quotes); not {text[:300]!r}")
 
 
-def _literal(value: str, text: str) -> Any:
+def read_value(text: str) -> Any:
+    """A value as a person types it."""
     try:
-        return ast.literal_eval(value.strip())
+        return ast.literal_eval(text.strip())
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise InputError(f"{text[:300]!r}: the value is no Python literal; text needs quotes") from None
+        raise InputError(f"{text.strip()[:300] or 'nothing'} is no Python literal; text needs quotes") from None
 
 
 def _input(name: str, trace: Trace) -> str:
@@ -100,4 +113,4 @@ def _input(name: str, trace: Trace) -> str:
     raise InputError(f"the trace has no input {name}{told}")
 
 
-__all__ = ["Changes", "call_and_value"]
+__all__ = ["Changes", "call_and_value", "read_value"]

@@ -126,6 +126,7 @@ class _Value:
 
     step: Step
     is_shared: bool = False
+    is_earlier: bool = False  # it is of another run: changes of this one's steps are not for it
 
 
 class Recorded:
@@ -135,12 +136,20 @@ class Recorded:
     """
 
     def __init__(
-        self, run: Run, changes: Changes | None = None, other: Emulator | None = None, tools: Mapping[str, Any] = {}
+        self,
+        run: Run,
+        changes: Changes | None = None,
+        other: Emulator | None = None,
+        tools: Mapping[str, Any] = {},
+        earlier: Run | None = None,
     ) -> None:
         self._run, self._changes, self._other, self._tools = run, changes, other, tools
         self.reads_state = getattr(other, "reads_state", False)
         self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
-        self._values = self._queues(changes.steps if changes else {})
+        self._values = _queues(run.steps, changes.steps if changes else {})
+        for call, values in _queues(earlier.steps, {}).items() if earlier is not None else ():
+            own = self._values.setdefault(call, [])
+            own += [_Value(value.step, value.is_shared, True) for value in values[len(own) :]]
         # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
         # recorded. Where the run ended for want of a value, the last one may have been for one use only.
         shared = sum(step.how == "shared" for step in run.steps)
@@ -148,18 +157,7 @@ class Recorded:
         self._left = sum(map(len, self._values.values()))
         self._turns: collections.Counter[str] = collections.Counter()
         self.used: set[str] = set()  # changed calls that the program made
-
-    def _queues(self, changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
-        steps = [step for step in self._run.steps if step.call is not None]
-        apart = {step.call for step in steps if step.number in changed}  # each use has a value of its own
-        queues: dict[str, list[_Value]] = {}
-        for step in steps:
-            queue = queues.setdefault(step.call or "", [])
-            if step.how == "shared" and queue and step.call not in apart:
-                queue[-1].is_shared = True
-            else:
-                queue.append(_Value(step))
-        return queues
+        self.missing = ""  # the last call that nobody had a value for
 
     async def answer(self, pause: Pause) -> Answered:
         is_tool = pause.kind == "call" and pause.name in self._tools
@@ -176,8 +174,11 @@ class Recorded:
             self._give_up()
         if values:
             return self._again(values[-1], is_last=True)
+        self.missing = pause.text
         if self._other is not None and not is_tool:
-            return await self._other.answer(pause)
+            answered = await self._other.answer(pause)
+            self.missing = ""
+            return answered
         what = "statement" if pause.kind == "statement" else "call"
         help = "" if is_tool else ", or a model with --model"
         raise EmulationError(f"the trace has no value for the {what} {pause.text}: give one with --set{help}")
@@ -186,7 +187,7 @@ class Recorded:
         step = value.step
         by: Literal["lm", "tool"] = "tool" if step.by == "tool" else "lm"
         is_once = not value.is_shared and not (is_last and self._may_go_on)
-        if self._changes is not None and step.number in self._changes.steps:
+        if self._changes is not None and step.number in self._changes.steps and not value.is_earlier:
             return Answered(self._changes.steps[step.number], by=by, is_once=is_once)
         try:
             return Answered(decode(step.value), by=by, error=step.error, is_once=is_once)
@@ -202,6 +203,20 @@ class Recorded:
             raise EmulationError(message)
         if ended.reason in _BUDGETS:
             raise BudgetError(ended.reason.removeprefix("limit:"), message)
+
+
+def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
+    """The values of each call, in the order it got them."""
+    asked = [step for step in steps if step.call is not None]
+    apart = {step.call for step in asked if step.number in changed}  # each use has a value of its own
+    queues: dict[str, list[_Value]] = {}
+    for step in asked:
+        queue = queues.setdefault(step.call or "", [])
+        if step.how == "shared" and queue and step.call not in apart:
+            queue[-1].is_shared = True
+        else:
+            queue.append(_Value(step))
+    return queues
 
 
 __all__ = ["Recorded", "Run", "answering", "given_of", "runs_of"]

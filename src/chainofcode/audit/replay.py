@@ -34,6 +34,7 @@ class Replay:
     difference: Difference | None = None  # the first
     notes: tuple[str, ...] = ()  # what to know about it
     artifacts: dict[str, bytes] | None = None  # by SHA-256
+    missing: str = ""  # the call that the program asked for and nobody had a value for
 
     @property
     def is_same(self) -> bool:
@@ -57,11 +58,13 @@ async def areplay(
     program: str | None = None,
     emulator: Answering = None,
     sandbox: Sandbox | str = "auto",
+    earlier: Run | None = None,
 ) -> Replay:
     """Run every program of a trace again and compare. With changes, another program or an emulator: a what-if.
 
-    A what-if runs the program that gave the answer only. A call that the trace has no value for is the emulator's, if
-    there is one, else the run ends as `emulation failed`. Raises InputError for a trace in which nothing was run.
+    A what-if runs the program that gave the answer only. A call that the trace has no value for has that of an
+    `earlier` run, if there is one, or is the emulator's, else the run ends as `emulation failed`. Raises InputError for
+    a trace in which nothing was run.
     """
     runs = runs_of(trace)
     if not runs:
@@ -70,7 +73,7 @@ async def areplay(
     async with opened(sandbox) as place:
         if is_changed:
             other = as_emulator(emulator) if emulator is not None else None
-            return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place)
+            return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place, earlier)
         events: list[Event] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
         given = given_of(trace)
@@ -99,18 +102,22 @@ def replay(
     return asyncio.run(areplay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox))
 
 
-async def _what_if(trace: Trace, run: Run, changes: Changes, program: str | None, other: Any, place: Sandbox) -> Replay:
+async def _what_if(
+    trace: Trace, run: Run, changes: Changes, program: str | None, other: Any, place: Sandbox, earlier: Run | None
+) -> Replay:
     changes.check_steps(run.steps)
     given, store = given_of(trace), dict[str, bytes]()
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
     given["inputs"], given["question"] = inputs, question
-    recorded = Recorded(run, changes, other, Toolbox.of(given["tools"]).tools)
+    recorded = Recorded(run, changes, other, Toolbox.of(given["tools"]).tools, earlier)
     events = await _again(run.program if program is None else program, recorded, given, place, store)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
-    again = Trace(question, inputs, trace.settings, events)
+    edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]
+    settings = {**trace.settings, "edited": edited} if edited else trace.settings
+    again = Trace(question, inputs, settings, events)
     difference = first_difference(run, events, with_program=program is None)
-    return Replay(trace, again, (run,), difference, tuple(_notes(trace)), store)
+    return Replay(trace, again, (run,), difference, tuple(_notes(trace)), store, recorded.missing)
 
 
 async def _again(

@@ -38,7 +38,8 @@ class Timeline:
     Deltas do not say which scope a name is of: one of the same name in a function takes the other's place here, too.
     """
 
-    def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = ()) -> None:
+    def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = (), missing: str = "") -> None:
+        self.missing = missing  # the call that it ended at, because nobody had a value for it
         self.trace, self.run, self.steps = trace, run, run.steps
         self.lines = run.program.source.removesuffix("\n").split("\n")
         self._places = {step.number: place for place, step in enumerate(self.steps)}
@@ -138,11 +139,12 @@ async def edited(
     recorded: Timeline, now: Timeline, changes: Changes, emulator: Answering = None, sandbox: Sandbox | str = "auto"
 ) -> Timeline:
     """The run as it stands now, with other values; beside it the recorded one."""
-    done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox)
+    done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox, earlier=recorded.run)
     trace = done.trace
     run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
     beside = await asyncio.to_thread(rows, recorded.run, trace)
-    return Timeline(trace, run, beside)
+    is_over = trace.answer is None or trace.answer.reason != "emulation failed"
+    return Timeline(trace, run, beside, "" if is_over else done.missing)
 
 
 def value_text(step: Step, max_chars: int) -> str:

@@ -33,6 +33,7 @@ from .samples import Sampled, Sampling, is_alike
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
 _MIN_FLIP_SECONDS = 1.0
+_MAX_EDITED = 300  # characters
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
     "constant": "a constant: the program states it and works nothing out for it",
@@ -79,6 +80,19 @@ class Verdict:
         return round((0.5 + 0.5 * self.used) * (1.0 if agreement is None else agreement), 3)
 
     @property
+    def losses(self) -> list[tuple[float, str]]:
+        """What is missing from a score of 1, each with its reason; nothing where there are flags, which take all."""
+        if self.flags:
+            return []
+        idle = _idle(self.provenance) if self.provenance is not None else ""
+        why = f"what {idle} gave makes no difference" if idle else "nothing that it rests on works something out"
+        lost = [(0.5 - 0.5 * self.used, why)] if self.used < 1 else []
+        agreement = 1.0 if self.agreement is None else self.agreement
+        if agreement < 1:
+            lost.append(((0.5 + 0.5 * self.used) * (1 - agreement), f"{agreement:.0%} of the samples agree"))
+        return lost
+
+    @property
     def told_origin(self) -> str:
         return _ORIGINS[self.origin]
 
@@ -100,6 +114,9 @@ async def averify(
             verdict = await _worked_out(trace, place, flips)
             if lm is not None and samples > 0 and verdict.provenance is not None:
                 verdict = await _sampled(trace, verdict, verdict.provenance, lm, samples, place)
+    if trace.edited:
+        told = "; ".join(trace.edited)[:_MAX_EDITED]
+        verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
     if chain is not None and chain.state == "broken":
         verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
@@ -120,6 +137,7 @@ def verify_data(found: Verdict) -> dict[str, Any]:
     provenance, chain = found.provenance, found.chain
     return {
         "score": found.score,
+        "losses": [{"lost": round(lost, 3), "why": why} for lost, why in found.losses],
         "flags": list(found.flags),
         "origin": found.origin,
         "replays": found.replays,
@@ -208,21 +226,24 @@ def _works(found: Provenance, statement: int) -> int:
 
 def _left_out(found: Provenance) -> list[str]:
     """What was done for an answer that does not rest on it."""
-    flags = []
-    ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
-    program = found.run.program
-    if ignored or found.unused_values:
-        lines = sorted({program.statements[number].line for number in ignored})
-        values = len({step.call for step in found.unused_values})
-        told = [f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:5]))}"] if lines else []
-        told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
-        flags.append(f"ignored: what {' and '.join(told)} gave makes no difference")
+    idle = _idle(found)
+    flags = [f"ignored: what {idle} gave makes no difference"] if idle else []
     core = {step.number for index in found.slice.core for step in found.steps.get(index, ())}
     other = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
     lost = [step for step in other if _works(found, step.statement) >= HANDS_ON]
     if lost:
         flags.append(f"overwritten: line {lost[-1].line} had worked an answer out")
     return flags
+
+
+def _idle(found: Provenance) -> str:
+    """The work that does not count, in words: `lines 3, 4 and 2 values`."""
+    ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
+    lines = sorted({found.run.program.statements[number].line for number in ignored})
+    values = len({step.call for step in found.unused_values})
+    told = [f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:5]))}"] if lines else []
+    told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
+    return " and ".join(told)
 
 
 def _used(found: Provenance) -> float:

@@ -11,6 +11,7 @@ from ..trace import Answer, Step
 from .provenance import Provenance
 
 _QUIET = frozenset(["FunctionDef", "AsyncFunctionDef", "ClassDef", "Import", "ImportFrom", "Global", "Nonlocal"])
+_DECIDES = "  (decides what runs)"
 _MAX_LINES, _MAX_VALUES, _MAX_UNUSED = 24, 3, 4
 
 
@@ -118,8 +119,9 @@ def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str
     limit = len(texts) if all_lines else _MAX_VALUES
     hidden = f"… {len(texts) - limit} more" if len(texts) > limit else ""
     gutter = paint(link.by, f"{GUTTER[link.by]:<4}", colour)
-    decides = "" if link.is_data else paint("dim", "  (decides)", colour)
-    yield f"{link.line:>4}  {gutter}{source}  {texts[0]}{decides}".rstrip()
+    first = texts[0] if link.is_data else cut(texts[0], max(rest - len(_DECIDES), 20))
+    decides = "" if link.is_data else paint("dim", _DECIDES, colour)
+    yield f"{link.line:>4}  {gutter}{source}  {first}{decides}".rstrip()
     for text in [*texts[1:limit], *([hidden] if hidden else [])]:
         yield " " * (room + 12) + text
 

@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     if sys.stdout is None:  # closed by whoever started us
         sys.exit(COULD_NOT_RUN if sys.stderr is None else "coc: cannot write: standard output is closed")
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    if not (sys.argv[1:] if arguments is None else arguments):  # nothing was asked for: say what there is
+        parser.print_help(sys.stderr)
+        return COULD_NOT_RUN
+    options = parser.parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = options.command
     try:
         code = command(options)

@@ -11,7 +11,8 @@ import re
 import shutil
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +26,16 @@ from ..evals.tasks import bbh, examples, gsm8k
 from ..lm import LM
 from ..lm.wrappers import Limited
 from ..methods import METHODS, Ways
-from ..render import cut, fit, plain
+from ..render import count, cut, fit, plain
 from ..trace import Trace
 from .ask import add_ways, chosen_ways
 from .asking import add_model, chosen_model, reached, read_budget
 from .options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
-from .terminal import ANSWERED, NO_ANSWER, say_json
+from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, say_json
 
 _BENCHMARKS = ("bbh", "gsm8k", "gsm-hard")
 _NUMBER = re.compile(r"[0-9]{1,6}")
+_MAX_REASONS = 5
 _NO_LIMIT = 1_000_000  # requests at once: the number of samples at once is the limit
 
 
@@ -116,12 +118,16 @@ async def _eval(given: argparse.Namespace) -> int:
         finally:
             if store is not None:
                 store.close()
+    has_run = not scores or any(score.was_run for score in scores)
     if given.json:
         for method, group in _grouped(scores, "method").items():
             say_json({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)})
-    else:
+    elif has_run:
         _print_table(given.suite, lm.name, scores)
-    return ANSWERED if len(scores) == len(jobs) else NO_ANSWER
+    sys.stdout.flush()
+    for line in _why_not_run(scores, lm.name, is_kept=store is not None):
+        print(f"coc: {plain(line)}", file=sys.stderr)
+    return COULD_NOT_RUN if not has_run else ANSWERED if len(scores) == len(jobs) else NO_ANSWER
 
 
 def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
@@ -273,6 +279,20 @@ def _grouped(scores: list[Score], key: str) -> dict[str, list[Score]]:
     return {name: [score for score in scores if getattr(score, key) == name] for name in names if name}
 
 
+def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[str]:
+    """Each reason in full, once: what to do about it stands at its end."""
+    missing = [score for score in scores if not score.was_run]
+    reasons = Counter(score.error for score in missing)
+    for reason, times in reasons.most_common(_MAX_REASONS):
+        yield f"{times} of {count(len(scores), 'sample')} could not be run: {reason}"
+    if len(reasons) > _MAX_REASONS:
+        yield f"{len(reasons) - _MAX_REASONS} more reasons: --json has each sample's"
+    if missing and len(missing) == len(scores):
+        yield f'nothing was run: try again when coc ask "What is 2 + 2?" --model {model} answers'
+    elif missing and is_kept:
+        yield "the same command again tries those that could not be run"
+
+
 def _print_table(suite: str, model: str, scores: list[Score]) -> None:
     by_method = _grouped(scores, "method")
     if len(by_method) > 1:
@@ -291,9 +311,10 @@ def _print_table(suite: str, model: str, scores: list[Score]) -> None:
         cells += f"{counts['faithful'] if counts['faithful'] is not None else '–':>11}" if more else ""
         print(f"{fit(plain(name), width)}{cells}")
     for score in scores:
-        if score.verdict != "right" or score.retries:
+        if score.was_run and (score.verdict != "right" or score.retries):
             said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"
             wanted = f" (wanted {json.dumps(score.targets[0])})" if score.targets and score.verdict != "right" else ""
             again = f" [{score.retries} retried]" if score.retries else ""
             by = f"{score.method} " if len(by_method) > 1 else ""
-            print(f"{fit(plain(by + score.id), width + 8)}{score.verdict}: {plain(said[:160] + wanted)}{again}")
+            told = cut(plain(said), 160) + plain(wanted) + again
+            print(f"{fit(plain(by + score.id), width + 8)}{score.verdict}: {told}")

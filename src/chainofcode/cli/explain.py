@@ -12,6 +12,7 @@ from ..errors import InputError, ProgramError
 from ..program.explain import Overlap, explain
 from ..program.parse import NotAProgram, check_readable
 from ..render import fit, plain
+from .options import add_packages, read_packages
 from .terminal import ANSWERED, read_text
 
 
@@ -25,6 +26,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "program", metavar="PROGRAM", type=Path, help="a .py file, or a model's reply (- for standard input)"
     )
+    add_packages(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object a call")
     parser.set_defaults(command=_explain)
 
@@ -35,7 +37,7 @@ def _explain(given: argparse.Namespace) -> int:
     source = read_text(given.program)
     try:
         check_readable(source)
-        calls = explain(source)
+        calls = explain(source, packages=read_packages(given))
     except (NotAProgram, RecursionError) as error:
         raise ProgramError(str(error) or "the program is nested too deep to be explained") from None
     if given.json:

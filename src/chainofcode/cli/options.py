@@ -46,13 +46,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
     )
     if has_question:
         parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
-    parser.add_argument(
-        "--allow-package",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="let the program import an installed package",
-    )
+    add_packages(parser)
     parser.add_argument(
         "--allow-read",
         metavar="PATH",
@@ -84,6 +78,20 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
     )
     parser.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
+
+
+def add_packages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-package",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let the program import an installed package",
+    )
+
+
+def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name for text in given.allow_package for name in text.split(","))
 
 
 def add_overlap(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +138,7 @@ def read_options(given: argparse.Namespace) -> Options:
         question=given.question,
         inputs=dict(_input(text) for text in given.input),
         policy=given.policy,
-        packages=tuple(name for text in given.allow_package for name in text.split(",")),
+        packages=read_packages(given),
         limits=read_limits(given.limit),
         reads=tuple(given.allow_read),
         scratch=given.scratch,

@@ -87,6 +87,8 @@ def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
         yield f"the file is not as it was written: {chain.why}"
     if trace.answer is None:
         yield "the trace has no answer: its last lines are missing, or the run was broken off"
+    if trace.edited:
+        yield f"the trace is a what-if, not a run as it happened: edited: {plain(cut('; '.join(trace.edited), 300))}"
     yield from grants(trace)
 
 
@@ -110,7 +112,7 @@ def _print(done: Replay, chain: Chain, all_steps: bool) -> None:
     if chain.state != "broken":
         print(chain)
     if all_steps:
-        print_trace(done.trace, True)
+        print_trace(done.trace, True, has_numbers=True)
 
 
 def _counted(done: Replay) -> str:

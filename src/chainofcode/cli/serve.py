@@ -15,7 +15,7 @@ from ..lm.choose import default_model
 from ..server import serve
 from ..server.terms import Terms
 from .asking import read_budget
-from .options import LIMITS, read_limits
+from .options import LIMITS, read_limits, read_packages
 from .terminal import ANSWERED
 
 _NAMED = re.compile(r"([A-Za-z][\w.-]{0,31})=(.{16,})", re.S)
@@ -100,7 +100,7 @@ def _serve(given: argparse.Namespace) -> int:
         per_minute=given.rate,
         budget=read_budget(given.budget),
         drain_seconds=given.drain,
-        packages=tuple(name for text in given.allow_package for name in text.split(",")),
+        packages=read_packages(given),
         has_scratch=given.scratch,
         limits=read_limits(given.limit),
         log=given.log,

@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
 def _show(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace)
     if given.html is None:
-        print_trace(trace, given.all)
+        print_trace(trace, given.all, has_numbers=True)
     else:
         _write_page(trace, given)
     return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER

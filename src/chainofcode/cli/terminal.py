@@ -44,9 +44,9 @@ def page() -> tuple[int, bool]:
     return width, terminal and "NO_COLOR" not in os.environ
 
 
-def print_trace(trace: Trace, all_steps: bool) -> None:
+def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> None:
     width, colour = page()
-    for line in Page(width, colour, all_steps).trace(trace):
+    for line in Page(width, colour, all_steps, has_numbers).trace(trace):
         print(line)
 
 

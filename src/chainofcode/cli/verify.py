@@ -71,6 +71,8 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
     for flag in found.flags:
         yield f"  ✗ {plain(flag)}"
+    for lost, why in found.losses:
+        yield f"  −{lost:.2f}: {plain(why)}"
     yield ""
     for name, text in _parts(found):
         for number, line in enumerate(text.split("\n")):
@@ -102,8 +104,9 @@ def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
 def _flips(found: Verdict) -> str:
     counts = {outcome: [flip for flip in found.flips if flip.outcome == outcome] for outcome in ("changes", "unknown")}
     told = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
-    told += f"; {len(counts['unknown'])} lead where no value is known" if counts["unknown"] else ""
-    told += f"; {found.untried} not tried" if found.untried else ""
+    if counts["unknown"]:
+        told += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
+    told += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
     for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
         told += f"\n{_flip(flip)}"
     return told

@@ -57,7 +57,7 @@ class Summary:
         for score in self.scores:
             self._groups.setdefault((task_of(score.task), score.method), []).append(score)
         self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
-        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if not _is_gap(s))
+        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if s.was_run)
         told = planned or {}
         self.progress = {m: (ran[m], max(there[m], told.get(m, 0))) for m in dict.fromkeys((*self.methods, *told))}
 
@@ -96,13 +96,19 @@ class Summary:
                 rows.append((f"mean, {name}", told, {m: sum(v) / len(v) for m, v in keys.items() if v}))
         return rows
 
+    @property
+    def published(self) -> list[str]:
+        """What the paper has a column for; nothing where none of these tasks is in the paper."""
+        known = ["human", *(method for method in self.methods if method in _PUBLISHED)]
+        return known if any(theirs for _, _, theirs in self.rows()) else []
+
     def lines(self) -> list[str]:
         """The table as text: ours with standard errors, the paper's behind it."""
         rows = self.rows()
         width = max(len(name) for name, _, _ in rows) + 2
-        theirs = ["human", *(method for method in self.methods if method in _PUBLISHED)]
+        theirs = self.published
         head = "".join(f"{method:>18}" for method in self.methods)
-        if any(told for _, _, told in rows):
+        if theirs:
             head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
         lines = [*([f"{self.gaps}\n"] if self.gaps else []), f"{'':<{width}}{head}"]
         for name, ours, told in rows:
@@ -132,10 +138,6 @@ _GROUPS: dict[str, Callable[[str], bool]] = {
         for kind in dict.fromkeys(facts.execution for facts in paper().values())
     },
 }
-
-
-def _is_gap(score: Score) -> bool:
-    return score.reason == "not run"
 
 
 def _shown(cell: tuple[float, float] | None) -> str:
@@ -190,7 +192,7 @@ def _by_chance(one: int, other: int) -> float:
 
 def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
     """One HTML page with the table, the charts and a link to every trace; everything the model wrote is text."""
-    theirs = ["human", *(method for method in summary.methods if method in _PUBLISHED)]
+    theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
     head = "".join(f"<th>{html.escape(method)}</th>" for method in summary.methods)
     head += "".join(f"<th>{html.escape(method)}, paper</th>" for method in theirs)
     body = []
@@ -203,14 +205,16 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
         place = trace_of(score)
         link = f'<a href="{html.escape(urllib.parse.quote(str(place)))}">trace</a>' if place is not None else ""
         wanted = ", ".join(map(str, score.targets))
-        faithful = f"{score.faithful:.2f}" if score.faithful is not None else ""
+        faithful = [f"{score.faithful:.2f}" if score.faithful is not None else ""] if is_checked else []
         said = score.answer or score.error or score.reason
-        words = map(html.escape, (score.method, score.verdict, said, wanted, faithful))
+        words = map(html.escape, (score.method, score.verdict, said, wanted, *faithful))
         cells = "".join(f"<td>{cell}</td>" for cell in (*words, link))
         samples.append(f"<tr><th scope=row>{html.escape(score.id)}</th>{cells}</tr>")
     images = "".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures)
     gaps = f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else ""
-    page = _PAGE.format(gaps=gaps, head=head, body="\n".join(body), images=images, samples="\n".join(samples))
+    checked = "<th>faithful</th>" if is_checked else ""
+    parts = {"gaps": gaps, "head": head, "checked": checked, "images": images}
+    page = _PAGE.format(**parts, body="\n".join(body), samples="\n".join(samples))
     path = directory / "report.html"
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
@@ -233,7 +237,7 @@ th[scope=row] {{ text-align: left; }} img {{ max-width: 100%; }} details {{ marg
 <table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>
 {images}
 <details><summary>Every sample</summary>
-<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th><th>faithful</th><th></th></tr>
+<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th>{checked}<th></th></tr>
 </thead>
 <tbody>{samples}</tbody></table></details>
 </html>

@@ -16,10 +16,11 @@ from ..lm import LM
 from ..methods import Ways, asolve
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Step, Trace
-from .samples import Sample, Score
+from .samples import NOT_RUN, Sample, Score
 from .scoring import is_target
 
 _HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
+_MAX_TEXT, _MAX_ADVICE = 500, 4000  # characters that are kept; why nothing could be run ends with what to do about it
 _SPENT = ("limit:tokens", "limit:money")
 Ran = tuple[Score, Trace | None, Exception | None]
 
@@ -124,11 +125,11 @@ def not_run(job: Job, error: Exception, seconds: float = 0.0) -> Score:
         "no answer",
         "",
         sample.targets,
-        "not run",
+        NOT_RUN,
         sample.kind,
         sample.split,
         seconds=seconds,
-        error=_clean(str(error)),
+        error=_clean(str(error), _MAX_ADVICE),
         method=job.method,
         task=sample.task,
     )
@@ -165,9 +166,9 @@ def _is_unread(result: Result) -> bool:
     return has_said and result.error is not None and result.error.type == "NoAnswer"
 
 
-def _clean(text: str) -> str:
+def _clean(text: str, most: int = _MAX_TEXT) -> str:
     """The beginning of a text, without halves of characters, which no file can hold."""
-    return text[:500].encode("utf-8", "backslashreplace").decode()
+    return text[:most].encode("utf-8", "backslashreplace").decode()
 
 
 def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:

@@ -7,6 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
+NOT_RUN = "not run"  # the reason of a score
+
 
 class Sample(msgspec.Struct, frozen=True):
     """A question to answer, or a program whose holes a model fills. Without targets, any answer will do."""
@@ -53,3 +55,8 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     trace: str = ""  # the file it is kept in
     sample: str = ""  # the digest of the sample
     faithful: float | None = None  # how far the answer is what the reasoning gave, where that was checked
+
+    @property
+    def was_run(self) -> bool:
+        """Whether it says something about the model: a sample may also fail before one was asked."""
+        return self.reason != NOT_RUN

@@ -90,7 +90,7 @@ class Store:
 
     def _is_done(self, job: Job) -> bool:
         known = self._known.get(job.key)
-        if known is None or known.reason == "not run":
+        if known is None or not known.was_run:
             return False
         if known.sample and known.sample != job.sample.digest:
             raise InputError(f"{self.directory} has a result of {job.sample.id!r}, which was another sample then")

@@ -29,7 +29,7 @@ import msgspec
 from ..errors import LMError
 from . import Completion, Message, Usage, turns
 from .prefixes import Prefixes
-from .weights import Progress, cache_directory, fetch, weights
+from .weights import Progress, fetch, prefix_directory, weights
 
 CONTEXT_TOKENS = 8192
 _CACHE_MIB = 512  # of evaluated prompts, in memory: llama.cpp alone would take 8 GB
@@ -239,8 +239,8 @@ class _Server:
         self._host, self._port = "127.0.0.1", int(str(told["address"]).rpartition(":")[2])
         self.recent: deque[str] = deque(maxlen=_IN_CACHE)
         about = path.stat()
-        identity = f"{path.name} {about.st_size} {about.st_mtime_ns} {CONTEXT_TOKENS} {told['version']}"
-        self.prefixes = Prefixes(directory, identity) if directory else None
+        identity = f"{about.st_size} {about.st_mtime_ns} {CONTEXT_TOKENS} {told['version']}"
+        self.prefixes = Prefixes(directory, path.name, identity) if directory else None
 
     @property
     def has_ended(self) -> bool:
@@ -299,7 +299,7 @@ class _Server:
 
 def _prefix_directory() -> Path | None:
     """Beside the models; None where there is no place."""
-    directory = cache_directory().parent / "prefixes"
+    directory = prefix_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is asked is nobody else's to read
     except OSError:

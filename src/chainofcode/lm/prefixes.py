@@ -20,14 +20,27 @@ _CHUNK_BYTES = 1 << 20
 _ABANDONED_SECONDS = 3600
 
 
-class Prefixes:
-    """The files of one model, `identity`, in a directory that all models share; the newest are kept."""
+def forget(directory: Path, model: str) -> int:
+    """Do away with all files of a model, by the name of its file; how many there were."""
+    found = list(directory.glob(f"{_mark(model)}-*.state"))
+    for path in found:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+    return len(found)
 
-    def __init__(self, directory: Path, identity: str) -> None:
-        self._directory, self._identity = directory, identity
+
+class Prefixes:
+    """The files of one model in a directory that all models share; the newest are kept.
+
+    `identity` is all that must be the same for a file to be of use: the version of llama.cpp, for one.
+    """
+
+    def __init__(self, directory: Path, model: str, identity: str) -> None:
+        self._directory, self._model, self._identity = directory, model, identity
 
     def name(self, prefix: str) -> str:
-        return hashlib.sha256(f"{self._identity}\n{prefix}".encode()).hexdigest() + ".state"
+        digest = hashlib.sha256(f"{self._model} {self._identity}\n{prefix}".encode()).hexdigest()
+        return f"{_mark(self._model)}-{digest}.state"
 
     def part(self) -> str:
         """A name to write under, until `keep`."""
@@ -69,6 +82,11 @@ class Prefixes:
             for path in self._directory.glob("*.part"):
                 if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                     self.remove(path.name)
+
+
+def _mark(model: str) -> str:
+    """What the files of a model begin with."""
+    return hashlib.sha256(model.encode()).hexdigest()[:16]
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:

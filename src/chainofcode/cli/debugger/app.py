@@ -15,7 +15,7 @@ from textual.containers import Horizontal
 from textual.widgets import Static
 from textual.worker import Worker
 
-from ...audit import Changes, Timeline, edited, timelines
+from ...audit import Changes, Timeline, edited, read_value, timelines
 from ...audit.beside import compared_answers, told_answer
 from ...audit.timeline import value_text
 from ...emulator import Answering
@@ -43,6 +43,7 @@ g               go to a step by its number
 ↑, ↓            scroll the names
 Enter           everything about the step in full
 e               another value for a step of the LM or a tool, and on
+m               a value for the call that an edited run ended at
 u               back to the recorded run
 w               write the edited run as a trace
 a               the next attempt (program) of the trace
@@ -96,6 +97,7 @@ class Debugger(App[None]):
         ("slash", "find", "find"),
         ("g", "go", "go to"),
         ("e", "edit", "edit"),
+        ("m", "missing", "give the missing value"),
         ("u", "undo", "as recorded"),
         ("w", "write", "write"),
         ("a", "attempt", "next attempt"),
@@ -289,14 +291,32 @@ class Debugger(App[None]):
         title += [f"({warning})" for warning in self._warnings]
 
         def read(text: str) -> tuple[Changes, str]:
-            return Changes.parse([f"step:{step.number}={text}"], timeline.trace), cut(plain(text.strip()), 60)
+            return Changes(steps={step.number: read_value(text)}), cut(plain(text.strip()), 60)
 
-        def go_on(given: tuple[Changes, str]) -> None:
-            edit = f"{cut(plain(step.call or ''), 60)} = {given[1]}"
-            self._replaying = self.run_worker(self._edited(self._shown, given[0], edit, step.number), exclusive=True)
-            self._say(f"running from step {step.number} on … (Esc stops it)")
+        self._ask(
+            "\n".join(title),
+            read,
+            lambda given: self._go_on(step.call or "", step.number, *given),
+            _literal(step.value),
+        )
 
-        self._ask("\n".join(title), read, go_on, _literal(step.value))
+    def action_missing(self) -> None:
+        """A value for the call that the run as it stands ended at."""
+        call, number = self.timeline.missing, len(self.timeline) + 1
+        if not call:
+            self._say("the run did not end for want of a value")
+            return
+        title = f"No value is known for {cut(call.splitlines()[0] if call else '', 200)}: give one, a Python literal"
+
+        def read(text: str) -> tuple[Changes, str]:
+            return Changes(calls={call: read_value(text)}), cut(plain(text.strip()), 60)
+
+        self._ask(title, read, lambda given: self._go_on(call, number, *given))
+
+    def _go_on(self, call: str, number: int, changes: Changes, value: str) -> None:
+        edit = f"{cut(plain(call), 60)} = {value}"
+        self._replaying = self.run_worker(self._edited(self._shown, changes, edit, number), exclusive=True)
+        self._say(f"running from step {number} on … (Esc stops it)")
 
     async def _edited(self, which: int, changes: Changes, edit: str, number: int) -> None:
         attempt = self._attempts[which]
@@ -311,11 +331,14 @@ class Debugger(App[None]):
         self._attempts[which] = _Attempt(attempt.recorded, now, place, (*attempt.edits, edit))
         self._shown = which
         self._say(self._outcome(now))
+        if now.missing:
+            self._go_to(len(now) - 1, self._outcome(now))
+            self.action_missing()
 
     def _outcome(self, now: Timeline) -> str:
         ended = now.run.answer
-        if ended is not None and ended.reason == "emulation failed" and self._emulator is None:
-            return "emulation failed: a new call has no value; coc debug --model … asks for it"
+        if now.missing:
+            return f"no value for {cut(now.missing, 60)}: m gives it one · u goes back to the recorded run"
         if ended is None or ended.reason != "answered":
             return f"no answer: {ended.reason if ended else 'broken off'} · u goes back to the recorded run"
         return "d: the next step that differs · u: back to the recorded run · w: write"
