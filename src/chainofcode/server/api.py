@@ -12,6 +12,7 @@ from starlette.requests import Request as HTTPRequest
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from ..audit import verify_data
 from ..trace import as_json
 from .desk import Desk
 from .jobs import Again, Request, decoded
@@ -140,8 +141,8 @@ class Api:
 
     async def verify(self, request: HTTPRequest) -> Response:
         await request.body()
-        audit = self._desk.verify(owner_of(request), request.path_params["id"])
-        return answered(await unless_gone(request, audit))
+        found = await unless_gone(request, self._desk.verify(owner_of(request), request.path_params["id"]))
+        return answered(verify_data(found) if found is not None else None)
 
     async def artifact(self, request: HTTPRequest) -> Response:
         run, sha256 = await self._found(request), request.path_params["sha256"]

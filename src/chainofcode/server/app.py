@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,12 +24,15 @@ from .desk import Desk
 from .guard import Guard, refused
 from .jobs import Models
 from .limits import Ledger
-from .metrics import Log, Metrics
+from .metrics import Heard, Log, Metrics
 from .responses import Responses
 from .runs import Runs
 from .spans import Spans
 from .store import Store
 from .terms import Refusal, Terms
+
+if TYPE_CHECKING:
+    from .mcp.served import Mcp
 
 PAGE = Path(__file__).parent / "page"
 _NO_PAGE = "This is coc serve. The API is described in /openapi.json.\n"
@@ -42,10 +46,13 @@ class Application:
     def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
         self._terms, self._store, self._models, self._jail = terms, store, models, jail
         self.metrics, self.log = Metrics(), Log(terms.log, terms.logs_content)
+        logging.basicConfig(level=logging.WARNING, handlers=[Heard(self.log)])
         self._ledger = Ledger(terms.budget, store)
         self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log, spans)
         desk = Desk(terms, store, self.runs, models, self._ledger)
+        self._mcp = _mcp_of(desk, self.log)
         routes: list[BaseRoute] = [*Api(desk, self.metrics).routes, *Chat(desk).routes, *Responses(desk).routes]
+        routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
             routes=[*routes, *_page_routes()],
             exception_handlers={Refusal: _refused, HTTPException: _plainly_refused, 500: _broken},
@@ -61,12 +68,23 @@ class Application:
             raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
         flushing = asyncio.create_task(self._flush())
         try:
-            yield
+            async with self._mcp.open() if self._mcp is not None else contextlib.nullcontext():
+                yield
         finally:
             await self.runs.close()
             flushing.cancel()
             await asyncio.gather(flushing, return_exceptions=True)
             await self._ledger.flush()
+
+    def drain(self) -> None:
+        """No new runs; those there are may go on for a while."""
+        self.runs.drain()
+        if self._mcp is not None:
+            self._mcp.drain()
+
+    def interrupt(self) -> None:
+        """End the runs there are."""
+        self.runs.interrupt()
 
     async def _flush(self) -> None:
         while True:
@@ -75,6 +93,15 @@ class Application:
                 await self._ledger.flush()
             except Exception as error:  # the disk may be full: the next time may be better
                 self.log.say("budgets not kept", error_type=type(error).__name__)
+
+
+def _mcp_of(desk: Desk, log: Log) -> Mcp | None:
+    if not desk.has_mcp:
+        log.say("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
+        return None
+    from .mcp.served import Mcp
+
+    return Mcp(desk)
 
 
 def _page_routes() -> list[BaseRoute]:
