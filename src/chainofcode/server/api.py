@@ -50,7 +50,7 @@ class Api:
             Route("/api/info", self.info),
             Route("/api/files", self.keep_file, methods=["POST"]),
             Route("/api/runs", self.runs, methods=["GET", "POST"]),
-            Route(one, self.run),
+            Route(one, self.run, methods=["GET", "DELETE"]),
             Route(f"{one}/events", self.events),
             Route(f"{one}/trace", self.trace),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
@@ -107,6 +107,9 @@ class Api:
         return await self._runs.find(request.path_params["id"], owner_of(request))
 
     async def run(self, request: HTTPRequest) -> Response:
+        if request.method == "DELETE":
+            await self._desk.remove(owner_of(request), request.path_params["id"])
+            return Response(status_code=204)
         return answered((await self._found(request)).told())
 
     async def events(self, request: HTTPRequest) -> Response:

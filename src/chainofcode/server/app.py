@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ PAGE = Path(__file__).parent / "page"
 _NO_PAGE = "This is coc serve. The API is described in /openapi.json.\n"
 _WORDS = {404: "not_found", 405: "method_not_allowed"}
 _FLUSH_SECONDS = 1.0
+_REMOVE_SECONDS = 3600.0
+_DAY_SECONDS = 86_400.0
 
 
 class Application:
@@ -66,14 +69,17 @@ class Application:
         holds = await self._jail.holds()
         if self._terms.has_scratch and holds.tier != "A":
             raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
-        flushing = asyncio.create_task(self._flush())
+        tasks = [asyncio.create_task(self._flush())]
+        if self._terms.keep_days is not None:
+            tasks.append(asyncio.create_task(self._remove(self._terms.keep_days * _DAY_SECONDS)))
         try:
             async with self._mcp.open() if self._mcp is not None else contextlib.nullcontext():
                 yield
         finally:
             await self.runs.close()
-            flushing.cancel()
-            await asyncio.gather(flushing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._ledger.flush()
 
     def drain(self) -> None:
@@ -93,6 +99,17 @@ class Application:
                 await self._ledger.flush()
             except Exception as error:  # the disk may be full: the next time may be better
                 self.log.say("budgets not kept", error_type=type(error).__name__)
+
+    async def _remove(self, keep_seconds: float) -> None:
+        """What is older, now and then."""
+        while True:
+            try:
+                count = await self._store.remove_before(time.time() - keep_seconds)
+                if count:
+                    self.log.say("removed", runs=count)
+            except Exception as error:  # as above
+                self.log.say("nothing removed", error_type=type(error).__name__)
+            await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
 
 
 def _mcp_of(desk: Desk, log: Log) -> Mcp | None:

@@ -47,15 +47,19 @@ class Desk:
         self.runs.check_room()
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
         job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
-        run = new_run(owner, request.question, request.method if is_asking else "run", model)
+        method = request.method if is_asking else "run"
+        run = new_run(owner, request.question, method, model, files=request.files)
         return await self.runs.submit(run, job, detach=detach)
 
     async def again(self, owner: str, id: str, again: Again) -> Live:
         """Run a run's programs again, without a model: as they were, or with changes."""
         parent = await self.over(id, owner)
         job = await asyncio.to_thread(replay_of, await self.trace(parent), again)
-        run = new_run(owner, parent.question, "replay", None, parent.id)
+        run = new_run(owner, parent.question, "replay", None, parent=parent.id, files=parent.files)
         return await self.runs.submit(run, job)
+
+    async def remove(self, owner: str, id: str) -> None:
+        await self.store.remove([(await self.over(id, owner)).id])
 
     def _check_budget(self, owner: str) -> None:
         try:
