@@ -46,6 +46,12 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--data", metavar="DIR", type=Path, help="where runs are kept (~/.local/share/chainofcode)")
     parser.add_argument(
+        "--keep",
+        metavar="DAYS",
+        type=float,
+        help="remove runs, and uploads that no run names, after so many days; without it nothing is removed",
+    )
+    parser.add_argument(
         "--budget",
         metavar="WHICH=N",
         action="append",
@@ -100,6 +106,7 @@ def _serve(given: argparse.Namespace) -> int:
         per_minute=given.rate,
         budget=read_budget(given.budget),
         drain_seconds=given.drain,
+        keep_days=given.keep,
         packages=read_packages(given),
         has_scratch=given.scratch,
         limits=read_limits(given.limit),

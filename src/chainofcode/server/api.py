@@ -12,6 +12,7 @@ from starlette.requests import Request as HTTPRequest
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
+from ..audit import verify_data
 from ..trace import as_json
 from .desk import Desk
 from .jobs import Again, Request, decoded
@@ -50,7 +51,7 @@ class Api:
             Route("/api/info", self.info),
             Route("/api/files", self.keep_file, methods=["POST"]),
             Route("/api/runs", self.runs, methods=["GET", "POST"]),
-            Route(one, self.run),
+            Route(one, self.run, methods=["GET", "DELETE"]),
             Route(f"{one}/events", self.events),
             Route(f"{one}/trace", self.trace),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
@@ -111,6 +112,9 @@ class Api:
         return await self._runs.find(request.path_params["id"], owner_of(request))
 
     async def run(self, request: HTTPRequest) -> Response:
+        if request.method == "DELETE":
+            await self._desk.remove(owner_of(request), request.path_params["id"])
+            return Response(status_code=204)
         return answered((await self._found(request)).told())
 
     async def events(self, request: HTTPRequest) -> Response:
@@ -145,8 +149,8 @@ class Api:
 
     async def verify(self, request: HTTPRequest) -> Response:
         await request.body()
-        audit = self._desk.verify(owner_of(request), request.path_params["id"])
-        return answered(await unless_gone(request, audit))
+        found = await unless_gone(request, self._desk.verify(owner_of(request), request.path_params["id"]))
+        return answered(verify_data(found) if found is not None else None)
 
     async def artifact(self, request: HTTPRequest) -> Response:
         run, sha256 = await self._found(request), request.path_params["sha256"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -23,17 +25,22 @@ from .desk import Desk
 from .guard import Guard, refused
 from .jobs import Models
 from .limits import Ledger
-from .metrics import Log, Metrics
+from .metrics import Heard, Log, Metrics
 from .responses import Responses
 from .runs import Runs
 from .spans import Spans
 from .store import NotKept, Store
 from .terms import Refusal, Terms
 
+if TYPE_CHECKING:
+    from .mcp.served import Mcp
+
 PAGE = Path(__file__).parent / "page"
 _NO_PAGE = "This is coc serve. The API is described in /openapi.json.\n"
 _WORDS = {404: "not_found", 405: "method_not_allowed"}
 _FLUSH_SECONDS = 1.0
+_REMOVE_SECONDS = 3600.0
+_DAY_SECONDS = 86_400.0
 
 
 class Application:
@@ -42,10 +49,13 @@ class Application:
     def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
         self._terms, self._store, self._models, self._jail = terms, store, models, jail
         self.metrics, self.log = Metrics(), Log(terms.log, terms.logs_content)
+        logging.basicConfig(level=logging.WARNING, handlers=[Heard(self.log)])
         self._ledger = Ledger(terms.budget, store)
         self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log, spans)
         desk = Desk(terms, store, self.runs, models, self._ledger)
+        self._mcp = _mcp_of(desk, self.log)
         routes: list[BaseRoute] = [*Api(desk, self.metrics).routes, *Chat(desk).routes, *Responses(desk).routes]
+        routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
             routes=[*routes, *_page_routes()],
             exception_handlers={Refusal: _refused, HTTPException: _plainly_refused, 500: _broken},
@@ -59,26 +69,60 @@ class Application:
         holds = await self._jail.holds()
         if self._terms.has_scratch and holds.tier != "A":
             raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
-        flushing = asyncio.create_task(self._flush())
+        tasks = [asyncio.create_task(self._flush())]
+        if self._terms.keep_days is not None:
+            tasks.append(asyncio.create_task(self._remove(self._terms.keep_days * _DAY_SECONDS)))
         try:
-            yield
+            async with self._mcp.open() if self._mcp is not None else contextlib.nullcontext():
+                yield
         finally:
             await self.runs.close()
-            flushing.cancel()
-            await asyncio.gather(flushing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._keep_rest()
+
+    def drain(self) -> None:
+        """No new runs; those there are may go on for a while."""
+        self.runs.drain()
+        if self._mcp is not None:
+            self._mcp.drain()
+
+    def interrupt(self) -> None:
+        """End the runs there are."""
+        self.runs.interrupt()
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            try:
-                await self._keep_rest()
-            except NotKept as error:
-                self.log.say("not kept", why=error.message)
+            await self._keep_rest()
 
     async def _keep_rest(self) -> None:
-        await self._ledger.flush()
-        await self.runs.flush()
+        try:
+            await self._ledger.flush()
+            await self.runs.flush()
+        except NotKept as error:  # the next time may be better
+            self.log.say("not kept", why=error.message)
+
+    async def _remove(self, keep_seconds: float) -> None:
+        """What is older, now and then."""
+        while True:
+            try:
+                count = await self._store.remove_before(time.time() - keep_seconds)
+                if count:
+                    self.log.say("removed", runs=count)
+            except NotKept as error:
+                self.log.say("nothing removed", why=error.message)
+            await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
+
+
+def _mcp_of(desk: Desk, log: Log) -> Mcp | None:
+    if not desk.has_mcp:
+        log.say("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
+        return None
+    from .mcp.served import Mcp
+
+    return Mcp(desk)
 
 
 def _page_routes() -> list[BaseRoute]:

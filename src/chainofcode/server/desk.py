@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import secrets
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from .. import __version__
-from ..audit import afollow, averify, check_chain, verify_data, why_data
+from ..audit import Chain, Verdict, afollow, averify, check_chain, why_data
 from ..engine import arun
 from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError
 from ..methods import METHODS
@@ -33,6 +34,7 @@ class Desk:
     def __init__(self, terms: Terms, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.terms, self.store, self.runs, self.models, self._ledger = terms, store, runs, models, ledger
         self._audits = 0
+        self.has_mcp = importlib.util.find_spec("mcp") is not None
 
     # --- runs -------------------------------------------------------------------------------------------------
 
@@ -45,15 +47,19 @@ class Desk:
         self.runs.check_room()
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
         job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
-        run = new_run(owner, request.question, request.method if is_asking else "run", model)
+        method = request.method if is_asking else "run"
+        run = new_run(owner, request.question, method, model, files=request.files)
         return await self.runs.submit(run, job, detach=detach)
 
     async def again(self, owner: str, id: str, again: Again) -> Live:
         """Run a run's programs again, without a model: as they were, or with changes."""
-        parent = await self._over(id, owner)
+        parent = await self.over(id, owner)
         job = await asyncio.to_thread(replay_of, await self.trace(parent), again)
-        run = new_run(owner, parent.question, "replay", None, parent.id)
+        run = new_run(owner, parent.question, "replay", None, parent=parent.id, files=parent.files)
         return await self.runs.submit(run, job)
+
+    async def remove(self, owner: str, id: str) -> None:
+        await self.store.remove([(await self.over(id, owner)).id])
 
     def _check_budget(self, owner: str) -> None:
         try:
@@ -67,7 +73,7 @@ class Desk:
             raise Refusal(404, "not_found", f"there is no file {id[:100]!r}", param="files")
         return file
 
-    async def _over(self, id: str, owner: str) -> Run:
+    async def over(self, id: str, owner: str) -> Run:
         run = await self.runs.find(id, owner)
         if run.state in ("queued", "running"):
             raise Refusal(409, "not_over", "the run is not over yet")
@@ -82,20 +88,20 @@ class Desk:
     # --- audits -----------------------------------------------------------------------------------------------
 
     async def why(self, owner: str, id: str, name: str | None) -> dict[str, Any]:
-        trace = await self.trace(await self._over(id, owner))
+        trace = await self.trace(await self.over(id, owner))
 
         async def follow(sandbox: Sandbox) -> dict[str, Any]:
             return why_data(await afollow(trace, name, sandbox=sandbox))
 
         return await self._audited(follow)
 
-    async def verify(self, owner: str, id: str) -> dict[str, Any]:
-        run = await self._over(id, owner)
-        trace = await self.trace(run)
-        chain = await asyncio.to_thread(check_chain, self.store.trace_path(id))
+    async def verify(self, owner: str, id: str) -> Verdict:
+        trace = await self.trace(await self.over(id, owner))
+        return await self.verify_trace(trace, await asyncio.to_thread(check_chain, self.store.trace_path(id)))
 
-        async def verify(sandbox: Sandbox) -> dict[str, Any]:
-            return verify_data(await averify(trace, chain=chain, sandbox=sandbox))
+    async def verify_trace(self, trace: Trace, chain: Chain) -> Verdict:
+        async def verify(sandbox: Sandbox) -> Verdict:
+            return await averify(trace, chain=chain, sandbox=sandbox)
 
         return await self._audited(verify)
 
@@ -141,7 +147,8 @@ class Desk:
             "budget_per_day": dict(terms.budget),
         }
         names = list(self.models.names)
-        return {"version": __version__, "model": names[0], "models": names, "methods": METHODS, "limits": limits}
+        told = {"version": __version__, "model": names[0], "models": names, "methods": METHODS, "limits": limits}
+        return {**told, "mcp": "/mcp" if self.has_mcp else None}
 
     async def problems(self) -> dict[str, str]:
         """Why no run could be carried out now; nothing, if all is well."""

@@ -37,7 +37,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _BODY_SECONDS = 30.0
-_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+_METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
+_SENT_HEADERS = "authorization, content-type, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
@@ -98,9 +99,9 @@ class Guard:
             return {}
         return {
             "access-control-allow-origin": origin,
-            "access-control-allow-headers": "authorization, content-type, last-event-id",
-            "access-control-allow-methods": "GET, POST",
-            "access-control-expose-headers": "x-coc-run, retry-after",
+            "access-control-allow-headers": _SENT_HEADERS,
+            "access-control-allow-methods": "GET, POST, DELETE",
+            "access-control-expose-headers": "x-coc-run, retry-after, mcp-session-id",
             "access-control-max-age": "600",
             "cross-origin-resource-policy": "cross-origin",
             "vary": "origin",

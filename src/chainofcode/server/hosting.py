@@ -90,6 +90,6 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         if self.should_exit:
-            self._application.runs.interrupt()
+            self._application.interrupt()
         self.should_exit = True
-        self._application.runs.drain()
+        self._application.drain()

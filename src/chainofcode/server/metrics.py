@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import datetime
 import json
+import logging
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -92,3 +93,17 @@ class Log:
             print(line, file=self._stream, flush=True)
         except (OSError, ValueError):  # nobody reads it any more: that is no reason to stop
             return
+
+
+class Heard(logging.Handler):
+    """What the libraries below us log, told as everything else is: their words may hold what clients sent."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__(logging.WARNING)
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        said = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
+        kind = type(error).__name__ if error is not None else None
+        self._log.say("library", said, level=record.levelname.lower(), logger=record.name, error_type=kind)

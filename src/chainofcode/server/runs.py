@@ -10,6 +10,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -173,7 +174,7 @@ class Runs:
             run.artifacts = msgspec.to_builtins(answer.artifacts)
         try:
             if live.store:
-                await self._store.keep_artifacts(live.store)
+                await self._store.keep_artifacts(run.id, live.store)
             await self._store.keep(msgspec.structs.replace(run, state=state), live.file)
             run.state = state
         except Exception as error:  # the disk is full, perhaps: those who wait are told in any case
@@ -289,10 +290,10 @@ def _kind(line: bytes) -> str:
     return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
 
 
-def new_run(owner: str, question: str | None, method: str, model: str | None, parent: str | None = None) -> Run:
+def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> Run:
     """A run as it is before it begins; nobody can guess its id."""
     created = round(time.time(), 3)
-    return Run(secrets.token_hex(12), "queued", question, method, model, created, parent=parent, owner=owner)
+    return Run(secrets.token_hex(12), "queued", question, method, model, created, owner=owner, **more)
 
 
 __all__ = ["KEEP_SECONDS", "Live", "Runs", "Told", "new_run"]

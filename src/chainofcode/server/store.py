@@ -13,6 +13,7 @@ import hashlib
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +23,7 @@ import msgspec
 
 from ..errors import InputError
 from ..trace import as_json, chained, linked
+from . import removal
 from .terms import Refusal
 
 State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
@@ -35,11 +37,13 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_of ON runs (owner, number);
 CREATE INDEX IF NOT EXISTS runs_open ON runs (state) WHERE state IN ('queued', 'running');
 CREATE TABLE IF NOT EXISTS files (
-    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL);
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL,
+    created REAL);
 CREATE TABLE IF NOT EXISTS spent (
     day TEXT NOT NULL, owner TEXT NOT NULL, tokens INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, owner));
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), checked REAL NOT NULL);
 """
+_REMOVED_AT_ONCE = 100  # others want to be kept meanwhile
 _KEEP = """INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, words = excluded.words"""
 _SPEND = """INSERT INTO spent VALUES (?, ?, ?, ?)
@@ -62,6 +66,7 @@ class Run(msgspec.Struct):
     usage: dict[str, Any] = {}
     error: dict[str, Any] | None = None
     artifacts: list[dict[str, Any]] = []
+    files: list[str] = []
     owner: str = ""
 
     @property
@@ -76,7 +81,7 @@ class Run(msgspec.Struct):
         data: dict[str, Any] = msgspec.to_builtins(self)
         data.pop("owner")
         if cut_chars is not None:
-            for name in ("usage", "error", "artifacts"):
+            for name in ("usage", "error", "artifacts", "files"):
                 data.pop(name)
             for name in ("question", "answer"):
                 if data[name] is not None and len(data[name]) > cut_chars:
@@ -130,9 +135,10 @@ class Store:
         database = sqlite3.connect(self._directory / "runs.sqlite", isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
-        database.executescript(_TABLES)
+        database.executescript(_TABLES + removal.TABLES)
         if "words" not in {column[1] for column in database.execute("PRAGMA table_info(runs)")}:
             _add_words(database)
+        removal.settle(database, self._directory)
         rows = database.execute("SELECT record FROM runs WHERE state IN ('queued', 'running')").fetchall()
         for (record,) in rows:  # a server died in the middle of them
             run = msgspec.json.decode(record, type=Run)
@@ -190,12 +196,14 @@ class Store:
 
     async def keep(self, run: Run, trace: TraceFile | None = None) -> None:
         """A run; with its trace when that is whole, which is on the disk before the run is said to be over."""
-        row = run.row
+        row, used = run.row, [(file, run.id) for file in run.files]
 
         def keep(database: sqlite3.Connection) -> None:
             if trace is not None:
                 trace.close()
             database.execute(_KEEP, row)
+            if used:
+                database.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", used)
 
         await self._do(keep)
 
@@ -219,6 +227,21 @@ class Store:
         rows = await self._do(lambda database: database.execute(sql, given).fetchall())
         return [msgspec.json.decode(row[0], type=Run) for row in rows]
 
+    async def remove(self, ids: Sequence[str]) -> None:
+        """Runs that are over, with their traces and the artifacts that no other run left."""
+        had = await self._do(lambda database: removal.forget(database, ids))
+        await self._do(lambda database: removal.clear(database, self._directory, ids, had))
+
+    async def remove_before(self, when: float) -> int:
+        """What is over and what was uploaded before a time. Gives how many runs that were."""
+        count = 0
+        while ids := await self._do(lambda database: removal.ended_before(database, when, _REMOVED_AT_ONCE)):
+            await self.remove(ids)
+            count += len(ids)
+        files = await self._do(lambda database: removal.forget_files(database, when))
+        await asyncio.to_thread(removal.clear_files, self._directory, files)
+        return count
+
     # --- files ------------------------------------------------------------------------------------------------
 
     def without_paths(self, text: str) -> str:
@@ -234,8 +257,8 @@ class Store:
         def keep(database: sqlite3.Connection) -> None:
             path.parent.mkdir(mode=0o700)
             _write(path, data)
-            row = (file.id, owner, file.name, file.bytes, file.sha256)
-            database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?)", row)
+            row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
+            database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
 
         await self._do(keep)
 
@@ -251,8 +274,9 @@ class Store:
     def artifact_path(self, sha256: str) -> Path:
         return self._directory / "artifacts" / sha256
 
-    async def keep_artifacts(self, store: Mapping[str, bytes]) -> None:
+    async def keep_artifacts(self, run: str, store: Mapping[str, bytes]) -> None:
         def keep(database: sqlite3.Connection) -> None:
+            removal.link(database, run, store)
             for sha256, data in store.items():
                 if not self.artifact_path(sha256).exists():
                     _write(self.artifact_path(sha256), data)

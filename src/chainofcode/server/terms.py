@@ -39,6 +39,7 @@ class Terms:
     per_minute: int = 6000  # requests of one token, or one address
     budget: Mapping[str, float] = field(default_factory=dict)
     drain_seconds: float = 30.0
+    keep_days: float | None = None  # without: for good
     packages: tuple[str, ...] = ()
     has_scratch: bool = False
     limits: Limits = field(default_factory=Limits)
@@ -61,6 +62,8 @@ class Terms:
         for name, least in (("runs", 1), ("queue", 0), ("requests", 1), ("per_minute", 1), ("drain_seconds", 0)):
             if not least <= getattr(self, name) <= 1_000_000:
                 raise InputError(f"--{_OPTIONS.get(name, name)} takes {least} or more, not {getattr(self, name)}")
+        if self.keep_days is not None and not 0 < self.keep_days <= 1_000_000:
+            raise InputError(f"--keep takes a number of days above 0, not {self.keep_days:g}")
         for origin in self.origins:
             if "://" not in origin or origin.count("/") != 2:
                 raise InputError(f"--allow-origin takes an origin as in https://example.org, not {origin!r}")

@@ -1,48 +1,34 @@
-"""The MCP server: other programs' models have questions answered and programs run here, and what came of it verified.
-
-Nothing that a client sends reads a file, names a package or raises a limit: a program gets its text, its inputs and
-the sandbox, a trace that is verified no more than that either.
-"""
+"""The tools that MCP clients see, and what they are told; who does the work is behind `Work`."""
 
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 import dataclasses
-import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import anyio
 import msgspec
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
-from starlette.applications import Starlette
 
-from .. import __version__
-from ..audit import averify, check_chain, given_of
-from ..emulator import First, Table, asking
-from ..engine import Options, execute, new_trace
-from ..errors import ChainOfCodeError, InputError
-from ..guest.values import ValueFormatError, decode
-from ..lm import LM
-from ..methods import METHODS, ask, compose
-from ..program import Program
-from ..render import Page, count, cut, plain, what
-from ..sandbox import Limits, Sandbox
-from ..trace import Answer, Call, Event, Step, Trace, as_json
+from ... import __version__
+from ...audit import Verdict, given_of
+from ...errors import ChainOfCodeError, InputError
+from ...methods import METHODS
+from ...program import Program
+from ...render import Page, count, cut, plain, what
+from ...sandbox import Limits
+from ...trace import Answer, Call, Event, Step, Trace, as_json
+from ..terms import MAX_QUESTION_CHARS, Refusal
 
-_MAX_QUESTION_CHARS = 100_000
 _MAX_PROGRAM_CHARS = 1_000_000
 _MAX_TRACE_CHARS = 32_000_000
 _MAX_TEXT_CHARS = 20_000
-_MAX_KEPT_RUNS = 100
-_MAX_KEPT_CHARS = 100_000_000
 _PROGRESS_SECONDS = 0.2
 _CLOSE_SECONDS = 10.0
 _ALONE = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
@@ -79,49 +65,64 @@ class Verified(BaseModel):
     decisive: list[str] = Field(description="calls whose value, were it another, would change the answer")
 
 
-def mcp_server(
-    lm: LM | None, sandbox: Sandbox, *, limits: Limits | None = None, runs_at_once: int = 4
-) -> MCPServer[Any]:
-    """A server that asks this model and runs programs in this sandbox, both of which stay the caller's to close.
+class News:
+    """Tells a client of a run's events, now and then."""
 
-    Serve it with `await server.run_stdio_async()`, or over HTTP with `streamable_app`. Making one sets up logging on
-    standard error, unless logging is set up already.
-    """
-    runs = _Runs(lm, sandbox, limits or Limits(), runs_at_once)
+    def __init__(self, context: Context[Any, Any]) -> None:
+        self._context, self._events, self._said = context, 0, 0.0
+
+    async def hear(self, event: Event | bytes) -> None:
+        """An event, or a line of a trace that is one."""
+        self._events += 1
+        if time.monotonic() - self._said >= _PROGRESS_SECONDS:
+            self._said = time.monotonic()
+            await self._context.report_progress(self._events, message=_in_short(event))
+
+
+class Asked(NamedTuple):
+    """What a client wants answered or run: a question with a method, or a program with its values."""
+
+    question: str | None
+    method: str = "coc"
+    answer_type: str | None = None
+    program: str | None = None
+    values: Sequence[dict[str, Any]] = ()
+    inputs: Mapping[str, Any] = {}
+
+
+class Work(Protocol):
+    """Who does what clients ask for. `owner` is whose request it is; what cannot be done is a Refusal, or an error of
+    ours."""
+
+    async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]: ...
+
+    async def lines(self, id: str, owner: str) -> bytes:
+        """The trace of a run, as JSON lines; raises Refusal (404) where there is none."""
+        ...
+
+    async def verified(self, id: str, owner: str) -> Verdict: ...
+
+    async def verified_text(self, text: bytes) -> Verdict:
+        """Of a trace that may be anybody's."""
+        ...
+
+
+def server_of(work: Work) -> MCPServer[Any]:
+    tools = _Tools(work)
     server: MCPServer[Any] = MCPServer(
         "chainofcode", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING", subscriptions=False
     )
-    for function in (runs.solve, runs.run_program, runs.verify):
+    for function in (tools.solve, tools.run_program, tools.verify):
         server.tool(annotations=_ALONE)(function)
     server.resource("trace://{id}", mime_type="application/x-ndjson", description="the trace of a run, as JSON lines")(
-        runs.trace
+        tools.trace
     )
     return server
 
 
-def streamable_app(server: MCPServer[Any], *, hosts: Sequence[str] = ()) -> Starlette:
-    """The server over streamable HTTP, at /mcp, on its own or as part of another Starlette application:
-
-        app = streamable_app(server)
-        Starlette(routes=[*others, *app.routes], lifespan=…)  # within it: async with server.session_manager.run(): …
-
-    `hosts` are the Host headers that are taken, as in `coc.example.org` or `localhost:*`; without any, this machine's
-    own names. It asks nobody who they are: that is for the application around it.
-    """
-    security = None
-    if hosts:
-        origins = [f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
-        security = TransportSecuritySettings(allowed_hosts=list(hosts), allowed_origins=origins)
-    return server.streamable_http_app(streamable_http_path="/mcp", transport_security=security)
-
-
-class _Runs:
-    """The tools, and the traces of what they did."""
-
-    def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, at_once: int) -> None:
-        self._lm, self._sandbox, self._limits = lm, sandbox, limits
-        self._slots = asyncio.Semaphore(at_once)
-        self._kept: collections.OrderedDict[str, str] = collections.OrderedDict()
+class _Tools:
+    def __init__(self, work: Work) -> None:
+        self._work = work
 
     async def solve(
         self,
@@ -134,17 +135,11 @@ class _Runs:
         ] = "",
     ) -> Annotated[CallToolResult, Told]:
         """Answer a question: a model writes a program, Python runs what it can in a sandbox, the model the rest."""
-        if self._lm is None:
-            raise ToolError("this server has no model; run_program takes a program and values for its calls")
-        if not question.strip() or len(question) > _MAX_QUESTION_CHARS:
-            raise ToolError(f"a question has 1 to {_MAX_QUESTION_CHARS:,} characters")
+        if not question.strip() or len(question) > MAX_QUESTION_CHARS:
+            raise ToolError(f"a question has 1 to {MAX_QUESTION_CHARS:,} characters")
         if answer_type.endswith(".json"):  # which would be a file of ours
             raise ToolError("answer_type takes a type by name, no file")
-        with _plain_errors():
-            ways: Any = {"method": compose(method, repairs=2, fallback=True), "answer_type": answer_type or None}
-            trace = new_trace(Options(question=question, limits=self._limits))
-            events = ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
-            return await self._told(events, trace, context)
+        return await self._told(Asked(question, method, answer_type or None), context)
 
     async def run_program(
         self,
@@ -163,12 +158,8 @@ class _Runs:
         """
         if len(program) > _MAX_PROGRAM_CHARS:
             raise ToolError(f"a program has {_MAX_PROGRAM_CHARS:,} characters at most")
-        with _plain_errors():
-            table = Table.of_records(values or [], "values")
-            emulator = table if self._lm is None else First(table, asking(self._lm))
-            options = Options(question=question or None, inputs=_decoded(inputs or {}), limits=self._limits)
-            events = execute(program, emulator, sandbox=self._sandbox, **options)
-            return await self._told(events, new_trace(options), context)
+        asked = Asked(question or None, program=program, values=values or [], inputs=inputs or {})
+        return await self._told(asked, context)
 
     async def verify(
         self,
@@ -179,36 +170,37 @@ class _Runs:
         """Check whether an answer is what its reasoning gave: replay it, follow what it rests on, change its values."""
         if bool(id) == bool(trace):
             raise ToolError("verify takes either id or trace")
-        text = self.trace(id) if id else trace
-        if len(text) > _MAX_TRACE_CHARS:
+        if len(trace) > _MAX_TRACE_CHARS:
             raise ToolError(f"a trace has {_MAX_TRACE_CHARS:,} characters at most")
         with _plain_errors():
-            lines = text.encode("utf-8", "replace").splitlines()
-            bounded = _bounded(Trace.parse(lines), self._limits)
-            async with self._slots:
-                found = await _to_the_end(averify(bounded, chain=check_chain(lines), sandbox=self._sandbox))
-        decisive = [flip.step.call or "" for flip in found.flips if flip.outcome == "changes"]
+            work = (
+                self._work.verified(id, _owner_of(context))
+                if id
+                else self._work.verified_text(trace.encode("utf-8", "replace"))
+            )
+            found = await _to_the_end(work)
         told = Verified(
             score=found.score,
             flags=list(found.flags),
             origin=found.origin,
             replays=found.replays,
             chain=found.chain.state if found.chain is not None else "none",
-            decisive=decisive,
+            decisive=[flip.step.call or "" for flip in found.flips if flip.outcome == "changes"],
         )
         verdict = "nothing speaks against it" if not found.flags else "; ".join(found.flags)
         return _result(f"faithfulness {found.score:.2f}: {verdict}\ncomes from {found.told_origin}", told)
 
-    def trace(self, id: str) -> str:
+    async def trace(self, id: str, context: Context[Any, Any]) -> str:
         """The trace of a run, as JSON lines."""
-        if id not in self._kept:
-            raise ResourceNotFoundError(f"there is no run {id[:100]!r}, or it is no longer kept")
-        return self._kept[id]
+        try:
+            return (await self._work.lines(id, _owner_of(context))).decode("utf-8", "replace")
+        except Refusal as refusal:
+            raise ResourceNotFoundError(refusal.message) from None
 
-    async def _told(self, events: AsyncIterator[Event], trace: Trace, context: Context[Any, Any]) -> CallToolResult:
-        async with self._slots:
-            await _to_the_end(_collect(events, trace, context))
-        id = self._keep(trace)
+    async def _told(self, asked: Asked, context: Context[Any, Any]) -> CallToolResult:
+        with _plain_errors():
+            work = self._work.carry_out(asked, _owner_of(context), News(context))
+            id, trace = await _to_the_end(work)
         answer = trace.answer or Answer("guest died")
         where = f"line {answer.error.line}: " if answer.error is not None and answer.error.line else ""
         told = Told(
@@ -228,31 +220,32 @@ class _Runs:
         )
         return _result(f"{text[:_MAX_TEXT_CHARS]}{more}\ntrace://{id}", told)
 
-    def _keep(self, trace: Trace) -> str:
-        id = secrets.token_hex(8)  # not to be guessed: over HTTP, clients are not each other's
-        self._kept[id] = "".join(f"{line}\n" for line in trace.lines())
-        while len(self._kept) > _MAX_KEPT_RUNS or sum(map(len, self._kept.values())) > _MAX_KEPT_CHARS:
-            self._kept.popitem(last=False)
-        return id
+
+def bounded(trace: Trace, limits: Limits) -> Trace:
+    """A trace that asks for no more than any program here gets: it may be anybody's."""
+    given = given_of(trace)
+    for name, asked in (("files", given["prelude"]), ("reads", given["reads"]), ("packages", given["packages"])):
+        if asked:
+            raise InputError(f"the trace's program was granted {name}, which this server grants to nobody")
+    own = given["limits"]
+    names = [field.name for field in dataclasses.fields(Limits)]
+    most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
+    return dataclasses.replace(trace, settings={**trace.settings, "limits": most})
 
 
-async def _collect(events: AsyncIterator[Event], trace: Trace, context: Context[Any, Any]) -> None:
-    """Keep the events, and tell of them now and then."""
-    said = 0.0
-    async with contextlib.aclosing(events) as stream:  # type: ignore[type-var]
-        async for event in stream:
-            trace.events.append(event)
-            if time.monotonic() - said >= _PROGRESS_SECONDS:
-                said = time.monotonic()
-                await context.report_progress(len(trace.events), message=_news(event, trace))
+def _owner_of(context: Context[Any, Any]) -> str:
+    """Whose request it is, as the application around us has found out; nobody's where there is none."""
+    scope = getattr(context.request_context.request, "scope", None) or {}
+    return str(scope.get("owner", ""))
 
 
-def _news(event: Event, trace: Trace) -> str:
+def _in_short(event: Event | bytes) -> str:
+    event = msgspec.json.decode(event, type=Event) if isinstance(event, bytes) else event
     match event:
         case Program():
             return f"a program of {count(len(event.statements), 'statement')}"
         case Call():
-            return f"{count(len(trace.calls), 'request')} to {plain(event.model) or 'the model'}"
+            return f"a request to {plain(event.model) or 'the model'}"
         case Step():
             return cut(f"line {event.line}: {plain(what(event, 100))}", 120)
     return f"{event.reason}" + (f" → {event.then}" if event.then else "")
@@ -273,30 +266,11 @@ async def _to_the_end(work: Coroutine[Any, Any, _Made]) -> _Made:
 
 
 @contextlib.contextmanager
-def _plain_errors() -> Any:
+def _plain_errors() -> Iterator[None]:
     try:
         yield
-    except ChainOfCodeError as error:
+    except (ChainOfCodeError, Refusal) as error:
         raise ToolError(str(error)) from None
-
-
-def _decoded(inputs: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        return {name: decode(value) for name, value in inputs.items()}
-    except (ValueFormatError, RecursionError) as error:
-        raise InputError(f"inputs: {error}") from None
-
-
-def _bounded(trace: Trace, limits: Limits) -> Trace:
-    """A trace that asks for no more than any program here gets: it may be anybody's."""
-    given = given_of(trace)
-    for name, asked in (("files", given["prelude"]), ("reads", given["reads"]), ("packages", given["packages"])):
-        if asked:
-            raise InputError(f"the trace's program was granted {name}, which this server grants to nobody")
-    own = given["limits"]
-    names = [field.name for field in dataclasses.fields(Limits)]
-    most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
-    return dataclasses.replace(trace, settings={**trace.settings, "limits": most})
 
 
 def _result(text: str, told: BaseModel) -> CallToolResult:

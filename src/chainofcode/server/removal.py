@@ -1,0 +1,106 @@
+"""What a store forgets: rows first, then the files that only they named.
+
+A server that is killed in between leaves files that nobody names, which the next start removes; it never leaves a row
+without its files.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+TABLES = """
+CREATE TABLE IF NOT EXISTS artifacts (sha256 TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (sha256, run));
+CREATE INDEX IF NOT EXISTS artifacts_of ON artifacts (run);
+CREATE TABLE IF NOT EXISTS uses (file TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (file, run));
+CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
+"""
+_VERSION = 1  # of the database: 0 did not know which run left which artifact, nor when a file came
+_ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running') ORDER BY number LIMIT ?"""
+_FORGET = ("DELETE FROM runs WHERE id = ?", "DELETE FROM artifacts WHERE run = ?", "DELETE FROM uses WHERE run = ?")
+_UNUSED = "SELECT id FROM files WHERE created < ? AND NOT EXISTS (SELECT 1 FROM uses WHERE file = files.id)"
+
+
+class _Kept(msgspec.Struct):
+    """Of a run's record, what matters here."""
+
+    created: float = 0.0
+    artifacts: list[dict[str, object]] = []
+
+
+def settle(database: sqlite3.Connection, directory: Path) -> None:
+    """Make a database fit for use, and its directory free of what a killed server left. For the start: nobody writes.
+
+    Only a database that knows what belongs to its runs says what belongs to none: not one that is older, nor a new one
+    beside old files.
+    """
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version < _VERSION:
+        _upgrade(database)
+    else:
+        _sweep(database, directory)
+
+
+def _upgrade(database: sqlite3.Connection) -> None:
+    database.execute("BEGIN IMMEDIATE")
+    if "created" not in [row[1] for row in database.execute("PRAGMA table_info(files)")]:
+        database.execute("ALTER TABLE files ADD COLUMN created REAL")  # those without one stay
+    for id, record in database.execute("SELECT id, record FROM runs").fetchall():
+        kept = msgspec.json.decode(record, type=_Kept)
+        link(database, id, [str(file["sha256"]) for file in kept.artifacts])
+    database.execute(f"PRAGMA user_version = {_VERSION}")
+    database.execute("COMMIT")
+
+
+def link(database: sqlite3.Connection, run: str, artifacts: Iterable[str]) -> None:
+    rows = [(sha256, run) for sha256 in artifacts]
+    database.executemany("INSERT OR IGNORE INTO artifacts VALUES (?, ?)", rows)
+
+
+def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[str]:
+    """Runs that are over and were asked for before a time, the oldest first."""
+    rows = database.execute(_ENDED, (most,)).fetchall()
+    return [id for id, record in rows if msgspec.json.decode(record, type=_Kept).created < time]
+
+
+def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
+    """Take runs out of the database. Gives the artifacts that they had."""
+    had: list[str] = []
+    for run in runs:
+        had += [row[0] for row in database.execute("SELECT sha256 FROM artifacts WHERE run = ?", (run,))]
+        for statement in _FORGET:
+            database.execute(statement, (run,))
+    return had
+
+
+def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], artifacts: Iterable[str]) -> None:
+    """Remove the files of runs that are forgotten: by now another run may have left the same artifact."""
+    for run in runs:
+        (directory / "traces" / f"{run}.jsonl").unlink(missing_ok=True)
+    for sha256 in artifacts:
+        if database.execute("SELECT 1 FROM artifacts WHERE sha256 = ?", (sha256,)).fetchone() is None:
+            (directory / "artifacts" / sha256).unlink(missing_ok=True)
+
+
+def forget_files(database: sqlite3.Connection, time: float) -> list[str]:
+    """Take uploads that came before a time, and that no run names, out of the database."""
+    ids = [row[0] for row in database.execute(_UNUSED, (time,)).fetchall()]
+    database.executemany("DELETE FROM files WHERE id = ?", [(id,) for id in ids])
+    return ids
+
+
+def clear_files(directory: Path, ids: Iterable[str]) -> None:
+    for id in ids:
+        shutil.rmtree(directory / "files" / id, ignore_errors=True)
+
+
+def _sweep(database: sqlite3.Connection, directory: Path) -> None:
+    runs = {row[0] for row in database.execute("SELECT id FROM runs")}
+    clear(database, directory, [path.stem for path in (directory / "traces").iterdir() if path.stem not in runs], [])
+    clear(database, directory, [], [path.name for path in (directory / "artifacts").iterdir()])
+    files = {row[0] for row in database.execute("SELECT id FROM files")}
+    clear_files(directory, [path.name for path in (directory / "files").iterdir() if path.name not in files])
