@@ -106,7 +106,7 @@ def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
         ("run_program", {"program": "answer = 1", "values": [{"call": 3}]}, "expected"),
         ("run_program", {"program": "answer = 1", "inputs": {"a b": 1}}, "cannot be one"),
         ("verify", {"id": "nope"}, "there is no run 'nope'"),
-        ("verify", {"trace": "nonsense"}, "not a line of a trace"),
+        ("verify", {"trace": "nonsense"}, "this is not a trace"),
         ("verify", {"trace": reads}, "granted reads"),
     ]
 

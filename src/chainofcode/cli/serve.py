@@ -51,21 +51,7 @@ def add_to(commands: Any) -> None:
         type=float,
         help="remove runs, and uploads that no run names, after so many days; without it nothing is removed",
     )
-    parser.add_argument(
-        "--budget",
-        metavar="WHICH=N",
-        action="append",
-        default=[],
-        help="what each token may use in a day: tokens=100000, money=0.50 (dollars)",
-    )
-    parser.add_argument("--runs", metavar="N", type=int, default=64, help="how many runs at once (64)")
-    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="how many more may wait (1024)")
-    parser.add_argument(
-        "--requests", metavar="N", type=int, default=256, help="to one model at once, of all runs together (256)"
-    )
-    parser.add_argument(
-        "--rate", metavar="N", type=int, default=6000, help="requests a minute, of a token or address (6000)"
-    )
+    _add_bounds(parser)
     parser.add_argument("--drain", metavar="S", type=float, default=30.0, help="seconds that runs have to finish (30)")
     parser.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="a name it is called by")
     parser.add_argument(
@@ -82,6 +68,24 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--log-content", action="store_true", help="questions and answers, too")
     parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
     parser.set_defaults(command=_serve)
+
+
+def _add_bounds(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--budget",
+        metavar="WHICH=N",
+        action="append",
+        default=[],
+        help="what each token may use in a day: tokens=100000, money=0.50 (dollars)",
+    )
+    parser.add_argument("--runs", metavar="N", type=int, default=64, help="how many runs at once (64)")
+    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="how many more may wait (1024)")
+    parser.add_argument(
+        "--requests", metavar="N", type=int, default=256, help="to one model at once, of all runs together (256)"
+    )
+    parser.add_argument(
+        "--rate", metavar="N", type=int, default=6000, help="requests a minute, of a token or address (6000)"
+    )
 
 
 def _serve(given: argparse.Namespace) -> int:
