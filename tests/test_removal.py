@@ -189,8 +189,9 @@ def test_files_beside_a_new_database_stay(tmp_path: Path) -> None:
     for path in tmp_path.glob("runs.sqlite*"):
         path.unlink()
     before = parts(tmp_path)
-    with contextlib.closing(Store(tmp_path)):
-        assert parts(tmp_path) == before and before["traces"]
+    for _ in range(2):
+        with contextlib.closing(Store(tmp_path)):
+            assert parts(tmp_path) == before and before["traces"]
 
 
 def test_an_older_database_learns_what_belongs_to_whom(tmp_path: Path) -> None:

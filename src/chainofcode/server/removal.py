@@ -19,7 +19,9 @@ CREATE INDEX IF NOT EXISTS artifacts_of ON artifacts (run);
 CREATE TABLE IF NOT EXISTS uses (file TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (file, run));
 CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
 """
-_VERSION = 1  # of the database: 0 did not know which run left which artifact, nor when a file came
+# Versions of the database: 0 did not know which run left which artifact, nor when a file came.
+_KNOWS_ALL = 1  # of what lies in its directory
+_BESIDE_OTHERS = 2  # it came to be beside files that it never knew: what it does not name may still be somebody's
 _ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running') ORDER BY number LIMIT ?"""
 _FORGET = ("DELETE FROM runs WHERE id = ?", "DELETE FROM artifacts WHERE run = ?", "DELETE FROM uses WHERE run = ?")
 _UNUSED = "SELECT id FROM files WHERE created < ? AND NOT EXISTS (SELECT 1 FROM uses WHERE file = files.id)"
@@ -35,24 +37,24 @@ class _Kept(msgspec.Struct):
 def settle(database: sqlite3.Connection, directory: Path) -> None:
     """Make a database fit for use, and its directory free of what a killed server left. For the start: nobody writes.
 
-    Only a database that knows what belongs to its runs says what belongs to none: not one that is older, nor a new one
-    beside old files.
+    Only a database that knows what belongs to its runs says what belongs to none: not one whose forerunner was lost.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version < _VERSION:
-        _upgrade(database)
-    else:
+    if version == 0:
+        _upgrade(database, directory)
+    elif version == _KNOWS_ALL:
         _sweep(database, directory)
 
 
-def _upgrade(database: sqlite3.Connection) -> None:
+def _upgrade(database: sqlite3.Connection, directory: Path) -> None:
     database.execute("BEGIN IMMEDIATE")
     if "created" not in [row[1] for row in database.execute("PRAGMA table_info(files)")]:
         database.execute("ALTER TABLE files ADD COLUMN created REAL")  # those without one stay
     for id, record in database.execute("SELECT id, record FROM runs").fetchall():
         kept = msgspec.json.decode(record, type=_Kept)
         link(database, id, [str(file["sha256"]) for file in kept.artifacts])
-    database.execute(f"PRAGMA user_version = {_VERSION}")
+    version = _BESIDE_OTHERS if any(_unknown(database, directory)) else _KNOWS_ALL
+    database.execute(f"PRAGMA user_version = {version}")
     database.execute("COMMIT")
 
 
@@ -99,8 +101,14 @@ def clear_files(directory: Path, ids: Iterable[str]) -> None:
 
 
 def _sweep(database: sqlite3.Connection, directory: Path) -> None:
+    traces, files = _unknown(database, directory)
+    clear(database, directory, traces, [path.name for path in (directory / "artifacts").iterdir()])
+    clear_files(directory, files)
+
+
+def _unknown(database: sqlite3.Connection, directory: Path) -> tuple[list[str], list[str]]:
+    """Traces and uploads that no row names."""
     runs = {row[0] for row in database.execute("SELECT id FROM runs")}
-    clear(database, directory, [path.stem for path in (directory / "traces").iterdir() if path.stem not in runs], [])
-    clear(database, directory, [], [path.name for path in (directory / "artifacts").iterdir()])
     files = {row[0] for row in database.execute("SELECT id FROM files")}
-    clear_files(directory, [path.name for path in (directory / "files").iterdir() if path.name not in files])
+    traces = [path.stem for path in (directory / "traces").iterdir() if path.stem not in runs]
+    return traces, [path.name for path in (directory / "files").iterdir() if path.name not in files]
