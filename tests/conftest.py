@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from browsing import Seen, chromium
 
 from chainofcode import Result, SandboxError, Trace
 from chainofcode.audit import areplay, runs_of
@@ -87,6 +88,19 @@ def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
         for trace in filter(runs_of, traces):
             again = asyncio.run(areplay(trace))
             assert again.is_same, again.difference
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, for one file of tests: its loop must not be there when others start theirs."""
+    yield from chromium()
+
+
+@pytest.fixture
+def seen(browser: Any) -> Iterator[Seen]:
+    one = Seen(browser)
+    yield one
+    one.context.close()
 
 
 @pytest.fixture(scope="session")

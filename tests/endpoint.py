@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 
@@ -60,6 +61,104 @@ def serving(*script: Any) -> Iterator[Any]:
     yield kind
     server.shutdown()
     server.server_close()
+
+
+class Model:
+    """A model on loopback that says what its script has, the first rule that fits; some of it only when it is let."""
+
+    def __init__(self, script: Sequence[dict[str, str]]) -> None:
+        self.script, self.url = script, ""
+        self._held: dict[str, threading.Event] = {}
+
+    def hold(self, *texts: str) -> None:
+        """Requests with one of these texts are answered once `release` is called."""
+        for text in texts:
+            self._held[text] = threading.Event()
+
+    def release(self, text: str | None = None) -> None:
+        for held, event in self._held.items():
+            if text in (None, held):
+                event.set()
+
+    def reply(self, asked: str) -> bytes:
+        for text, event in self._held.items():
+            if text in asked:
+                event.wait(60)
+        said = next((rule["reply"] for rule in self.script if rule["when"] in asked), "nothing")
+        return json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+
+
+@contextlib.contextmanager
+def telling(script: Sequence[dict[str, str]]) -> Iterator[Model]:
+    """An OpenAI-compatible endpoint that is this model."""
+    model = Model(script)
+
+    class Telling(Endpoint):
+        def act(self, body: dict[str, Any]) -> None:
+            content = body["messages"][-1]["content"]
+            text = content if isinstance(content, str) else content[-1]["text"]
+            with contextlib.suppress(OSError):  # who asked may be gone
+                self.reply(200, model.reply(text))
+
+    server = Server(("127.0.0.1", 0), Telling)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model.url = f"http://127.0.0.1:{server.server_port}"
+    try:
+        yield model
+    finally:
+        model.release()
+        server.shutdown()
+        server.server_close()
+
+
+class Relay:
+    """What lies between a browser and a server, and breaks: connections for `path` are cut as often as `cuts` has
+    numbers, each after so many bytes; while `is_down`, nobody is let through."""
+
+    def __init__(self, url: str, path: bytes = b"/events") -> None:
+        self._host, self._port = url.removeprefix("http://").split(":")
+        self._path, self.cuts, self.is_down, self.reached = path, list[int](), False, 0
+        self._open: list[socket.socket] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._relay, args=(self._listener.accept()[0],), daemon=True).start()
+
+    def _relay(self, near: socket.socket) -> None:
+        self._open.append(near)
+        with near, contextlib.suppress(OSError):
+            head = near.recv(65536)
+            if self.is_down or not head:
+                return
+            left = -1
+            if self._path in head.split(b"\r\n")[0]:
+                self.reached += 1
+                left = self.cuts.pop(0) if self.cuts else -1
+            with socket.create_connection((self._host, int(self._port))) as far:
+                far.sendall(head.replace(b"Connection: keep-alive", b"Connection: close"))
+                threading.Thread(target=self._forward, args=(near, far), daemon=True).start()
+                while left and (data := far.recv(left if left > 0 else 65536)):
+                    near.sendall(data)
+                    left -= len(data) if left > 0 else 0
+                near.shutdown(socket.SHUT_RDWR)  # it is read in another thread: closing alone would wait for that
+
+    def _forward(self, near: socket.socket, far: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := near.recv(65536):
+                far.sendall(data)
+
+    def cut(self) -> None:
+        """Whatever is open now."""
+        for near in self._open:
+            with contextlib.suppress(OSError):
+                near.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
 
 
 def cut(e: Any) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +33,14 @@ FRUIT = "How many of these are fruit: apple, saw?"
 class Serving:
     """A server that runs: `client` talks to it, `log` is what it wrote."""
 
-    def __init__(self, directory: Path, *options: str, token: str = "", model: str = "") -> None:
+    def __init__(
+        self, directory: Path, *options: str, token: str = "", model: str = "", script: Sequence[Any] = SCRIPT
+    ) -> None:
         self.directory, self.log, self.token = directory, list[dict[str, Any]](), token
-        script = directory / "script.jsonl"
-        script.write_text("\n".join(map(json.dumps, SCRIPT)))
+        path = directory / "script.jsonl"
+        path.write_text("\n".join(map(json.dumps, script)))
         command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json"]
-        command += ["--data", str(directory / "data"), "--model", model or f"scripted:{script}", *options]
+        command += ["--data", str(directory / "data"), "--model", model or f"scripted:{path}", *options]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "COC_TOKEN": ""})
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -116,8 +118,10 @@ def parsed(lines: Iterator[str]) -> Iterator[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def served(directory: Path, *options: str, token: str = "", model: str = "") -> Iterator[Serving]:
-    server = Serving(directory, *options, token=token, model=model)
+def served(
+    directory: Path, *options: str, token: str = "", model: str = "", script: Sequence[Any] = SCRIPT
+) -> Iterator[Serving]:
+    server = Serving(directory, *options, token=token, model=model, script=script)
     try:
         yield server
     finally:

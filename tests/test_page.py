@@ -1,4 +1,4 @@
-"""The page in a real browser: a file to share, and a server's runs as they happen; hostile text stays text."""
+"""The page of a trace as a file to share, in a real browser; hostile text stays text."""
 
 from __future__ import annotations
 
@@ -8,114 +8,19 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from browsing import ALL_HOSTILE, ELEMENTS, PIXEL, UNNAMED, Seen, hostile_trace, is_harmless
 from conftest import ROOT
-from stand_in import StandIn
 
 from chainofcode.program import Program, Statement
 from chainofcode.sandbox.frames import Failure
 from chainofcode.server.sharing import PAGE, as_html
 from chainofcode.trace import Answer, Artifact, Call, Step, Trace
 
-playwright = pytest.importorskip("playwright.sync_api", reason="Playwright's Python package is not installed")
 FRUIT = ROOT / "examples" / "traces" / "fruit.jsonl"
-PIXEL = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/usr/bin/google-chrome-stable")
-# What markup, scripts, URLs, attributes, templates and odd characters would have to offer.
-HOSTILE = [
-    "<script>window.__xss=1</script>",
-    "</script><script>window.__xss=1</script>",
-    "<img src=x onerror=window.__xss=1>",
-    "<svg/onload=window.__xss=1>",
-    "javascript:window.__xss=1",
-    '" onmouseover="window.__xss=1" x="',
-    "' autofocus onfocus='window.__xss=1",
-    "<!--<script>window.__xss=1//-->",
-    "]]><script>window.__xss=1</script>",
-    "{{constructor.constructor('window.__xss=1')()}} ${window.__xss=1} <%= 1 %>",
-    "<iframe srcdoc='<script>parent.__xss=1</script>'>",
-    "<a href=javascript:window.__xss=1>x</a><base href=//evil.example/>",
-    "<style>*{display:none}</style><link rel=stylesheet href=//evil.example/>",
-    "\u2028window.__xss=1\u2029",
-    "\u202e<tpircs>1=ssx__.wodniw\u202c \u200b\ufeff\u0000\x1b[31m",
-    "＜script＞window.__xss=1＜/script＞ %3Cscript%3E &lt;script&gt; \\u003cscript\\u003e",
-    "__proto__",
-    "constructor",
-]
-ALL_HOSTILE = " ".join(HOSTILE)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = next((path for path in BROWSERS if Path(path).exists()), None)
-    with playwright.sync_playwright() as play:
-        try:
-            started = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except playwright.Error:
-            pytest.skip("no Chromium is installed here (Debian: apt-get install chromium)")
-        yield started
-        started.close()
-
-
-class Seen:
-    """A page, and what it complained of."""
-
-    def __init__(self, browser: Any, **options: Any) -> None:
-        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-        self.page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda message: message.type in ("error", "warning") and self.complain(message.text))
-        self.page.on("pageerror", lambda error: self.complain(str(error)))
-        self.page.on("dialog", lambda dialog: (self.complain("a dialog"), dialog.dismiss()))
-        self.page.add_init_script(
-            "addEventListener('securitypolicyviolation', e => console.error('CSP ' + e.blockedURI))"
-        )
-
-    def complain(self, text: str) -> None:
-        self.complaints.append(text)
-
-    def text(self, selector: str) -> str:
-        return str(self.page.locator(selector).inner_text())
-
-    def shows(self, selector: str, *texts: str) -> None:
-        """Wait until it holds these texts: what a toggle, a fetch, a stream or a timer brings is not there at once."""
-        self._until(lambda: all(text in self._now(selector) for text in texts), f"{selector} shows {texts}", selector)
-
-    def says(self, selector: str, text: str) -> None:
-        """Wait until it is this text, no more and no less."""
-        self._until(lambda: self._now(selector) == text, f"{selector} says {text!r}", selector)
-
-    def has(self, selector: str, number: int) -> None:
-        """Wait until there are so many of them."""
-        self._until(lambda: self.page.locator(selector).count() == number, f"{number} of {selector}", selector)
-
-    def wait_for(self, expression: str) -> None:
-        """Playwright's own way would need the page to evaluate text, which its policy forbids."""
-        self._until(lambda: bool(self.page.evaluate(expression)), expression, "body")
-
-    def _now(self, selector: str) -> str:
-        return "".join(self.page.locator(selector).all_inner_texts()[:1])
-
-    def _until(self, is_so: Callable[[], bool], what: str, selector: str) -> None:
-        for _ in range(800):
-            if is_so():
-                return
-            self.page.wait_for_timeout(25)
-        raise AssertionError(f"never: {what}; it is {self._now(selector)[:500]!r}; complaints: {self.complaints}")
-
-
-@pytest.fixture
-def seen(browser: Any) -> Iterator[Seen]:
-    one = Seen(browser)
-    yield one
-    one.context.close()
 
 
 def written(path: Path, trace: Trace, why: dict[str, Any] | None = None, **options: Any) -> str:
@@ -243,9 +148,7 @@ def test_nothing_sticks_out(browser: Any, fruit_file: str, width: int) -> None:
 
 def test_every_control_has_a_name(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
-    unnamed = """[...document.querySelectorAll('button, input, select, textarea, [role=list], [tabindex="0"]')].filter(e =>
-        e.checkVisibility() && !e.textContent.trim() && !e.getAttribute('aria-label') && !e.labels?.length).map(e => e.id)"""
-    assert seen.page.evaluate(unnamed) == []
+    assert seen.page.evaluate(UNNAMED) == []
 
 
 def long_trace(steps: int) -> Trace:
@@ -343,100 +246,6 @@ def test_values_are_written_as_python_writes_them(seen: Seen, tmp_path: Path) ->
 # --- hostile text -------------------------------------------------------------------------------------------------
 
 
-def hostile_trace() -> Trace:
-    """The corpus in every place that a model, a program or a file can write to."""
-    source = "\n".join(f"x{n} = f({text!r})  # {text}".replace("\n", " ") for n, text in enumerate(HOSTILE))
-    lines = source.split("\n")
-    statements = tuple(Statement(n + 1, 0, n + 1, 9, "Assign") for n in range(len(lines)))
-    program = Program(source, statements, ("f", ALL_HOSTILE), imports=(ALL_HOSTILE,))
-    events: list[Any] = [Call(ALL_HOSTILE, ALL_HOSTILE, ALL_HOSTILE), program]
-    for n, text in enumerate(HOSTILE):
-        events.append(Step(2 * n + 1, "lm", n, n + 1, call=f"f({text})", value=text))
-        events.append(
-            Step(2 * n + 2, "python", n, n + 1, 1, {text: text, f"x{n}": text}, outcome=text, output=text + "\n")
-        )
-    events.append(Step(99, "tool", 0, 1, call=ALL_HOSTILE, error=ALL_HOSTILE))
-    error = Failure(ALL_HOSTILE, ALL_HOSTILE, 1, 0)
-    events.append(Answer("error", error=error, sandbox=ALL_HOSTILE, then=ALL_HOSTILE))
-    files = tuple(Artifact(f"{text}.png", 3, text) for text in HOSTILE)
-    last = Answer(
-        "answered",
-        ALL_HOSTILE,
-        ALL_HOSTILE,
-        "reply",
-        votes=dict.fromkeys(HOSTILE, 1),
-        artifacts=files,
-        unsent=(ALL_HOSTILE,),
-    )
-    said = Call(ALL_HOSTILE, ALL_HOSTILE)
-    return Trace(ALL_HOSTILE, {"given": ALL_HOSTILE, "<b>": {"<i>": HOSTILE}}, events=[*events, said, last])
-
-
-def is_harmless(seen: Seen, inventory: set[str]) -> None:
-    """Nothing ran, and there is no element of a kind, and no attribute, that the page itself does not make."""
-    assert seen.page.evaluate("window.__xss") is None
-    kinds = set(seen.page.evaluate("[...new Set([...document.querySelectorAll('*')].map(e => e.localName))]"))
-    assert not kinds & {"iframe", "svg", "base", "object", "embed", "template"}
-    assert kinds <= inventory, kinds - inventory
-    handlers = "[...document.querySelectorAll('*')].flatMap(e => [...e.attributes]).filter(a => a.name.startsWith('on')).length"
-    assert seen.page.evaluate(handlers) == 0
-    urls = (
-        "[...document.querySelectorAll('a[href], img[src]')].map(e => e.getAttribute('href') ?? e.getAttribute('src'))"
-    )
-    assert all(re.match(r"#|blob:|data:image/", url) for url in seen.page.evaluate(urls))
-    assert seen.complaints == []
-
-
-ELEMENTS = {
-    "html",
-    "head",
-    "meta",
-    "title",
-    "link",
-    "style",
-    "script",
-    "body",
-    "a",
-    "header",
-    "button",
-    "p",
-    "i",
-    "ul",
-    "li",
-    "b",
-    "div",
-    "nav",
-    "input",
-    "main",
-    "form",
-    "textarea",
-    "label",
-    "select",
-    "option",
-    "span",
-    "section",
-    "h1",
-    "h2",
-    "h3",
-    "output",
-    "ol",
-    "code",
-    "table",
-    "tbody",
-    "tr",
-    "th",
-    "td",
-    "pre",
-    "details",
-    "summary",
-    "dialog",
-    "article",
-    "figure",
-    "img",
-    "figcaption",
-}
-
-
 def test_hostile_text_in_a_file_stays_text(seen: Seen, tmp_path: Path) -> None:
     url = written(tmp_path / "hostile.html", hostile_trace(), title=ALL_HOSTILE)
     page = (tmp_path / "hostile.html").read_text(encoding="utf-8")
@@ -454,22 +263,6 @@ def test_hostile_text_in_a_file_stays_text(seen: Seen, tmp_path: Path) -> None:
     seen.page.wait_for_timeout(200)  # a slice would have been drawn by now
     assert "onerror" in seen.text("#error") or "onerror" in seen.text("#then")
     is_harmless(seen, ELEMENTS)
-
-
-def test_hostile_text_from_a_server_stays_text(seen: Seen, tmp_path: Path) -> None:
-    hostile_trace().write(tmp_path / "hostile.jsonl")
-    stand_in = StandIn(tmp_path / "hostile.jsonl", files=dict.fromkeys(HOSTILE, PIXEL))
-    seen.page.goto(stand_in.url)
-    seen.page.set_input_files(
-        "#file", {"name": "<img src=x onerror=window.__xss=1>.csv", "mimeType": "text/csv", "buffer": b"a"}
-    )
-    seen.shows("#files", "onerror")
-    seen.page.fill("#question", ALL_HOSTILE)
-    seen.page.keyboard.press("Enter")
-    seen.shows("#said", "onerror")
-    seen.shows("#runs-list .end", "script")
-    is_harmless(seen, ELEMENTS)
-    stand_in.shutdown()
 
 
 def test_data_cannot_leave_its_block() -> None:
@@ -526,135 +319,29 @@ def test_show_writes_to_standard_output(tmp_path: Path) -> None:
     assert refused.returncode == 2 and "cannot write" in refused.stderr
 
 
-# --- a server's runs ----------------------------------------------------------------------------------------------
-
-
-def test_ask_watch_answer_and_what_if(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT, pace=0.05)
-    seen.page.goto(stand_in.url)
-    seen.has("#method option", 2)
-    seen.page.fill("#question", "How many are fruit?")
-    seen.page.keyboard.press("Enter")
-    seen.wait_for(
-        "document.querySelector('.chip.pending') && document.querySelector('#progress').innerText.includes('in flight')"
-    )
-    height = seen.page.locator(".code").bounding_box()["height"]
-    seen.says("#said", "2 of 4 are fruit")
-    assert seen.page.locator(".code").bounding_box()["height"] == height  # nothing moved while it ran
-    assert seen.page.url.endswith("#run=r1") and stand_in.asked[0]["method"] == "coc"
-    seen.wait_for("!document.querySelector('#progress').checkVisibility()")
-    seen.says("#live", "Answer: 2 of 4 are fruit")
+def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, tmp_path: Path) -> None:
+    lines = ["a = f(1)", "b = a + 1", "c = b + a", "answer = f(2)"]
+    program = Program("\n".join(lines), tuple(Statement(n + 1, 0, n + 1, 9, "Assign") for n in range(4)), ("f",))
+    steps = [
+        Step(1, "lm", 0, 1, call="f(1)", value=1),
+        *(Step(n + 2, "python", n, n + 1, 1, {"abc"[n]: str(n)}) for n in range(3)),
+        Step(5, "lm", 3, 4, call="f(2)", value=2),
+        Step(6, "python", 3, 4, 1, {"answer": "2"}),
+    ]
+    unused: dict[str, list[int]] = {"1": [], "2": [1], "3": [2], "4": [2, 3]}
+    why = {"steps": {"5": [], "6": [5]}, "unused": {"steps": unused}}
+    trace = Trace(events=[program, *steps, Answer("answered", 2, "2", "variable", sandbox="A")])
+    seen.page.goto(written(tmp_path / "unused.html", trace, why))
+    seen.page.hover(".line[data-line='2'] .source")
+    seen.shows("#slice-text", "the answer does not need this", "depends on 2 lines, 1 value of the model")
+    marked = "[...document.querySelectorAll('.line.in-slice')].map(row => row.dataset.line).join()"
+    assert seen.page.evaluate(marked) == "1,2"
+    seen.page.hover(".line[data-line='3'] .source")
+    seen.shows("#slice-text", "depends on 3 lines")
     seen.page.hover(".line[data-line='4'] .source")
-    seen.wait_for("document.querySelector('.lines.slicing')")
-    seen.page.click(".line[data-line='4'] .chip")
-    seen.page.keyboard.press("Control+a")
-    seen.page.keyboard.type("True")
-    seen.page.keyboard.press("Enter")
-    seen.says("#said", "3 of 4 are fruit")
-    assert seen.page.url.endswith("#run=r2")
-    seen.says("#was", "was 2 of 4 are fruit, is 3 of 4 are fruit")
-    seen.page.click("#was a")
-    seen.says("#said", "2 of 4 are fruit")
-    seen.page.reload()
-    seen.says("#said", "2 of 4 are fruit")
-    assert seen.complaints == []
-    stand_in.shutdown()
-
-
-def test_history_is_searched_and_walked(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT)
-    for question in ("How many apples?", "Which day?", "How many pears?"):
-        stand_in.finish(stand_in.start(question, stand_in.trace))
-    seen.page.goto(stand_in.url)
-    seen.has("#runs-list a", 3)
-    seen.shows("#runs-list a >> nth=0", "pears")
-    seen.page.evaluate("document.activeElement.blur()")
-    seen.page.keyboard.press("/")
-    seen.page.keyboard.type("how many")
-    seen.has("#runs-list a", 2)
-    seen.page.keyboard.press("ArrowDown")
-    seen.page.keyboard.press("ArrowDown")
-    seen.page.keyboard.press("Enter")
-    seen.wait_for("location.hash === '#run=r1'")
-    seen.says("#said", "2 of 4 are fruit")
-    seen.has("#runs-list a[aria-current=page]", 1)
-    stand_in.shutdown()
-
-
-def test_cancel(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT, pace=0.4)
-    seen.page.goto(stand_in.url)
-    seen.page.fill("#question", "How many?")
-    seen.page.click("#send")
-    seen.wait_for("document.querySelector('.line.now')")
-    seen.page.click("#cancel")
-    seen.says("#said", "cancelled")
-    seen.says("#answer-label", "No answer")
-    stand_in.shutdown()
-
-
-def test_lost_connection_is_taken_up_again(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT)
-    stand_in.breaks = 1
-    seen.page.goto(stand_in.url)
-    seen.page.fill("#question", "How many?")
-    seen.page.click("#send")
-    seen.shows("#notice", "gone")
-    seen.says("#said", "2 of 4 are fruit")
-    seen.says("#where", "17 / 17")  # each step once
-    seen.wait_for("!document.querySelector('#notice').checkVisibility()")
-    stand_in.shutdown()
-
-
-def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT, token="open sesame")
-    seen.page.goto(stand_in.url)
-    seen.page.fill("#token", "wrong")
-    seen.page.keyboard.press("Enter")
-    seen.shows("#token-title", "not the one")
-    seen.page.fill("#token", "open sesame")
-    seen.page.keyboard.press("Enter")
-    seen.has("#method option", 2)
-    seen.page.reload()
-    seen.has("#method option", 2)
-    assert not seen.page.locator("#token-dialog").is_visible()
-    seen.page.evaluate("sessionStorage.clear()")
-    seen.page.goto(stand_in.url + "?token=open%20sesame#x")
-    seen.has("#method option", 2)
-    assert "sesame" not in seen.page.url
-    stand_in.shutdown()
-
-
-def test_too_many_runs_say_when_to_try_again(seen: Seen) -> None:
-    stand_in = StandIn(FRUIT)
-    seen.page.goto(stand_in.url)
-    seen.page.fill("#question", "too many")
-    seen.page.click("#send")
-    seen.says("#notice-text", "Two runs are under way. Try again in 7 s.")
-    assert seen.page.input_value("#question") == "too many"
-    stand_in.shutdown()
-
-
-def test_files_go_along_and_figures_come_back(seen: Seen, tmp_path: Path) -> None:
-    trace = Trace.read(FRUIT)
-    digest = hashlib.sha256(PIXEL).hexdigest()
-    left = (Artifact("plot.png", len(PIXEL), digest), Artifact("fake.png", 9, "f" * 64))
-    trace.events[-1] = msgspec.structs.replace(trace.events[-1], artifacts=left)
-    trace.write(tmp_path / "t.jsonl")
-    stand_in = StandIn(tmp_path / "t.jsonl", files={digest: PIXEL, "f" * 64: b"<svg onload=x>"})
-    seen.page.goto(stand_in.url)
-    seen.page.set_input_files("#file", {"name": "sales.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"})
-    seen.shows("#files", "8 bytes")
-    seen.page.fill("#question", "How many?")
-    seen.page.click("#send")
-    seen.wait_for("document.querySelector('#figures img')?.naturalWidth === 1")
-    assert stand_in.asked[0]["files"] == ["f-8"]
-    assert seen.page.locator("#figures img").count() == 1  # what only says that it is a picture is not shown
-    with seen.page.expect_download() as saved:
-        seen.page.click("#left button >> nth=0")
-    assert saved.value.suggested_filename == "plot.png"
-    assert seen.complaints == []
-    stand_in.shutdown()
+    seen.says("#slice-text", "depends on 1 line, 1 value of the model")
+    seen.page.hover("#said")
+    seen.wait_for(f"{marked} === '4'")
 
 
 def test_several_values_of_one_line_are_spread_out(seen: Seen, tmp_path: Path) -> None:

@@ -94,7 +94,11 @@ async function errorOf(response) {
   }
   const seconds = Number(response.headers.get("Retry-After"));
   const when = response.status === 429 ? (seconds > 0 ? ` Try again in ${Math.ceil(seconds)} s.` : " Try again in a moment.") : "";
-  return new ServerError(response.status, message + when, seconds || null);
+  return new ServerError(response.status, asSentence(String(message)) + when, seconds || null);
+}
+
+function asSentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?…:]$/.test(text) ? "" : ".");
 }
 
 /** Server-sent events: `{id, event, data}`, the data parsed. */

@@ -2,7 +2,9 @@
 
 import { Server, ServerError } from "./api.js";
 import { showArtifacts } from "./artifacts.js";
-import { byId, el, setText, show, startTheme } from "./dom.js";
+import { Asking } from "./asking.js";
+import { Check } from "./check.js";
+import { byId, setText, show, startTheme } from "./dom.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
 import { Runs, say } from "./runs.js";
@@ -32,19 +34,19 @@ class App {
     this.server = new Server((wasWrong) => this.askToken(wasWrong));
     this.runs = new Runs(this.server);
     this.player = new Player({
-      replay: (change) => this.replay(change),
+      replay: (changes) => this.replay(changes),
       why: (recording) => this.fetchWhy(recording),
     });
+    this.asking = new Asking(this.server, { begun: (id) => this.go(id), notice: (text) => this.notice(text) });
+    this.check = new Check((id) => this.server.get(`${pathOf(id)}/verify`));
     this.answers = new Map(); // of runs that were open: what a reader saw
-    this.files = [];
     this.id = null;
     this.listen();
   }
 
   async start() {
     try {
-      this.info = await this.server.get("api/info");
-      this.offer(this.info);
+      this.asking.offer(await this.server.get("api/info"));
       await this.runs.refresh();
     } catch (error) {
       this.notice(error.message);
@@ -52,119 +54,25 @@ class App {
     await this.openHash();
   }
 
-  offer(info) {
-    byId("method").replaceChildren(...Object.keys(info.methods ?? {}).map((name) => el("option", { value: name }, name)));
-    const models = [...new Set([info.model, ...(info.models ?? [])].filter(Boolean))];
-    byId("model").replaceChildren(...models.map((name) => el("option", { value: name }, name)));
-    show(byId("model").parentElement, models.length > 1);
-    const tell = () => setText(byId("method-text"), info.methods?.[byId("method").value] ?? "");
-    byId("method").addEventListener("change", tell);
-    tell();
-  }
-
   listen() {
-    byId("ask").addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.ask();
-    });
-    byId("ask").addEventListener("focusin", () => byId("ask").classList.add("open"));
-    byId("question").addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
-        event.preventDefault();
-        byId("ask").requestSubmit();
-      }
-    });
-    byId("ideas").addEventListener("click", (event) => {
-      if (!event.target.closest("button")) return;
-      byId("question").value = event.target.textContent;
-      byId("question").focus();
-    });
     byId("cancel").addEventListener("click", () => this.cancel());
     byId("notice-close").addEventListener("click", () => show(byId("notice"), false));
-    byId("file-button").addEventListener("click", () => byId("file").click());
-    byId("file").addEventListener("change", (event) => {
-      this.addFiles([...event.target.files]);
-      event.target.value = "";
-    });
     addEventListener("hashchange", () => this.openHash());
-    addEventListener("dragover", (event) => {
-      event.preventDefault();
-      document.body.classList.add("dropping");
-    });
-    for (const name of ["dragleave", "drop"]) addEventListener(name, () => document.body.classList.remove("dropping"));
-    addEventListener("drop", (event) => {
-      event.preventDefault();
-      this.addFiles([...event.dataTransfer.files]);
-    });
   }
 
-  // --- asking ----------------------------------------------------------------------------------------------------
-
-  async ask() {
-    const question = byId("question").value.trim();
-    if (!question || byId("send").disabled) return;
-    byId("send").disabled = true;
-    let wait = 0;
-    try {
-      const made = await this.server.post("api/runs", {
-        question,
-        method: byId("method").value || undefined,
-        model: byId("model").value || null,
-        type: byId("type").value.trim() || null,
-        files: this.files.filter((file) => file.id).map((file) => file.id),
-        inputs: {},
-      });
-      byId("question").value = "";
-      this.files = [];
-      this.drawFiles();
-      show(byId("notice"), false);
-      location.hash = `run=${encodeURIComponent(made.id)}`;
-    } catch (error) {
-      this.notice(error.message);
-      wait = error.status === 429 ? Math.min((error.retrySeconds ?? 1) * 1000, 60000) : 0;
-    }
-    setTimeout(() => (byId("send").disabled = false), wait);
+  go(id) {
+    show(byId("notice"), false);
+    location.hash = `run=${encodeURIComponent(id)}`;
   }
 
-  async addFiles(files) {
-    byId("ask").classList.add("open");
-    for (const file of files) {
-      const entry = { name: file.name, id: null };
-      this.files.push(entry);
-      this.drawFiles();
-      try {
-        Object.assign(entry, await this.server.upload(file));
-      } catch (error) {
-        this.files = this.files.filter((one) => one !== entry);
-        this.notice(`${file.name}: ${error.message}`);
-      }
-      this.drawFiles();
-    }
-  }
-
-  drawFiles() {
-    byId("files").replaceChildren(
-      ...this.files.map((file) => {
-        const remove = el("button", { type: "button", class: "quiet", "aria-label": `Leave out ${file.name}` }, "✕");
-        remove.addEventListener("click", () => {
-          this.files = this.files.filter((one) => one !== file);
-          this.drawFiles();
-          byId("file-button").focus();
-        });
-        return el("li", { class: "chip" }, file.name, el("span", { class: "faint" }, file.id ? ` ${Number(file.bytes).toLocaleString("en")} bytes` : " …"), remove);
-      }),
-    );
-  }
-
-  async replay(change) {
-    const before = this.id;
-    const made = await this.server.post(`api/runs/${encodeURIComponent(before)}/replay`, { set: [change], edit: null });
-    location.hash = `run=${encodeURIComponent(made.id)}`;
+  async replay(changes) {
+    const made = await this.server.post(`${pathOf(this.id)}/replay`, changes);
+    this.go(made.id);
   }
 
   async cancel() {
     try {
-      await this.server.post(`api/runs/${encodeURIComponent(this.id)}/cancel`);
+      await this.server.post(`${pathOf(this.id)}/cancel`);
     } catch (error) {
       this.notice(error.message);
     }
@@ -181,10 +89,11 @@ class App {
     this.runs.show(id);
     document.body.classList.toggle("has-run", id !== null);
     show(byId("empty"), id === null);
-    byId("ask").classList.remove("open");
+    this.asking.open(false);
+    this.check.offer(null);
     if (id === null) {
       this.player.open(null);
-      byId("question").focus();
+      this.asking.focus();
       return;
     }
     try {
@@ -197,14 +106,14 @@ class App {
 
   async follow(id, signal) {
     const recording = new Recording();
-    const about = await this.server.get(`api/runs/${encodeURIComponent(id)}`);
+    const about = await this.server.get(pathOf(id));
     if (signal.aborted) return;
     this.player.title = about.question ?? "";
     this.player.open(recording);
-    this.started = Date.now();
     showArtifacts([], []);
     await this.compare(about);
     this.progress(recording, about.state, []);
+    if (!OVER.includes(about.state)) this.runs.refresh().catch(() => {}); // it is in the list from its first moment
     let waiting = [];
     for await (const { event, data } of this.server.events(id, signal, (isGone) => this.gone(isGone))) {
       if (signal.aborted) return;
@@ -221,18 +130,19 @@ class App {
   }
 
   async ended(id, recording, about) {
-    const last = await this.server.get(`api/runs/${encodeURIComponent(id)}`);
+    const last = await this.server.get(pathOf(id));
     if (this.id !== id) return;
     if (!recording.answer) recording.answer = { reason: last.state === "done" ? last.reason || "no answer" : last.state, error: last.error ?? null };
     this.player.draw();
     this.progress(recording, last.state, []);
+    this.check.offer(recording.attempts.length ? id : null);
     const said = answerText(recording.answer);
     this.answers.set(id, said ?? recording.answer.reason);
     await this.compare(last);
     say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);
     document.title = visible(shortened(said ?? about.question ?? "chainofcode", 80));
     showArtifacts(last.artifacts ?? recording.answer.artifacts ?? [], recording.answer.unsent ?? [], {
-      bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`api/runs/${encodeURIComponent(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
+      bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`${pathOf(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
     });
     this.runs.refresh().catch(() => {});
   }
@@ -242,7 +152,7 @@ class App {
     let before = this.answers.get(about.parent);
     if (before === undefined) {
       try {
-        const parent = await this.server.get(`api/runs/${encodeURIComponent(about.parent)}`);
+        const parent = await this.server.get(pathOf(about.parent));
         before = parent.answer == null ? parent.reason : unquoted(parent.answer);
       } catch {
         before = "the run before";
@@ -253,8 +163,8 @@ class App {
 
   async fetchWhy(recording) {
     this.whyOf ??= new WeakMap();
-    const path = `api/runs/${encodeURIComponent(this.id)}/why`;
-    if (!this.whyOf.has(recording)) this.whyOf.set(recording, this.server.get(path).catch(() => ({ steps: {} })));
+    const path = `${pathOf(this.id)}/why`;
+    if (!this.whyOf.has(recording)) this.whyOf.set(recording, this.server.get(path).catch((error) => ({ steps: null, fault: error.message })));
     recording.why = await this.whyOf.get(recording);
   }
 
@@ -292,7 +202,7 @@ class App {
 
   /** A token, from whoever sits here; everybody who needs one waits for the same. */
   askToken(wasWrong) {
-    this.asking ??= new Promise((resolve, reject) => {
+    this.token ??= new Promise((resolve, reject) => {
       const dialog = byId("token-dialog");
       setText(byId("token-title"), wasWrong ? "That token is not the one" : "This server asks for a token");
       byId("token-form").onsubmit = (event) => {
@@ -301,14 +211,18 @@ class App {
         dialog.close();
       };
       dialog.onclose = () => {
-        this.asking = null;
+        this.token = null;
         byId("token").value = "";
         reject(new ServerError(401, "This server asks for a token: reload the page to sign in."));
       };
       dialog.showModal();
     });
-    return this.asking;
+    return this.token;
   }
+}
+
+function pathOf(id) {
+  return `api/runs/${encodeURIComponent(id)}`;
 }
 
 startTheme(byId("theme"));

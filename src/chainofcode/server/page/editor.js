@@ -1,4 +1,4 @@
-// Another value for a call: a small form below its line.
+// What if: another value for a call, in a small form below its line; or another program in the place of the old one.
 
 import { el } from "./dom.js";
 import { oneLine } from "./record.js";
@@ -59,6 +59,41 @@ export function editorOf(step, times, { send, close }) {
     input.select();
     form.scrollIntoView({ block: "nearest" });
   });
+  return form;
+}
+
+/** The program as text that can be changed. `send` takes the new one and gives nothing, or throws. */
+export function rewriteOf(source, { send, close }) {
+  const whole = source.trimEnd();
+  const text = el("textarea", { class: "code-text", rows: Math.min(Math.max(whole.split("\n").length + 1, 4), 24), spellcheck: "false", autocapitalize: "off", "aria-label": "The program, to be changed", "aria-describedby": "rewrite-fault" });
+  text.value = whole; // as it is: what nobody sees stays in it
+  const fault = el("p", { class: "fault", id: "rewrite-fault", role: "alert" });
+  const quit = el("button", { type: "button", class: "quiet" }, "Close");
+  const submit = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run again");
+  const form = el(
+    "form",
+    { class: "rewrite", "aria-label": "Another program" },
+    text,
+    fault,
+    el("div", { class: "row" }, el("span", { class: "grow faint" }, "Values stay those of this run; no model is asked."), quit, submit),
+  );
+  quit.addEventListener("click", close);
+  form.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+  });
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (submit.disabled) return;
+    submit.disabled = true;
+    try {
+      await send(text.value);
+    } catch (error) {
+      fault.textContent = error.message;
+    }
+    submit.disabled = false;
+  });
+  queueMicrotask(() => text.focus());
   return form;
 }
 

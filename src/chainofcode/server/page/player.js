@@ -1,10 +1,10 @@
 // One run on the page: its answer, its attempts, and a way back and forth through its steps.
 
 import { byId, el, onceAFrame, setText, show, ACTOR_WORDS } from "./dom.js";
-import { editorOf } from "./editor.js";
+import { editorOf, rewriteOf } from "./editor.js";
 import { ProgramView } from "./program.js";
 import { StateView, StepsView, showOutput } from "./side.js";
-import { answerText, plural, whatOf } from "./record.js";
+import { answerText, factsOf, plural, whatOf } from "./record.js";
 import { pythonText, shortened, visible } from "./values.js";
 
 const PLAY_MS = { whole: 30000, least: 40, most: 700 };
@@ -13,7 +13,7 @@ const MAX_CALLS = 200;
 const NO_NAMES = ["NotAProgram", "NoAnswer"];
 
 export class Player {
-  /** `on.replay(change)` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
+  /** `on.replay({set, edit})` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
   constructor(on = {}) {
     this.on = on;
     this.program = new ProgramView(byId("lines"), {
@@ -46,6 +46,9 @@ export class Player {
     this.count = 0;
     this.waiting = [];
     this.looked = null;
+    this.drawnTabs = undefined;
+    byId("inputs").replaceChildren();
+    delete byId("calls-list").dataset.drawn;
     byId("calls").open = false;
     show(byId("about"), recording !== null);
     show(byId("run"), false);
@@ -74,9 +77,15 @@ export class Player {
       this.steps.show(this.attempt);
       setText(byId("program-title").firstChild, this.attempt.program ? "Program " : "No program: words of the model ");
     }
+    show(byId("rewrite"), this.canReplay && !this.rewrite);
     this.drawAttempts();
     this.drawStep();
     this.drawCalls();
+  }
+
+  /** Only the last program that was run can be run again, and only once it is over. */
+  get canReplay() {
+    return Boolean(this.on.replay && this.attempt?.program && this.attempt === this.recording.followed && this.recording.answer);
   }
 
   drawStep() {
@@ -125,27 +134,7 @@ export class Player {
       const kind = !failure.type || failure.type === answer.reason || NO_NAMES.includes(failure.type) ? "" : `${failure.type}: `;
       setText(byId("error"), where + kind + failure.message);
     }
-    setText(byId("facts"), this.facts());
-  }
-
-  facts() {
-    const { answer, attempts, calls, tokens } = this.recording;
-    const steps = attempts.flatMap((attempt) => attempt.steps);
-    const sources = { expression: "the value of its last expression", output: "what it printed last", reply: "as the model states it" };
-    const asked = steps.filter((step) => step.by === "lm" && step.how !== "shared").length;
-    const tools = steps.filter((step) => step.by === "tool").length;
-    const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
-    return [
-      answer && sources[answer.source],
-      steps.length && plural(steps.filter((step) => step.by === "python").length, "Python step"),
-      asked && plural(asked, "LM call"),
-      tools && plural(tools, "tool call"),
-      calls && plural(calls, "request"),
-      tokens && plural(tokens, "token"),
-      answer?.seconds && `${Number(answer.seconds).toFixed(2)} s`,
-      votes.length && `votes: ${votes.join(", ")}`,
-      answer?.sandbox && `sandbox ${answer.sandbox}`,
-    ].filter(Boolean).join("  ·  ");
+    setText(byId("facts"), factsOf(this.recording));
   }
 
   drawAttempts() {
@@ -246,6 +235,7 @@ export class Player {
     const moves = { first: () => this.go(0), back: () => this.go(this.count - 1), next: () => this.go(this.count + 1), last: () => this.go(Infinity), play: () => (this.timer ? this.pause() : this.play()) };
     for (const [id, move] of Object.entries(moves)) byId(id).addEventListener("click", move);
     byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    byId("rewrite").addEventListener("click", () => this.editProgram());
     byId("calls").addEventListener("toggle", () => this.attempt && this.drawCalls());
     const said = byId("said");
     for (const name of ["pointerenter", "focusin"]) said.addEventListener(name, () => this.look("answer"));
@@ -306,29 +296,35 @@ export class Player {
 
   async showSlice() {
     const { looked, recording, attempt } = this;
-    if (looked === null || !attempt || attempt !== recording.followed) return this.markSlice(null, [], "");
+    if (looked === null || !attempt || attempt !== recording.followed) return this.markSlice(null, [], true);
     if (!recording.why && this.on.why && recording.answer) {
       setText(byId("slice-text"), "working out what it depends on …");
       await this.on.why(recording);
       if (this.looked !== looked || this.recording !== recording) return;
     }
+    if (recording.why?.fault) {
+      this.markSlice(null, [], true);
+      return setText(byId("slice-text"), `what it depends on is not known: ${recording.why.fault}`);
+    }
     const numbers = looked === "answer" ? Object.keys(recording.why?.steps ?? {}).map(Number) : looked;
     const found = recording.slice(numbers);
-    if (!found || !numbers.length) return this.markSlice(null, [], "");
+    if (!found || !numbers.length) return this.markSlice(null, [], true);
     const roots = looked === "answer" ? [] : numbers;
     const isUsed = looked === "answer" || numbers.some((number) => recording.counts(number));
-    this.markSlice(found, roots, isUsed ? "" : "the answer does not depend on this");
+    this.markSlice(found, roots, isUsed);
   }
 
-  markSlice(found, roots, text) {
+  markSlice(found, roots, isUsed) {
     const steps = found && [...found].map((number) => this.attempt.steps[this.attempt.indexOf(number)]).filter(Boolean);
     const own = roots.map((number) => this.attempt.steps[this.attempt.indexOf(number)]).filter(Boolean);
     this.program.slice(steps, own);
     this.steps.slice(found);
-    if (steps && !text) {
+    let text = "";
+    if (steps) {
       const lines = new Set(steps.map((step) => step.line)).size;
       const values = new Set(steps.filter((step) => step.by === "lm").map((step) => step.call)).size;
-      text = `depends on ${[plural(lines, "line"), values && plural(values, "value") + " of the model"].filter(Boolean).join(", ")}`;
+      const behind = [plural(lines, "line"), values && plural(values, "value") + " of the model"].filter(Boolean).join(", ");
+      text = `${isUsed ? "" : "the answer does not need this · "}depends on ${behind}`;
     }
     setText(byId("slice-text"), text);
   }
@@ -341,9 +337,8 @@ export class Player {
     this.closeEditor();
     const row = this.program.rowOf(step.line);
     if (!row) return;
-    const canSend = this.on.replay && this.attempt === this.recording.followed && this.recording.answer;
     this.editor = editorOf(step, this.attempt.visits.get(step.call) ?? 1, {
-      send: canSend ? (change) => this.on.replay(change) : null,
+      send: this.canReplay ? (change) => this.on.replay({ set: [change], edit: null }) : null,
       close: () => {
         this.closeEditor();
         row.focus();
@@ -352,9 +347,27 @@ export class Player {
     row.after(el("li", { class: "editor-row" }, this.editor));
   }
 
+  /** The whole program as text, in the place of its lines. */
+  editProgram() {
+    this.closeEditor();
+    this.rewrite = rewriteOf(this.attempt.program.source, {
+      send: (edit) => this.on.replay({ set: [], edit }),
+      close: () => {
+        this.closeEditor();
+        byId("rewrite").focus();
+      },
+    });
+    byId("lines").before(this.rewrite);
+    show(byId("lines"), false);
+    show(byId("rewrite"), false);
+  }
+
   closeEditor() {
     this.editor?.parentElement?.remove();
-    this.editor = null;
+    this.rewrite?.remove();
+    show(byId("lines"), true);
+    if (this.rewrite) show(byId("rewrite"), this.canReplay);
+    this.editor = this.rewrite = null;
   }
 
   /** Beside the answer: what it was before a value was changed. */

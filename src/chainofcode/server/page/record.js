@@ -1,6 +1,6 @@
 // A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
 
-import { pythonText } from "./values.js";
+import { pythonText, shortened } from "./values.js";
 
 const KEPT_EVERY = 200; // states that are kept whole; those between are worked out
 const MAX_OUTPUT_CHARS = 20000;
@@ -51,12 +51,13 @@ export class Recording {
 
   /** All steps that these depend on, themselves included, by number; null where it is not known. */
   slice(numbers) {
-    const steps = this.why?.steps;
+    const { steps, unused } = this.why ?? {};
     if (!steps) return null;
     const found = new Set(numbers);
     const pending = [...found];
     while (pending.length) {
-      for (const number of steps[pending.pop()] ?? []) {
+      const next = pending.pop();
+      for (const number of steps[next] ?? unused?.steps?.[next] ?? []) {
         if (!found.has(number)) {
           found.add(number);
           pending.push(number);
@@ -196,6 +197,27 @@ export function answerText(answer) {
   if (!answer || answer.reason !== "answered") return null;
   if (typeof answer.value === "string") return answer.value;
   return answer.text || pythonText(answer.value, 4000);
+}
+
+/** How a run went, in one line. */
+export function factsOf(recording) {
+  const { answer, attempts, calls, tokens } = recording;
+  const steps = attempts.flatMap((attempt) => attempt.steps);
+  const sources = { expression: "the value of its last expression", output: "what it printed last", reply: "as the model states it" };
+  const asked = steps.filter((step) => step.by === "lm" && step.how !== "shared").length;
+  const tools = steps.filter((step) => step.by === "tool").length;
+  const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
+  return [
+    answer && sources[answer.source],
+    steps.length && plural(steps.filter((step) => step.by === "python").length, "Python step"),
+    asked && plural(asked, "LM call"),
+    tools && plural(tools, "tool call"),
+    calls && plural(calls, "request"),
+    tokens && plural(tokens, "token"),
+    answer?.seconds && `${Number(answer.seconds).toFixed(2)} s`,
+    votes.length && `votes: ${votes.join(", ")}`,
+    answer?.sandbox && `sandbox ${answer.sandbox}`,
+  ].filter(Boolean).join("  ·  ");
 }
 
 export function plural(number, noun) {

@@ -4,14 +4,19 @@ import { byId, el, setText, show } from "./dom.js";
 import { shortened, unquoted } from "./values.js";
 
 const PAGE = 50;
+const MAX_WORDS_CHARS = 200;
 const REFRESH_MS = 4000;
+const TYPING_MS = 150; // what is typed in one go is searched for once
 
 export class Runs {
   constructor(server) {
     this.server = server;
     this.runs = [];
     this.open = null;
-    byId("runs-search").addEventListener("input", () => this.draw());
+    byId("runs-search").addEventListener("input", () => {
+      clearTimeout(this.typing);
+      this.typing = setTimeout(() => this.search(), TYPING_MS);
+    });
     byId("runs-more").addEventListener("click", () => this.older());
     byId("runs").addEventListener("keydown", (event) => this.pressed(event));
     byId("runs-toggle").addEventListener("click", () => this.toggle());
@@ -29,9 +34,27 @@ export class Runs {
     byId("runs-toggle").setAttribute("aria-expanded", String(isOpen));
   }
 
+  /** The words that are searched for, in all runs that the server has. */
+  get words() {
+    return byId("runs-search").value.trim().slice(0, MAX_WORDS_CHARS);
+  }
+
+  path(words) {
+    return `api/runs?limit=${PAGE}${words ? `&q=${encodeURIComponent(words)}` : ""}`;
+  }
+
+  async search() {
+    this.runs = [];
+    this.hasOlder = undefined;
+    await this.refresh().catch((error) => say(error.message));
+    say(this.runs.length ? `${this.runs.length}${this.hasOlder ? " or more" : ""} found` : "No runs.");
+  }
+
   async refresh() {
     clearTimeout(this.timer);
-    const { runs } = await this.server.get(`api/runs?limit=${PAGE}`);
+    const { words } = this;
+    const { runs } = await this.server.get(this.path(words));
+    if (words !== this.words) return; // someone went on typing
     const known = new Set(runs.map((run) => run.id));
     this.hasOlder ??= runs.length === PAGE;
     this.runs = [...runs, ...this.runs.filter((run) => !known.has(run.id))];
@@ -42,7 +65,9 @@ export class Runs {
   }
 
   async older() {
-    const { runs } = await this.server.get(`api/runs?limit=${PAGE}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
+    const { words } = this;
+    const { runs } = await this.server.get(`${this.path(words)}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
+    if (words !== this.words) return;
     this.hasOlder = runs.length === PAGE;
     this.runs.push(...runs);
     this.draw();
@@ -55,11 +80,7 @@ export class Runs {
   }
 
   draw() {
-    const words = byId("runs-search").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const shown = this.runs.filter((run) => {
-      const text = [run.question, run.answer, run.method, run.model, run.reason, run.state, run.id].join(" ").toLowerCase();
-      return words.every((word) => text.includes(word));
-    });
+    const shown = this.runs;
     const drawn = JSON.stringify([this.open, shown.map((run) => [run.id, run.state, run.answer])]);
     show(byId("runs-none"), !shown.length);
     show(byId("runs-more"), Boolean(this.hasOlder) && shown.length > 0);

@@ -1,0 +1,103 @@
+// Whether the answer is what the reasoning gave: what the server finds out about it, in plain words.
+
+import { byId, el, setText, show } from "./dom.js";
+import { plural } from "./record.js";
+import { pythonText, shortened, unquoted } from "./values.js";
+
+const ORIGINS = {
+  program: "the program, which works it out",
+  constant: "the program, which only states it",
+  input: "an input at most, which the program hands on",
+  model: "the model alone: the program only hands its value on",
+  reply: "the model’s reply, which states it itself",
+  none: "nowhere: there is no answer",
+};
+const FILES = { intact: "as it was written", none: "without digests: nobody can tell", broken: "changed since it was written" };
+const WHO = { python: "Python", lm: "the model", tool: "tools" };
+const MAX_FLIPS = 8;
+
+/** The view, opened and closed by its button. `fetch(id)` gets the verdict. */
+export class Check {
+  constructor(fetch) {
+    this.fetch = fetch;
+    this.id = null;
+    byId("check").addEventListener("click", () => (this.isOpen ? this.close() : this.look()));
+    byId("check-close").addEventListener("click", () => {
+      this.close();
+      byId("check").focus();
+    });
+  }
+
+  get isOpen() {
+    return !byId("check-panel").hidden;
+  }
+
+  /** Another run, or none; one that can be checked is over. */
+  offer(id) {
+    this.id = id;
+    this.close();
+    show(byId("check"), id !== null);
+  }
+
+  close() {
+    show(byId("check-panel"), false);
+    byId("check").setAttribute("aria-expanded", "false");
+  }
+
+  async look() {
+    const { id } = this;
+    byId("check-found").replaceChildren(el("p", { class: "faint" }, "running it again …"));
+    setText(byId("check-text"), "");
+    show(byId("check-panel"), true);
+    byId("check").setAttribute("aria-expanded", "true");
+    try {
+      const found = await this.fetch(id);
+      if (this.id === id) this.draw(found);
+    } catch (error) {
+      if (this.id === id) byId("check-found").replaceChildren(el("p", { class: "fault" }, `It cannot be checked: ${error.message}`));
+    }
+  }
+
+  draw(found) {
+    const isGood = !found.flags.length;
+    setText(byId("check-text"), `in ${Number(found.seconds).toFixed(1)} s, without a model`);
+    byId("check-found").replaceChildren(
+      el("p", { class: `score ${isGood ? "good" : "bad"}` }, el("b", {}, Number(found.score).toFixed(2)), el("span", { class: "faint" }, "of 1"), el("span", {}, headline(found))),
+      isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on it" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
+      el("dl", {}, ...partsOf(found).flatMap(([name, ...told]) => [el("dt", {}, name), el("dd", {}, ...told)])),
+      el("p", { class: "faint" }, "This says whether the answer follows from the program and its values, not whether those are right."),
+    );
+  }
+}
+
+function headline(found) {
+  if (found.flags.length) return "Do not rely on it.";
+  return `The answer is what the reasoning gave${Number(found.used) < 0.9 ? ", but a part of the work makes no difference to it" : ""}.`;
+}
+
+function partsOf(found) {
+  const done = Object.entries(found.shares ?? {}).filter(([, share]) => Number(share) > 0);
+  const parts = [
+    found.chain && ["Recording", FILES[found.chain.state] ?? found.chain.state],
+    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "there is no run to repeat" : "not the same"],
+    ["Comes from", ORIGINS[found.origin] ?? found.origin],
+    ["Rests on", `${percent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
+    done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${percent(share)}`).join(", ")],
+    found.flips.length && ["If a value were another", flipsOf(found)],
+  ];
+  return parts.filter(Boolean);
+}
+
+function flipsOf(found) {
+  const rest = found.flips.length - MAX_FLIPS + Number(found.untried);
+  const items = found.flips.slice(0, MAX_FLIPS).map((flip) => {
+    const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "not known: the program then asks for more";
+    return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`);
+  });
+  if (rest > 0) items.push(el("li", { class: "faint" }, `and ${plural(rest, "value")} more`));
+  return el("ul", {}, ...items);
+}
+
+function percent(share) {
+  return `${Math.round(Number(share) * 100)}%`;
+}

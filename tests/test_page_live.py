@@ -1,0 +1,536 @@
+"""The page of a real `coc serve`, in a real browser: a run as it happens, and all that can be done with it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browsing import ALL_HOSTILE, ELEMENTS, HOSTILE, PIXEL, UNNAMED, Seen, hostile_trace, is_harmless
+from conftest import ROOT, has_tier
+from endpoint import Model, Relay, telling
+from serving import Serving, served
+
+from chainofcode.server.store import Run, Store
+from chainofcode.trace import Trace
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed")
+FRUIT = ROOT / "examples" / "traces" / "fruit.jsonl"
+PROGRAM = Trace.read(FRUIT).program.source  # type: ignore[union-attr]
+THINGS = {"apple": "true", "hammer": "false", "kiwi": "true", "saw": "false"}
+# Two figures, of which one only says that it is one, and the sum of a file.
+DRAWING = f"""import base64
+open('plot.png', 'wb').write(base64.b64decode({base64.b64encode(PIXEL).decode()!r}))
+open('fake.png', 'w').write('<svg onload=window.__xss=1>')
+answer = sum(int(row['b']) for row in sales)"""
+# The corpus as a program writes it: in its source, in calls, in values, in what it prints, in how it fails.
+MISCHIEF = f"""given = {ALL_HOSTILE!r}
+print(given)
+said = describe(given)  # {ALL_HOSTILE.replace(chr(0), "").encode("ascii", "ignore").decode()}
+class Odd(Exception): pass
+raise Odd(said)"""
+
+
+def rule(when: str, program: str) -> dict[str, str]:
+    return {"when": when, "reply": f"```python\n{program}\n```"}
+
+
+SCRIPT = [
+    *({"when": f"call: is_fruit('{name}')", "reply": value} for name, value in THINGS.items()),
+    {"when": "describe(", "reply": json.dumps(ALL_HOSTILE.replace("\0", ""))},
+    rule("fruit", PROGRAM),
+    rule("draw", DRAWING),
+    rule("mischief", MISCHIEF),
+    rule("forty", "unneeded = len('some work')\nanswer = 42"),
+]
+QUESTION = "How many are fruit?"
+OUTCOME = "2 of 4 are fruit"
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    with telling(SCRIPT) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def server(model: Model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """Its first model is a script; the second says the same, when it is let."""
+    with serving(tmp_path_factory.mktemp("live"), model) as server:
+        yield server
+
+
+@contextlib.contextmanager
+def serving(directory: Path, model: Model, *options: str, **more: Any) -> Iterator[Serving]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", f"{model.url}/v1")
+        patch.setenv("OPENAI_API_KEY", "k")
+        with served(directory, "--model", "openai:m", "--rate", "100000", *options, script=SCRIPT, **more) as server:
+            yield server
+
+
+def ask(seen: Seen, question: str = QUESTION, model: str = "") -> str:
+    """Ask as a person does; gives the run's id."""
+    before = seen.page.evaluate("location.hash")
+    seen.page.fill("#question", question)
+    if model:
+        seen.page.select_option("#model", model)
+    seen.page.focus("#question")
+    seen.page.keyboard.press("Enter")
+    seen.wait_for(f"location.hash !== {json.dumps(before)}")
+    return str(seen.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('run')"))
+
+
+def opened(seen: Seen, url: str) -> None:
+    seen.page.goto(url)
+    seen.wait_for("document.querySelectorAll('#method option').length > 1")
+
+
+def kept(directory: Path, *runs: tuple[Run, Trace]) -> None:
+    """Runs that a server finds in its directory, the last one the newest."""
+    store = Store(directory / "data")
+    for run, trace in runs:
+        apart(lambda run=run: asyncio.run(store.keep(run)))
+        trace.write(store.trace_path(run.id))
+    store.close()
+
+
+def apart(function: Callable[[], Any]) -> Any:
+    """In a thread of its own: in ours, Playwright's loop is running."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(function).result()
+
+
+# --- a run as it happens ------------------------------------------------------------------------------------------
+
+
+def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('kiwi')")
+    opened(seen, server.url)
+    id = ask(seen, model="openai:m")
+    seen.shows(".line[data-line='4'] .chip.pending", "is_fruit('kiwi')")
+    seen.shows("#progress", "running", "1 call in flight")
+    seen.says("#asked", QUESTION)
+    seen.shows("#runs-list a[aria-current] .end", "running")
+    assert server.run(id)["state"] == "running" and server.run(id)["method"] == "coc"
+    rows = "[...document.querySelectorAll('.line')].map(row => row.querySelector('.badge')?.textContent ?? '').join()"
+    assert seen.page.evaluate(rows) == "py,py,py,lm,py,"
+    assert "basket = ['apple', 'hammer', 'kiwi', 'saw']" in seen.text(".line[data-line='1'] .came")
+    assert "count = 1" in seen.text(".line[data-line='5'] .came")
+    assert "by-python" in (seen.page.locator(".line.now").get_attribute("class") or "")
+    seen.says("#where", "10 / 10")
+    seen.page.evaluate("document.activeElement.blur()")
+    seen.page.keyboard.press("ArrowLeft")
+    seen.page.keyboard.press("ArrowLeft")  # back, in the middle of it
+    seen.says("#where", "8 / 10")
+    assert "by-lm" in (seen.page.locator(".line.now").get_attribute("class") or "")
+    seen.page.keyboard.press("ArrowLeft")
+    seen.page.keyboard.press("End")
+    height = seen.page.locator(".code").bounding_box()["height"]
+    assert not seen.page.locator("#rewrite").is_visible() and not seen.page.locator("#check").is_visible()
+    model.release()
+    seen.says("#said", OUTCOME)
+    seen.says("#where", "17 / 17")
+    assert seen.page.locator(".code").bounding_box()["height"] == height  # nothing moved while it ran
+    seen.wait_for("!document.querySelector('#progress').checkVisibility()")
+    seen.says("#live", f"Answer: {OUTCOME}")
+    assert seen.page.evaluate("document.title") == OUTCOME
+    assert seen.complaints == []
+
+
+def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    before = ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.hover(".line[data-line='4'] .source")
+    seen.has(".lines.slicing", 1)
+    seen.shows("#slice-text", "depends on")
+    seen.page.click(".line[data-line='4'] .chip")
+    seen.page.keyboard.press("Control+a")
+    seen.page.keyboard.type("True")
+    seen.page.keyboard.press("Enter")
+    seen.says("#said", "3 of 4 are fruit")
+    seen.says("#was", f"was {OUTCOME}, is 3 of 4 are fruit")
+    after = seen.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('run')")
+    assert server.run(after)["parent"] == before
+    seen.page.click("#was a")
+    seen.says("#said", OUTCOME)
+    seen.page.reload()
+    seen.says("#said", OUTCOME)
+    seen.says("#where", "17 / 17")
+    assert seen.complaints == []
+
+
+def test_reload_in_the_middle_of_a_run(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('hammer')")
+    opened(seen, server.url)
+    id = ask(seen, model="openai:m")
+    seen.shows(".chip.pending", "is_fruit('hammer')")
+    seen.page.reload()
+    seen.shows(".chip.pending", "is_fruit('hammer')")
+    assert server.run(id)["state"] == "running"
+    model.release()
+    seen.says("#said", OUTCOME)
+    seen.says("#where", "17 / 17")
+    assert seen.complaints == []
+
+
+def test_cancel(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('saw')")
+    opened(seen, server.url)
+    id = ask(seen, model="openai:m")
+    seen.shows(".chip.pending", "is_fruit('saw')")
+    seen.page.click("#cancel")
+    seen.says("#said", "cancelled")
+    seen.says("#answer-label", "No answer")
+    seen.has(".chip.pending", 0)
+    seen.shows("#runs-list a[aria-current] .end", "cancelled")
+    assert server.run(id)["state"] == "cancelled"
+    model.release()
+    assert seen.complaints == []
+
+
+def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model: Model) -> None:
+    """Cut in the middle of a message, of a line, of a character: no event is lost, none comes twice."""
+    relay = Relay(server.url)
+    model.hold("is_fruit('kiwi')")
+    relay.cuts = [700, 1500, 900, 1237]
+    opened(seen, relay.url)
+    id = ask(seen, "How many are fruit? (äöü 🍐 …)", model="openai:m")
+    seen.shows("#notice", "gone")
+    seen.shows(".chip.pending", "is_fruit('kiwi')")
+    assert relay.cuts == [] and relay.reached >= 5
+    seen.wait_for("!document.querySelector('#notice').checkVisibility()")
+    model.release()
+    seen.says("#said", OUTCOME)
+    told = server.events(id)
+    steps = [event["data"]["number"] for event in told if event["event"] == "step"]
+    assert steps == list(range(1, 18))
+    seen.says("#where", "17 / 17")
+    shown = "[...document.querySelectorAll('.step .number')].map(e => Number(e.textContent))"
+    assert seen.page.evaluate(shown) == steps[-len(seen.page.evaluate(shown)) :]
+    seen.shows("#facts", "13 Python steps", "4 LM calls", "5 requests")
+    relay.close()
+
+
+def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Model) -> None:
+    relay = Relay(server.url)
+    model.hold("is_fruit('kiwi')")
+    opened(seen, relay.url)
+    ask(seen, model="openai:m")
+    seen.shows(".chip.pending", "is_fruit('kiwi')")
+    relay.is_down = True
+    relay.cut()
+    seen.shows("#notice", "gone")
+    model.release()
+    relay.is_down = False
+    seen.says("#said", OUTCOME)
+    seen.wait_for("!document.querySelector('#notice').checkVisibility()")
+    relay.close()
+
+
+# --- who may, and how much ----------------------------------------------------------------------------------------
+
+
+def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> None:
+    token = "open-sesame-and-more"
+    with served(tmp_path, "--token", token, token=token, script=SCRIPT) as server:
+        seen.page.goto(server.url)
+        seen.page.fill("#token", "wrong")
+        seen.page.keyboard.press("Enter")
+        seen.shows("#token-title", "not the one")
+        seen.page.fill("#token", token)
+        seen.page.keyboard.press("Enter")
+        seen.wait_for("document.querySelectorAll('#method option').length > 1")
+        ask(seen)
+        seen.says("#said", OUTCOME)  # events, too, come with the token
+        seen.page.reload()
+        seen.says("#said", OUTCOME)
+        assert not seen.page.locator("#token-dialog").is_visible()
+        seen.page.evaluate("sessionStorage.clear()")
+        opened(seen, f"{server.url}/?token={token}#x")
+        assert token not in seen.page.url
+        assert all("401" in complaint for complaint in seen.complaints)  # Chromium says so of its own accord
+
+
+def test_too_many_runs_say_when_to_try_again(seen: Seen, model: Model, tmp_path: Path) -> None:
+    model.hold("is_fruit('apple')")
+    with serving(tmp_path, model, "--runs", "1", "--queue", "0") as server:
+        server.begin(QUESTION, model="openai")
+        opened(seen, server.url)
+        seen.page.fill("#question", "one too many")
+        seen.page.click("#send")
+        seen.says("#notice-text", "Too many runs are under way or waiting. Try again in 5 s.")
+        assert seen.page.input_value("#question") == "one too many"
+        model.release()
+
+
+# --- files, figures, history --------------------------------------------------------------------------------------
+
+
+def test_files_go_along_and_figures_come_back(seen: Seen, model: Model, tmp_path: Path) -> None:
+    if not apart(lambda: has_tier("A")):
+        pytest.skip("a scratch directory needs tier A")
+    with serving(tmp_path, model, "--scratch") as server:
+        opened(seen, server.url)
+        dropped = seen.page.evaluate_handle(
+            "() => { const data = new DataTransfer(); data.items.add(new File(['x'], 'notes.txt')); return data; }"
+        )
+        seen.page.dispatch_event("body", "drop", {"dataTransfer": dropped})
+        seen.shows("#files", "notes.txt", "1 bytes")
+        seen.page.click("#files button")
+        seen.has("#files li", 0)
+        seen.page.set_input_files("#file", {"name": "sales.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n1,5\n"})
+        seen.shows("#files", "sales.csv", "12 bytes")
+        ask(seen, "draw the sales")
+        seen.says("#said", "7")
+        seen.wait_for("document.querySelector('#figures img')?.naturalWidth === 1")
+        seen.shows("#left", "plot.png", "fake.png")
+        assert seen.page.locator("#figures img").count() == 1  # what only says that it is a picture is not shown
+        with seen.page.expect_download() as saved:
+            seen.page.click("#left button >> nth=1")
+        assert saved.value.suggested_filename in ("plot.png", "fake.png")
+        assert seen.complaints == []
+
+
+def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
+    """All of it, not only what was loaded."""
+    trace = Trace.read(FRUIT)
+    asked = ["How many apples?", "Which day?", "How many pears (100%)?", *(f"Filler {n}" for n in range(60))]
+    runs = [Run(f"{n:024}", "done", text, "coc", None, float(n), answer=OUTCOME) for n, text in enumerate(asked)]
+    kept(tmp_path, *((run, trace) for run in runs))
+    with served(tmp_path) as server:
+        opened(seen, server.url)
+        seen.has("#runs-list a", 50)
+        seen.shows("#runs-list a >> nth=0", "Filler 59")
+        seen.page.evaluate("document.activeElement.blur()")
+        seen.page.keyboard.press("/")
+        seen.page.keyboard.type("how MANY")
+        seen.has("#runs-list a", 2)
+        seen.shows("#runs-list a >> nth=0", "pears")
+        seen.page.keyboard.press("ArrowDown")
+        seen.page.keyboard.press("ArrowDown")
+        seen.page.keyboard.press("Enter")
+        seen.wait_for(f"location.hash === '#run={runs[0].id}'")
+        seen.says("#said", OUTCOME)
+        seen.has("#runs-list a[aria-current=page]", 1)
+        seen.page.fill("#runs-search", "100%")
+        seen.has("#runs-list a", 1)
+        seen.page.fill("#runs-search", "filler")
+        seen.has("#runs-list a", 50)
+        seen.page.click("#runs-more")
+        seen.has("#runs-list a", 60)
+        seen.page.fill("#runs-search", "nobody asked this")
+        seen.says("#runs-none", "No runs.")
+        seen.page.fill("#runs-search", "")
+        seen.has("#runs-list a", 50)
+        assert seen.complaints == []
+
+
+def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Serving) -> None:
+    ids = []
+    for name, value in (("one", 1), ("two", 2)):
+        body = {"program": f"answer = describe({name!r})", "inputs": {"given": value}, "model": "scripted"}
+        ids.append(server.client.post("/api/runs", json=body).json()["id"])
+        server.over(ids[-1])
+    for id, name, value in ((ids[0], "one", "1"), (ids[1], "two", "2")):
+        if name == "one":
+            opened(seen, f"{server.url}/#run={id}")
+        else:
+            seen.page.evaluate(f"location.hash = 'run={id}'")
+        seen.shows("#inputs", "given", f" = {value}")
+        seen.page.click("#calls > summary")
+        seen.page.click("#calls-list summary >> nth=0")
+        seen.shows("#calls-list", f"describe('{name}')")
+
+
+# --- what if ------------------------------------------------------------------------------------------------------
+
+
+def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    seen.page.click("#mode")
+    assert seen.page.evaluate("document.activeElement.id") == "program"
+    assert not seen.page.locator("#method").is_visible() and seen.text("#send") == "Run"
+    seen.page.keyboard.type("answer = [price('a=1'), size(of='b')]")
+    seen.page.fill("#values", "# what is known\nprice('a=1') = 2.0\nsize(of='b') = large")
+    seen.page.select_option("#model", "")
+    seen.page.keyboard.press("Control+Enter")
+    seen.shows("#values-fault", "size(of='b') = large", "text in quotes")
+    seen.page.fill("#values", "# what is known\nprice('a=1') = 2.0\n\nsize(of='b') = 'large'")
+    seen.says("#values-fault", "")
+    seen.page.click("#send")
+    seen.says("#said", "[2.0, 'large']")
+    seen.shows("#runs-list a[aria-current]", "A program")
+    id = seen.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('run')")
+    assert server.run(id)["model"] is None and server.run(id)["method"] == "run"
+    seen.page.focus("#program")
+    seen.page.fill("#program", "answer = is_fruit('apple')")
+    seen.page.fill("#values", "")
+    seen.page.select_option("#model", label="openai:m")
+    seen.page.focus("#program")
+    seen.page.keyboard.press("Control+Enter")
+    seen.says("#said", "True")
+    seen.page.focus("#program")
+    seen.page.click("#mode")
+    assert seen.page.locator("#no-model").count() == 0
+    ask(seen)
+    seen.says("#said", OUTCOME)
+    assert seen.complaints == []
+
+
+def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    before = ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.click("#rewrite")
+    assert seen.page.input_value(".rewrite textarea").strip() == PROGRAM.strip()
+    assert not seen.page.locator("#lines").is_visible()
+    seen.page.keyboard.press("Escape")
+    assert seen.page.locator("#lines").is_visible() and seen.page.evaluate("document.activeElement.id") == "rewrite"
+    seen.page.keyboard.press("Enter")
+    seen.page.fill(".rewrite textarea", PROGRAM.replace("{count} of", "all but {len(basket) - count} of"))
+    seen.page.keyboard.press("Control+Enter")
+    seen.says("#said", "all but 2 of 4 are fruit")
+    seen.shows("#was", f"was {OUTCOME}")
+    assert seen.page.locator("#lines").is_visible() and seen.page.locator(".rewrite").count() == 0
+    after = seen.page.evaluate("new URLSearchParams(location.hash.slice(1)).get('run')")
+    assert server.run(after)["parent"] == before
+    seen.page.click("#rewrite")
+    seen.page.fill(".rewrite textarea", "answer = is_fruit('a pear that nobody asked about')")
+    seen.page.click(".rewrite .primary")
+    seen.says("#answer-label", "No answer")
+    seen.shows("#error", "a pear that nobody asked about")
+    assert seen.complaints == []
+
+
+def test_an_answer_is_checked_in_plain_words(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.click("#check")
+    seen.shows("#check-found", "1.00", "The answer is what the reasoning gave.", "the same, step for step")
+    seen.shows("#check-found", "as it was written", "the program, which works it out", "100% of the work")
+    seen.shows("#check-found", "is_fruit('kiwi') = False → 1 of 4 are fruit", "the model")
+    assert seen.page.locator("#check").get_attribute("aria-expanded") == "true"
+    seen.page.click("#check-close")
+    assert not seen.page.locator("#check-panel").is_visible()
+    ask(seen, "forty and two?")
+    seen.says("#said", "42")
+    assert not seen.page.locator("#check-panel").is_visible()
+    seen.page.click("#check")
+    seen.shows("#check-found", "0.00", "Do not rely on it.", "which only states it")
+    seen.shows("#check-found .flags", "constant", "line 1")
+    assert seen.complaints == []
+
+
+def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, server: Serving) -> None:
+    program = "a = is_fruit('apple')\nb = [a, 1]\nc = 5\nanswer = c * 2"
+    id = server.client.post("/api/runs", json={"program": program, "model": "scripted"}).json()["id"]
+    server.over(id)
+    opened(seen, f"{server.url}/#run={id}")
+    seen.says("#said", "10")
+    seen.page.hover(".line[data-line='2'] .source")
+    seen.shows("#slice-text", "the answer does not need this", "depends on 2 lines, 1 value of the model")
+    seen.page.hover(".line[data-line='4'] .source")
+    seen.says("#slice-text", "depends on 2 lines")
+    assert seen.complaints == []
+
+
+def test_what_cannot_be_followed_is_not_said_to_be_unneeded(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('kiwi')")
+    body = {"program": "begun = 1\nother = 2\nanswer = is_fruit('kiwi')", "model": "openai"}
+    id = server.client.post("/api/runs", json=body).json()["id"]
+    opened(seen, f"{server.url}/#run={id}")
+    seen.shows(".line[data-line='2'] .came", "other = 2")
+    seen.page.click("#cancel")
+    seen.says("#said", "cancelled")
+    seen.page.hover(".line[data-line='2'] .source")
+    seen.shows("#slice-text", "what it depends on is not known")
+    assert seen.page.locator(".lines.slicing").count() == 0
+    model.release()
+
+
+# --- hostile text, and everybody's page ---------------------------------------------------------------------------
+
+
+def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    name = "<img src=x onerror=window.__xss=1>.csv"
+    seen.page.set_input_files("#file", {"name": name, "mimeType": "text/csv", "buffer": b"a"})
+    seen.shows("#files", "onerror", "1 bytes")
+    seen.page.set_input_files("#file", {"name": "a\u202eb<svg onload=x>.csv", "mimeType": "text/csv", "buffer": b"a"})
+    seen.shows("#notice", "\\u202eb<svg onload=x>.csv")
+    ask(seen, f"mischief {ALL_HOSTILE}")
+    seen.shows("#asked", "<script>window.__xss=1</script>", "\\u202e")
+    seen.says("#answer-label", "No answer")
+    seen.page.click("[role=tab] >> nth=0")  # what was tried first
+    seen.shows("#then", "onerror")
+    seen.page.focus("#question")
+    seen.page.click("#mode")
+    seen.page.fill("#program", MISCHIEF)
+    seen.page.keyboard.press("Control+Enter")
+    seen.has("[role=tab]:visible", 0)
+    seen.shows("#error", "onerror")
+    seen.shows("#output", "onerror")
+    seen.page.click(".line .chip >> nth=0")
+    seen.page.click("#calls > summary")
+    seen.shows("#calls-list", "onerror")
+    seen.page.fill("#runs-search", "<script>")
+    seen.shows("#runs-list .asked", "<script>")
+    seen.page.click("#check")
+    seen.shows("#check-found", "there is no answer")
+    seen.page.click("#rewrite")
+    seen.shows(".rewrite", "Values stay those of this run")
+    seen.complaints = [one for one in seen.complaints if "400" not in one]  # the name that was refused
+    is_harmless(seen, ELEMENTS)
+
+
+def test_hostile_text_of_a_recorded_run_stays_text(seen: Seen, tmp_path: Path) -> None:
+    """What no program of ours would leave in a trace: tools, votes, artifacts and their digests, all of it hostile."""
+    files = [{"name": f"{text}.png", "bytes": 3, "sha256": text} for text in HOSTILE]
+    told = {"answer": ALL_HOSTILE, "reason": ALL_HOSTILE, "artifacts": files}
+    run = Run("0" * 24, "done", ALL_HOSTILE.replace("\0", ""), ALL_HOSTILE, ALL_HOSTILE, 1.0, **told)  # type: ignore[arg-type]
+    kept(tmp_path, (run, hostile_trace()))
+    with served(tmp_path) as server:
+        opened(seen, f"{server.url}/#run={run.id}")
+        seen.shows("#said", "onerror")
+        seen.shows("#runs-list .end", "script")
+        seen.shows("#left", "onerror")
+        seen.page.click("[role=tab] >> nth=0")
+        seen.shows("#then", "onerror")
+        seen.page.click("#check")
+        seen.shows("#check-found", ".")
+        missing = [complaint for complaint in seen.complaints if "404" in complaint]  # artifacts that were never kept
+        seen.complaints = [complaint for complaint in seen.complaints if complaint not in missing]
+        is_harmless(seen, ELEMENTS)
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (768, "dark"), (1280, "light")])
+def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int, scheme: str) -> None:
+    seen = Seen(browser, viewport={"width": width, "height": 740}, color_scheme=scheme)
+    opened(seen, server.url)
+
+    def fits() -> None:
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert seen.page.evaluate(UNNAMED) == []
+
+    fits()
+    seen.page.click("#mode")
+    fits()
+    seen.page.click("#mode")
+    ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.click("#check")
+    seen.shows("#check-found", "1.00")
+    fits()
+    seen.page.click("#rewrite")
+    fits()
+    assert seen.complaints == []
+    seen.context.close()
