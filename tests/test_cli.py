@@ -83,6 +83,7 @@ def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
         ("answer = input('x? ')", "--input NAME=VALUE"),
         ("while True: pass", "--limit run="),
         ("answer = 'abc'.uper()", "--values"),
+        ("def f(:\n    return 1", "a line that is not Python is a statement for a model to carry out"),
     ],
 )
 def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
