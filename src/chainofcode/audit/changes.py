@@ -101,7 +101,8 @@ def read_value(text: str) -> Any:
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise InputError(f"{text.strip()[:300] or 'nothing'} is no Python literal; text needs quotes") from None
+        given = f"{text.strip()[:300]} is no Python literal" if text.strip() else "a value is a Python literal"
+        raise InputError(f"{given}; text needs quotes") from None
 
 
 def _input(name: str, trace: Trace) -> str:
