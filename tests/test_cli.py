@@ -83,6 +83,7 @@ def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
         ("answer = input('x? ')", "--input NAME=VALUE"),
         ("while True: pass", "--limit run="),
         ("answer = 'abc'.uper()", "--values"),
+        ("def f(:\n    return 1", "a line that is not Python is a statement for a model to carry out"),
     ],
 )
 def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
@@ -208,6 +209,64 @@ def test_ctrl_c_is_clean(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=10)
     assert (child.returncode, out, err) == (130, "", "coc: interrupted\n")
+
+
+@pytest.mark.parametrize("command", ["run", "ask"])
+def test_ctrl_c_keeps_the_trace(command: str, tmp_path: Path) -> None:
+    source = "x = f(1)\ny = mark(x)\nwhile True:\n    pass\n"
+    (tmp_path / "marks.py").write_text(
+        "from pathlib import Path\ndef mark(n: int) -> int:\n    Path('marked').touch()\n    return n\n"
+    )
+    (tmp_path / "p.py").write_text(source)
+    (tmp_path / "v.jsonl").write_text('{"call": "f(1)", "value": 5}')
+    (tmp_path / "s.jsonl").write_text("\n".join(map(json.dumps, [f"```python\n{source}```", '{"value": 5}'])))
+    what = ["p.py", "--values", "v.jsonl"] if command == "run" else ["What?", "--model", "scripted:s.jsonl", "--quiet"]
+    tool = ["--tool", "marks:mark", "--approve", "never", "--trace", "t.jsonl"]
+    child = subprocess.Popen(
+        [*COC, command, *what, *tool], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    began = time.monotonic()
+    while not (tmp_path / "marked").exists() and time.monotonic() - began < 30 and child.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=10)
+    assert (child.returncode, out) == (130, "")
+    assert err == "coc: the trace as far as it came: t.jsonl\ncoc: interrupted\n"
+    shown = coc("show", "t.jsonl", cwd=tmp_path)
+    assert (shown.returncode, shown.stdout.partition("\n")[0]) == (1, "no answer: interrupted")
+    assert "f(1) → 5" in shown.stdout
+    assert "the file is not as it was written" not in coc("verify", "t.jsonl", cwd=tmp_path).stdout
+
+
+def test_a_run_that_the_world_ends_keeps_its_trace(tmp_path: Path) -> None:
+    (tmp_path / "s.jsonl").write_text(json.dumps("```python\nx = 1 + 1\nanswer = f(x)\n```"))
+    done = coc("ask", "What?", "--model", "scripted:s.jsonl", "--trace", "t.jsonl", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "the trace as far as it came: t.jsonl" in done.stderr
+    shown = coc("show", "t.jsonl", cwd=tmp_path).stdout
+    assert shown.startswith("no answer: interrupted\n  LMError: scripted:s.jsonl has no reply left")
+    assert "x = 2" in shown
+    nothing = coc("ask", "What?", "--model", "scripted:/dev/null", "--trace", "none.jsonl", cwd=tmp_path)
+    assert nothing.returncode == 2
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_half_a_trace_is_shown(program: Path, tmp_path: Path) -> None:
+    trace = tmp_path / "t.jsonl"
+    coc("run", program, "--values", tmp_path / "v.jsonl", "--input", "n=1", "--trace", trace)
+    whole = trace.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for end in (len(whole) - 30, len(b"".join(lines[:4])), len(b"".join(lines[:4])) + 12):
+        trace.write_bytes(whole[:end])
+        shown = coc("show", trace)
+        assert shown.returncode == 1, shown.stderr
+        assert shown.stdout.startswith("no answer: the trace ends before the run did\n")
+        assert "f('a') → {1}" in shown.stdout
+    trace.write_bytes(lines[0] + b"{broken\n" + lines[1])
+    assert coc("show", trace).returncode == 2
+    trace.write_bytes(lines[0][:20])
+    assert "is not a trace" in coc("show", trace).stderr
 
 
 def test_a_reader_that_leaves_early(tmp_path: Path) -> None:

@@ -161,6 +161,16 @@ def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
 # --- when nobody says ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("model", "variable"), [("openai:m", "OPENAI_API_KEY"), ("anthropic:m", "ANTHROPIC_API_KEY")])
+def test_a_vendor_is_not_asked_without_a_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (variable, variable.replace("API_KEY", "BASE_URL")):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(LMError, match=f"{model} needs a key: put it into {variable}"):
+        connect(model)
+    assert connect(model, base_url="http://127.0.0.1:9").name == model
+    assert connect(model, api_key="k").name == model
+
+
 def test_what_is_set_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model")
     small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory are free: the smaller embedded model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import json
 import re
@@ -210,6 +211,12 @@ def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "error"
     assert seen.text("#error") == "Line 2: ZeroDivisionError: division by zero"
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "2"
+
+
+def test_a_what_if_says_so(seen: Seen, tmp_path: Path) -> None:
+    changed = dataclasses.replace(Trace.read(FRUIT), settings={"edited": ["is_fruit('kiwi') = False", "<b>n</b> = 1"]})
+    seen.page.goto(written(tmp_path / "what-if.html", changed))
+    assert "What if: is_fruit('kiwi') = False; <b>n</b> = 1" in seen.text("#asked")
 
 
 def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:

@@ -442,6 +442,13 @@ def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
     assert (done.trace.inputs, done.trace.question) == ({"words": ["fig", "fig"]}, "And now?")
 
 
+def test_a_name_that_the_program_sets_is_no_input(fruit: Trace) -> None:
+    with pytest.raises(InputError, match="count is no input: the program sets it itself, and --edit PROGRAM runs"):
+        Changes.parse(["count=3"], fruit)
+    with pytest.raises(InputError, match=r"the trace has no input wods; did you mean words\?"):
+        Changes.parse(["wods=[]"], fruit)
+
+
 def test_what_if_one_step(jail: Jail) -> None:
     result = run("answer = [f(1), f(1), f(1), f(2)]", {"f(1)": 1, "f(2)": 2}, sandbox=jail)
     assert [what_if(read_back(result), jail, f"step:{n}=7").result.answer for n in (1, 2, 3, 4)] == [

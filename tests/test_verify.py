@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import faithfulness_cases as tried
 import pytest
 from conftest import records, shared
+from msgspec.structs import replace
 
-from chainofcode import Completion, Message, Result, ScriptedLM, Table, Trace, arun, run
-from chainofcode.audit import Verdict, averify, check_chain, verify
+from chainofcode import Answer, Completion, Message, Result, ScriptedLM, Table, Trace, arun, run
+from chainofcode.audit import Verdict, averify, check_chain, parted, verify
 from chainofcode.cli import main
 from chainofcode.guest.values import decode
 from chainofcode.methods import solve
@@ -287,6 +290,68 @@ def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     assert "not as it was written" in told and f"line {place + 1}" in told
     assert "does not replay" in told
+
+
+def test_a_file_without_digests_is_flagged_but_not_called_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, COUNTED + "answer = right[0]")
+    path.write_bytes(b"".join(parted(line)[0] + b"\n" for line in path.read_bytes().splitlines()))
+    assert main(["verify", str(path)]) == 1
+    told = capsys.readouterr().out
+    assert "✗ the file carries no digests: nobody can tell whether it was changed" in told
+    assert "not as it was written" not in told
+    assert verify(Trace.read(path)).flags == ()  # no file, nothing to say about it
+
+
+@pytest.mark.parametrize(
+    ("type", "reply", "value", "forged"),
+    [
+        ("int", "answer = str(17 * 23)", 391, (400, "400")),
+        ("float", "answer = 17 * 23", 391.0, (391.5, "391.5")),
+        ("choice:yes,no", "answer = 'YES' if 17 * 23 > 3 else 'NO'", "yes", ("no", "'no'")),
+        ("date", "answer = f'{2000 + 17}-03-01'", date(2017, 3, 1), ({"$date": "2018-03-01"}, "datetime.date(2018, 3, 1)")),
+        ("list[int]", "answer = [str(17 * 23)]", [391], ([391, 1], "[391, 1]")),
+        ("json", "answer = '[' + str(17 * 23) + ']'", [391], ([4], "[4]")),
+    ],
+)  # fmt: skip
+def test_a_typed_answer_is_what_was_made_of_it(
+    type: str, reply: str, value: Any, forged: tuple[Any, str], sandbox: Sandbox
+) -> None:
+    lm = ScriptedLM([f"```python\n{reply}\n```"])
+    result = solve("What is 17 * 23?", lm, answer_type=type, sandbox=sandbox)
+    assert result.answer == value
+    assert verify(result.trace, sandbox=sandbox).flags == ()
+    end = result.trace.events.pop()
+    assert isinstance(end, Answer)
+    for changed in ({"value": forged[0], "text": forged[1]}, {"value": forged[0]}, {"text": forged[1]}):
+        result.trace.events.append(replace(end, **{"said": end.said or end.text, **changed}))
+        (flag,) = verify(result.trace, sandbox=sandbox).flags
+        assert f"read as {type}, is {end.text}" in flag
+        result.trace.events.pop()
+
+
+def test_a_typed_reply_is_what_was_made_of_it() -> None:
+    lm = ScriptedLM([PROGRAM, "The answer is 391"])
+    trace = solve("What is 17 * 23?", lm, method="coc-lm", answer_type="int").trace
+    assert verify(trace).flags == ()
+    end = trace.events.pop()
+    assert isinstance(end, Answer)
+    trace.events.append(replace(end, value=400, text="400"))
+    assert verify(trace).flags == ("the answer is 400, but '391', read as int, is 391",)
+
+
+def test_types_that_nobody_knows_are_not_looked_up(tmp_path: Path, sandbox: Sandbox) -> None:
+    """A trace may name any type: no file is read for it, and what cannot be told is not flagged."""
+    pipe = tmp_path / "schema.json"
+    os.mkfifo(pipe)  # whoever opens it waits for ever
+    trace = run("answer = 17 * 23", sandbox=sandbox).trace
+    end = trace.events.pop()
+    assert isinstance(end, Answer)
+    for type in (str(pipe), "sql", "Person", "choice:", "list[" * 500):
+        trace.events.append(replace(end, type=type))
+        assert verify(trace, sandbox=sandbox).flags == ()
+        trace.events.pop()
 
 
 def test_a_trace_whose_values_are_gone_does_not_replay(sandbox: Sandbox) -> None:

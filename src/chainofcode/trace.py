@@ -246,13 +246,16 @@ class Trace:
             raise TraceError(f"cannot write {path}: {error.strerror}") from None
 
     @classmethod
-    def read(cls, path: Path) -> Trace:
-        """Read a trace back. Raises TraceError, with the line, when it is none."""
+    def read(cls, path: Path, *, is_whole: bool = True) -> Trace:
+        """Read a trace back. Raises TraceError, with the line, when it is none.
+
+        Where it need not be whole, a last line that was cut off, as by a full disk, is left out.
+        """
         try:
             lines = path.read_bytes().splitlines()
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror}") from None
-        return cls.parse(lines, str(path))
+        return cls.parse(lines if is_whole else lines[: _whole_lines(lines)], str(path))
 
     @classmethod
     def parse(cls, lines: Iterable[bytes], name: str = "this") -> Trace:
@@ -278,6 +281,15 @@ class Trace:
         if trace is None:
             raise TraceError(_not_a_trace(name, 1, "the file is empty"))
         return trace
+
+
+def _whole_lines(lines: list[bytes]) -> int:
+    """How many lines are whole: all, or all but the last, if there are others."""
+    try:
+        msgspec.json.decode(lines[-1] if lines else b"0")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return max(len(lines) - 1, 1)
+    return len(lines)
 
 
 def _not_a_trace(name: str, line: int, cause: str) -> str:

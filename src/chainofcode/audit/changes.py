@@ -101,13 +101,16 @@ def read_value(text: str) -> Any:
     try:
         return ast.literal_eval(text.strip())
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        raise InputError(f"{text.strip()[:300] or 'nothing'} is no Python literal; text needs quotes") from None
+        given = f"{text.strip()[:300]} is no Python literal" if text.strip() else "a value is a Python literal"
+        raise InputError(f"{given}; text needs quotes") from None
 
 
 def _input(name: str, trace: Trace) -> str:
     known = [*trace.inputs, *(["question"] if trace.question is not None else [])]
     if name in known:
         return name
+    if trace.program is not None and re.search(rf"(?<!\w){name}\s*=(?!=)", trace.program.source):
+        raise InputError(f"{name} is no input: the program sets it itself, and --edit PROGRAM runs another one")
     near = difflib.get_close_matches(name, known, n=1)
     told = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}" if known else ""
     raise InputError(f"the trace has no input {name}{told}")

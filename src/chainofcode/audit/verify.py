@@ -28,12 +28,14 @@ from .handed import is_handed_all, is_handed_on, is_looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
 from .replay import areplay
+from .retyped import other_than_made
 from .samples import Sampled, Sampling, is_alike
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
 _MIN_FLIP_SECONDS = 1.0
 _MAX_EDITED = 300  # characters
+_NO_DIGESTS = "the file carries no digests: nobody can tell whether it was changed"
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
     "constant": "a constant: the program states it and works nothing out for it",
@@ -114,12 +116,25 @@ async def averify(
             verdict = await _worked_out(trace, place, flips)
             if lm is not None and samples > 0 and verdict.provenance is not None:
                 verdict = await _sampled(trace, verdict, verdict.provenance, lm, samples, place)
+    verdict = replace(verdict, flags=(*verdict.flags, *await _mistyped(trace, verdict)))
     if trace.edited:
         told = "; ".join(trace.edited)[:_MAX_EDITED]
         verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
-    if chain is not None and chain.state == "broken":
-        verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
+    if chain is not None and chain.state != "intact":
+        why = f"the file is not as it was written: {chain.why}" if chain.state == "broken" else _NO_DIGESTS
+        verdict = replace(verdict, flags=(why, *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
+
+
+async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
+    """Whether an answer that was made a date, a label, … is what was made of what stands behind it."""
+    answer, found = trace.answer, verdict.provenance
+    if answer is None or answer.reason != "answered" or verdict.difference is not None:
+        return []
+    should = await other_than_made(answer, found.trace.answer if found is not None else None)
+    gave = (answer.said or "what was given")[:60]
+    told = f"the answer is {answer.text[:60]}, but {gave}, read as {answer.type[:60]}, is {should[:60]}"
+    return [told] if should else []
 
 
 def verify(

@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import io
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from ..errors import InputError
 from ..methods import METHODS, Ways, ask, compose, files_of
 from ..methods.telling import in_words
 from ..render import plain
-from ..trace import check_place
+from ..trace import Trace, check_place
 from .answers import add_answer, chosen_answer
 from .artifacts import keep
 from .asking import add_model, chosen_model
 from .hints import hints
 from .live import Live
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, NO_ANSWER, read_text, record, say, say_json
+from .terminal import ANSWERED, NO_ANSWER, keeping, read_text, record, say, say_json
 from .tools import add_tools, approved, chosen_tools
 
 _MAX_QUESTION_CHARS = 100_000
@@ -98,7 +98,9 @@ async def _ask(given: argparse.Namespace, tools: Sequence[Tool]) -> int:
     options.pop("question", None)
     if given.trace:
         check_place(given.trace)
-    result = await _answered(question, given, tools, Given(**options))  # type: ignore[typeddict-unknown-key]
+    granted = Given(**options)  # type: ignore[typeddict-unknown-key]
+    with keeping(given.trace) as remember:
+        result = await _answered(question, given, tools, granted, remember)
     try:  # the answer first: it was paid for
         _print(question, result, given)
     finally:
@@ -119,14 +121,20 @@ def _print(question: str, result: Result, given: argparse.Namespace) -> None:
         print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
-async def _answered(question: str, given: argparse.Namespace, tools: Sequence[Tool], options: Given) -> Result:
+async def _answered(
+    question: str,
+    given: argparse.Namespace,
+    tools: Sequence[Tool],
+    options: Given,
+    remember: Callable[[Trace], Trace],
+) -> Result:
     ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
     options["tools"] = approved(tools, given, live.paused)
     store = options.setdefault("store", {})
     with live, chosen_sandbox(given, spares=0) as sandbox:
         ways["files"] = files = await files_of(given.file, options, sandbox)
-        trace = new_trace(Options(question=question, **files.granted(options)))
+        trace = remember(new_trace(Options(question=question, **files.granted(options))))
         with chosen_model(given, live.progress) as lm:
             async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
                 trace.events.append(event)

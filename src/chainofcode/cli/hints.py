@@ -26,6 +26,8 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
     if error is None:
         return
     call = _NO_VALUE.fullmatch(error.message)
+    if result.reason == "emulation failed" and error.message.startswith("no value for the statement "):
+        yield "a line that is not Python is a statement for a model to carry out: --model, or is it a mistake?"
     if result.reason == "emulation failed" and call:
         yield f'give it a value, as a line of the file for --values: {json.dumps({"call": call[1]})[:-1]}, "value": …}}'
     elif result.reason.startswith("limit:"):

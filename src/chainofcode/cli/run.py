@@ -7,24 +7,24 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from ..emulator import Delayed, Emulator, First, Table, Toolbox, asking, not_json
-from ..engine import Options, Result, arun, run
+from ..engine import Options, Result, arun, execute, new_trace
 from ..errors import InputError
 from ..guest.values import decode
 from ..lm import LM
 from ..methods import files_of
 from ..render import plain
 from ..sandbox import Sandbox
-from ..trace import check_place
+from ..trace import Trace, check_place
 from .artifacts import keep
 from .asking import add_model, named_model
 from .hints import hints
 from .options import add_options, chosen_sandbox, read_options
-from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, print_trace, read_text, record, say_json
+from .terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, keeping, print_trace, read_text, record, say_json
 from .tools import add_tools, approved, chosen_tools
 
 _MAX_DELAY_SECONDS = 3600
@@ -78,13 +78,24 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
             options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
-        result = run(source, _emulator(_values(given), lm, given.value_delay), sandbox=sandbox, **options)
+        emulator = _emulator(_values(given), lm, given.value_delay)
+        with keeping(given.trace) as remember:
+            result = asyncio.run(_executed(source, emulator, sandbox, options, remember))
     try:  # the answer first: it was paid for
         _print(result, given)
     finally:
         if given.trace:
             result.trace.write(given.trace)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
+
+
+async def _executed(
+    source: str, emulator: Emulator, sandbox: Sandbox, options: Options, remember: Callable[[Trace], Trace]
+) -> Result:
+    trace, store = remember(new_trace(options)), options.setdefault("store", {})
+    async for event in execute(source, emulator, sandbox=sandbox, **options):
+        trace.events.append(event)
+    return Result.of(trace, store)
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:

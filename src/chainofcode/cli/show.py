@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
 
 
 def _show(given: argparse.Namespace) -> int:
-    trace = Trace.read(given.trace)
+    trace = Trace.read(given.trace, is_whole=False)
     if given.html is None:
         print_trace(trace, given.all, has_numbers=True)
     else:

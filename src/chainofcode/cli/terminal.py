@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ..engine import Result
-from ..errors import InputError
+from ..errors import ChainOfCodeError, InputError
 from ..render import Page, plain
+from ..sandbox.frames import Failure
 from ..trace import Answer, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
@@ -48,6 +53,30 @@ def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> 
     width, colour = page()
     for line in Page(width, colour, all_steps, has_numbers).trace(trace):
         print(line)
+
+
+@contextmanager
+def keeping(path: Path | None) -> Iterator[Callable[[Trace], Trace]]:
+    """Where a run is ended from outside, by Ctrl-C or by what fails around it, its trace is written as far as it came.
+
+    What is given hears of the trace as soon as there is one.
+    """
+    begun: list[Trace] = []
+    started = time.monotonic()
+
+    def remember(trace: Trace) -> Trace:
+        begun.append(trace)
+        return trace
+
+    try:
+        yield remember
+    except (KeyboardInterrupt, asyncio.CancelledError, ChainOfCodeError) as error:
+        if path is not None and begun and begun[-1].events:
+            why = Failure(type(error).__name__, str(error)) if isinstance(error, ChainOfCodeError) else None
+            begun[-1].events.append(Answer("interrupted", error=why, seconds=time.monotonic() - started))
+            begun[-1].write(path)
+            print(f"coc: the trace as far as it came: {plain(str(path))}", file=sys.stderr)
+        raise
 
 
 def record(result: Result) -> dict[str, Any]:

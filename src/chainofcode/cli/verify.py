@@ -13,7 +13,7 @@ from ..audit import Flip, Verdict, averify, read_checked, rests_on, verify_data
 from ..errors import InputError
 from ..guest.values import brief
 from ..render import count, cut, paint, plain, shown
-from ..trace import Trace
+from ..trace import Answer, Trace
 from .asking import add_model, named_model
 from .options import add_sandbox, chosen_sandbox
 from .replay import grants
@@ -65,7 +65,7 @@ def _verify(given: argparse.Namespace) -> int:
 
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
-    said = plain(cut(answer.said or answer.text, 200)) if answer is not None and answer.reason == "answered" else "none"
+    said = _told(answer) if answer is not None and answer.reason == "answered" else "none"
     verdict = "nothing speaks against it" if not found.flags else "not to be trusted as it stands"
     yield paint("bold", f"answer: {said}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
@@ -79,12 +79,18 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
             yield cut(f"  {'' if number else name:<10} {plain(line)}", 4 * width)
 
 
+def _told(answer: Answer) -> str:
+    """The answer and, where it was made that, what it was made of."""
+    of = f"   ({plain(cut(answer.type, 60))}, of {plain(cut(answer.said, 200))})" if answer.said else ""
+    return plain(cut(answer.text, 200)) + of
+
+
 def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
     if found.chain is not None:
         yield (
             "file",
             {"intact": f"as it was written, {found.chain.head}", "broken": "changed"}.get(
-                found.chain.state, "has no hash chain: nobody can tell whether it is as it was written"
+                found.chain.state, "carries no digests"
             ),
         )
     if found.provenance is not None:

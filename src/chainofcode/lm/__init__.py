@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -70,6 +71,7 @@ class Completion(msgspec.Struct, frozen=True):
     finish_reason: str = "stop"
 
 
+_VENDORS = ("anthropic", "openai")
 _OLLAMA_IN_FLIGHT = 4  # what it does at once by itself; the rest would wait there
 
 
@@ -126,12 +128,22 @@ def connect(
     return _endpoint(provider, model, base_url, api_key)
 
 
+def _check_key(provider: str, model: str, base_url: str | None, api_key: str | None) -> None:
+    """A vendor is not asked without a key; other endpoints may need none."""
+    variable = f"{provider.upper()}_API_KEY"
+    is_vendor = not (base_url or os.environ.get(f"{provider.upper()}_BASE_URL"))
+    if is_vendor and not (api_key or os.environ.get(variable)):
+        raise LMError(f"{provider}:{model} needs a key: put it into {variable}, or name another endpoint (--base-url)")
+
+
 def _endpoint(provider: str, model: str, base_url: str | None, api_key: str | None) -> LM:
     from .anthropic import AnthropicLM
     from .choose import ollama_url
     from .openai import OpenAILM
     from .wrappers import Limited, Retried
 
+    if provider in _VENDORS:
+        _check_key(provider, model, base_url, api_key)
     if provider == "anthropic":
         return Retried(AnthropicLM(model, base_url=base_url, api_key=api_key))
     if provider == "openai":

@@ -114,7 +114,10 @@ export class Player {
   drawAnswer() {
     const { answer, header } = this.recording;
     const question = header?.question;
-    setText(byId("asked"), typeof question === "string" ? question : question ? pythonText(question) : this.title ?? "");
+    const asked = typeof question === "string" ? question : question ? pythonText(question) : this.title ?? "";
+    const edited = header?.settings?.edited; // a what-if says so itself
+    const changed = Array.isArray(edited) && edited.length ? `What if: ${shortened(edited.join("; "), 300)}` : "";
+    setText(byId("asked"), [asked, changed].filter(Boolean).join(" — "));
     show(byId("asked"), Boolean(byId("asked").textContent));
     const inputs = Object.entries(header?.inputs ?? {});
     if (byId("inputs").childElementCount !== inputs.length) {
