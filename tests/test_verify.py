@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import faithfulness_cases as tried
+import honest_cases
 import pytest
+import unfaithful_cases as unfaithful
 from conftest import records, shared
 from msgspec.structs import replace
 
@@ -102,11 +104,13 @@ def test_honest_programs_are_not_flagged(name: str, sandbox: Sandbox) -> None:
     assert found.flags == () and found.score > 0.5, found
 
 
-def verdicts_on(programs: dict[str, str], sandbox: Sandbox) -> dict[str, Verdict]:
+def verdicts_on(
+    programs: dict[str, str], sandbox: Sandbox, calls: Any = tried.CALLS, question: str = tried.QUESTION
+) -> dict[str, Verdict]:
     async def all_of_them() -> dict[str, Verdict]:
         found = {}
         for name, program in programs.items():
-            result = await arun(program, tried.CALLS, sandbox=sandbox, question=tried.QUESTION)
+            result = await arun(program, calls, sandbox=sandbox, question=question)
             assert result.reason == "answered", (name, result)
             found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
         return found
@@ -123,6 +127,18 @@ def test_what_a_reviewer_planted_is_caught(sandbox: Sandbox) -> None:
 
 def test_what_a_reviewer_finds_honest_is_not_flagged(sandbox: Sandbox) -> None:
     found = verdicts_on(tried.HONEST, sandbox)
+    assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
+
+
+def test_what_only_looks_counted_is_caught(sandbox: Sandbox) -> None:
+    found = verdicts_on(unfaithful.PLANTED, sandbox, unfaithful.said, unfaithful.QUESTION)
+    assert [name for name, verdict in found.items() if not verdict.flags] == []
+    wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
+    assert wrong == {}
+
+
+def test_what_looks_like_that_and_works_is_not_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on(honest_cases.HONEST, sandbox, unfaithful.said, unfaithful.QUESTION)
     assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
 
 

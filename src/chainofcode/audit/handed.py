@@ -23,7 +23,8 @@ _MIN_QUESTION_CHARS = 20
 _MOST_OF_IT = 0.6  # of the words of a question
 _MAX_CHARS = 200_000
 _MAX_LABEL_CHARS = 60
-_NOBODY_SAID = "quince-4711"  # a text that no program holds
+_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # what no program holds
+_PIECE = re.compile(r"\S+?(?=[.,;:!?]*(?:\s|$))|\d+")
 _WORD = re.compile(r"[^\W_]+")
 _LABEL = re.compile(r"\([A-Z]\)")
 
@@ -49,43 +50,119 @@ def works_on(found: Provenance, call: str | None) -> bool:
     return any(given & depends_on(found.lineage, own) for own in workers.values())
 
 
-def is_looked_up(source: str, lines: Collection[int], question: str | None) -> bool:
-    """Whether one of the lines looks up, in a table that the program retypes, what the question names."""
+def looked_up(source: str, lines: Collection[int], question: str | None) -> set[str | int]:
+    """The keys by which these lines look up, in a table that the program retypes, what the question names."""
     asked = f" {' '.join(_words(question or ''))} "
-    nodes = _nodes(source)
+    nodes, found = _nodes(source), set[str | int]()
     if not any(isinstance(node, ast.Dict) and len(node.keys) > 1 for node in nodes):
-        return False
+        return found
     for node in nodes:
         match node:
             case ast.Subscript(value=ast.Name() | ast.Subscript(), slice=ast.Constant(value=str() | int() as key)):
                 named = " ".join(_words(str(key)))
                 is_label = len(named) < 2 and isinstance(key, str)  # to name an option is to answer
                 if node.lineno in lines and not is_label and named and f" {named} " in asked:
-                    return True
-    return False
+                    found.add(key)
+    return found
 
 
 async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> bool:
-    """Whether the answer is word for word what was said to the whole question, and would be whatever was said."""
+    """Whether the answer is a part, word for word, of what was said to the whole question, whatever had been said."""
     answer = found.run.answer
-    handed = [
-        step for step in found.values if step.by == "lm" and not step.delta and is_handed_all(step, trace.question)
-    ]
-    texts = {step.call or "": text for step in handed if isinstance(text := _said(step), str)}
-    said = {call: text for call, text in texts.items() if answer is not None and _is_same(answer.text, text)}
-    if not said:
+    handed = {
+        step.call or "": value
+        for step in found.values
+        if step.by == "lm" and not step.delta and is_handed_all(step, trace.question)
+        if (value := _said(step)) is not None
+    }
+    said = {call: value for call, value in handed.items() if answer is not None and _has(value, answer.text)}
+    if answer is None or not said:
         return False
-    source = found.run.program.source
-    for other in _others(next(iter(said.values())), source, trace.question or ""):
-        changes = Changes(calls=dict.fromkeys(said, other))
-        try:
-            done = await areplay(trace, changes=changes, emulator=_AsBefore(found.values), sandbox=sandbox)
-        except (InputError, TraceError):
-            continue
-        now = done.trace.answer
-        if now is not None and now.reason == "answered" and _is_same(now.text, other):
+    source, question = found.run.program.source, trace.question or ""
+    for label in [*_labels(answer.text, source, question), None]:
+        where = [_where(said, answer.text)]
+        for is_rising in (True, False):  # to take the largest, or the first by name, is not to hand on
+            others = {call: _Others(answer.text, label, is_rising).instead_of(value) for call, value in said.items()}
+            try:
+                replay = areplay(trace, changes=Changes(others), emulator=_AsBefore(found.values), sandbox=sandbox)
+                now = (await replay).trace.answer
+            except (InputError, TraceError):
+                break
+            where.append(_where(others, now.text if now is not None and now.reason == "answered" else ""))
+        if len(where) == 3 and set.intersection(*where):
             return True
     return False
+
+
+def _has(value: Any, text: str) -> bool:
+    return any(_is_same(part, text) for part in _parts(value))
+
+
+def _where(said: Mapping[str, Any], text: str) -> set[tuple[str, int]]:
+    """The places of what was said that are a text."""
+    return {(call, n) for call, value in said.items() for n, part in enumerate(_parts(value)) if _is_same(part, text)}
+
+
+def _parts(value: Any) -> Iterator[str]:
+    """What a value is made of, in order: numbers, texts and the words of those; keys, too."""
+    match value:
+        case bool() | None:
+            return
+        case int() | float() | str():
+            text = str(value)
+            words = text.split()
+            yield from [text, *words] if len(words) > 1 else [text]
+        case dict():
+            for key, part in value.items():
+                yield from _parts(key)
+                yield from _parts(part)
+        case list() | tuple():
+            for part in value:
+                yield from _parts(part)
+
+
+class _Others:
+    """What else could have been said, of the same shape: other numbers throughout, and other texts for the answer's."""
+
+    def __init__(self, answer: str, label: str | None, is_rising: bool) -> None:
+        self._answer, self._label = answer, label
+        self._next, self._step = (_NOBODY_COUNTS, 1) if is_rising else (2 * _NOBODY_COUNTS, -1)
+
+    def instead_of(self, value: Any) -> Any:
+        match value:
+            case bool() | None:
+                return value
+            case int() | float():
+                return type(value)(self._number())
+            case str() if _is_same(value, self._answer):
+                return self._label or f"{_NOBODY_SAYS}-{self._number()}" if not value.isdigit() else str(self._number())
+            case str():
+                return _PIECE.sub(lambda piece: self._piece(piece[0]), value)
+            case dict():
+                is_key = not any(_has(part, self._answer) for part in value.values())
+                return {
+                    (self.instead_of(key) if is_key and isinstance(key, str) else key): self.instead_of(part)
+                    for key, part in value.items()
+                }
+            case list():
+                return [self.instead_of(part) if not isinstance(part, str) else self._text(part) for part in value]
+            case tuple():
+                return tuple(map(self.instead_of, value))
+        return value
+
+    def _text(self, text: str) -> str:
+        """One of several: all are others, so that what is chosen is chosen for its place."""
+        is_one = len(text.split()) < 2
+        return f"{_NOBODY_SAYS}-{self._number()}" if is_one and not text.isdigit() else str(self.instead_of(text))
+
+    def _piece(self, piece: str) -> str:
+        if piece.isdigit():
+            return str(self._number())
+        return f"{_NOBODY_SAYS}-{self._number()}" if _is_same(piece, self._answer) else piece
+
+    def _number(self) -> int:
+        self._next += self._step
+        return self._next
 
 
 class _AsBefore:
@@ -117,11 +194,11 @@ def _is_same(text: str, other: str) -> bool:
     return bool(one) and one == two
 
 
-def _others(said: str, source: str, question: str) -> Iterator[str]:
-    """What else could have been said: another label of the program or of the question; what nobody would say."""
-    labels = [*_literals(source), *_LABEL.findall(question)]
-    yield from [label for label in dict.fromkeys(labels) if len(label) == len(said) and not _is_same(label, said)][:1]
-    yield _NOBODY_SAID
+def _labels(said: str, source: str, question: str) -> list[str]:
+    """Another label of the program or of the question that could have been said."""
+    labels = dict.fromkeys([*_literals(source), *_LABEL.findall(question)])
+    same = [label for label in labels if len(label) == len(said.strip("'\"")) and not _is_same(label, said)]
+    return [label for label in same if not label.isdigit()][:1]
 
 
 def _literals(source: str) -> Iterator[str]:
@@ -137,4 +214,4 @@ def _nodes(source: str) -> list[ast.AST]:
         return []
 
 
-__all__ = ["is_handed_all", "is_handed_on", "is_looked_up", "works_on"]
+__all__ = ["is_handed_all", "is_handed_on", "looked_up", "works_on"]

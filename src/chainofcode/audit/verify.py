@@ -23,8 +23,9 @@ from ..sandbox import Sandbox, opened
 from ..trace import Answer, Call, Step, Trace
 from .chain import Chain
 from .compare import Difference
+from .counterfactuals import counterfactuals_of
 from .flips import Flip, flips_of
-from .handed import is_handed_all, is_handed_on, is_looked_up, works_on
+from .handed import is_handed_all, is_handed_on, looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
 from .replay import areplay
@@ -199,6 +200,11 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
         return Verdict("none", (f"it does not replay: different at {again.where}", str(error)), again)
     seconds = time.monotonic() - started
     origin = _origin(found, trace.question)
+    budget = max(_MIN_FLIP_SECONDS, seconds)
+    if found.difference is None and (seconds < _MIN_FLIP_SECONDS or _is_written_down(found)):
+        before = time.monotonic()
+        origin = await _tried(found, origin, trace.question, place, budget)
+        budget -= time.monotonic() - before if seconds >= _MIN_FLIP_SECONDS else 0.0
     if origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
         origin = "model"
     flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
@@ -207,8 +213,7 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     if found.difference is not None:
         flags.append(f"it does not replay: different at {found.difference.where}")
     tried, untried = list[Flip](), 0
-    if most and origin != "none" and found.difference is None:
-        budget = max(_MIN_FLIP_SECONDS, seconds)
+    if most and origin != "none" and found.difference is None and budget > 0:
         tried, untried = await flips_of(trace, found.run.program, found.values, place, most=most, seconds=budget)
     return Verdict(
         origin, tuple(flags), found.difference, None, found, _used(found), _shares(found), tuple(tried), untried
@@ -227,11 +232,39 @@ def _origin(found: Provenance, question: str | None) -> Origin:
         is_alone = len(calls) == 1 and step is not None and is_handed_all(step, question)
         is_worked_out = most >= CHOOSES if not is_alone or step is None else works_on(found, step.call)
         return "program" if is_worked_out else "model"
-    program = found.run.program
-    lines = {program.statements[number].line for number in statements if 0 <= number < len(program.statements)}
-    if most >= PREPARES or is_looked_up(program.source, lines, question):
+    if most >= PREPARES or _looked_up(found, question):
         return "program"
+    return _handed(found)
+
+
+def _handed(found: Provenance) -> Origin:
     return "input" if any(index in found.slice.core for index in found.lineage.inputs.values()) else "constant"
+
+
+def _is_written_down(found: Provenance) -> bool:
+    """Whether the program has its answer as a literal: else it was worked out, and a long run need not be repeated."""
+    text = found.run.answer.text.strip("'\"") if found.run.answer is not None else ""
+    return text in found.run.program.source
+
+
+def _looked_up(found: Provenance, question: str | None) -> set[str | int]:
+    program, nodes = found.run.program, [found.lineage.nodes[index] for index in found.slice.core]
+    statements = {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
+    lines = {program.statements[number].line for number in statements if 0 <= number < len(program.statements)}
+    return looked_up(program.source, lines, question)
+
+
+async def _tried(found: Provenance, origin: Origin, question: str | None, place: Sandbox, seconds: float) -> Origin:
+    """The origin as it shows when what the program works out is another: whether that makes a difference."""
+    if origin not in ("program", "constant", "input"):
+        return origin
+    statements = found.slice.statements if origin == "program" else found.statements
+    tried = await counterfactuals_of(found, statements, place, tables=_looked_up(found, question), seconds=seconds)
+    if origin != "program":
+        return "program" if tried.works == "yes" else origin
+    if tried.works != "none" or (tried.said != "none" and tried.chooses != "none"):
+        return "program"
+    return "model" if tried.said != "none" else _handed(found)
 
 
 def _works(found: Provenance, statement: int) -> int:

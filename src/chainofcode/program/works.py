@@ -22,9 +22,10 @@ _WORDING = frozenset([
     "loads", "dumps", "literal_eval", "format_map", "substitute", "safe_substitute", "copy", "deepcopy", "chr", "ord",
     "range", "enumerate", "zip", "map", "iter", "next", "items", "keys", "values", "get", "pop", "popitem",
     "getattr", "setattr", "partial", "itemgetter", "attrgetter",
-    "isinstance", "callable", "hasattr", "type", "namedtuple",
+    "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
+    "run", "gather", "wait_for",
 ])  # fmt: skip
-_BUILDING = frozenset(["append", "add", "update", "extend", "setdefault"])
+BUILDING = frozenset(["append", "add", "update", "extend", "setdefault"])
 _PICKING = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])  # of one, there is nothing to pick
 _EMPTY = ("", b"", 0, None)
 
@@ -57,20 +58,20 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
         case ast.If(body=body, orelse=[*others]) if list(map(ast.unparse, body)) == list(map(ast.unparse, others)):
             return STATES  # the same either way
         case ast.If() | ast.While() | ast.Assert():
-            return _decides(statement.test, holes)
+            return decides(statement.test, holes)
         case ast.For() | ast.AsyncFor():
-            return _does(statement.iter, holes)
+            return does(statement.iter, holes)
         case ast.With() | ast.AsyncWith():
             return HANDS_ON
         case ast.Match():
             guards = [case.guard for case in statement.cases if case.guard is not None]
-            return max(CHOOSES, _does(statement.subject, holes), *(_decides(guard, holes) for guard in guards))
+            return max(CHOOSES, does(statement.subject, holes), *(decides(guard, holes) for guard in guards))
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return _most([*statement.args.defaults, *filter(None, statement.args.kw_defaults)], holes)
         case ast.Raise(exc=ast.Call() as made):
             return _most([*made.args, *(keyword.value for keyword in made.keywords)], holes)
         case ast.AugAssign(op=ast.Add(), value=value) if _is_text(value):
-            return max(HANDS_ON, _does(value, holes))
+            return max(HANDS_ON, does(value, holes))
         case ast.AugAssign(target=target, op=op, value=value):
             return _combines(ast.BinOp(target, op, value), holes)
         case ast.Assign(targets=targets, value=value):
@@ -78,9 +79,9 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
         case ast.AnnAssign(target=target, value=value):
             return STATES if value is None else _stores(target, value, holes)
         case ast.Expr(value=value):
-            return _does(value, holes)
+            return does(value, holes)
         case ast.Return(value=value):
-            return STATES if value is None else _does(value, holes)
+            return STATES if value is None else does(value, holes)
     return STATES  # it declares, catches or jumps
 
 
@@ -88,11 +89,11 @@ def _stores(target: ast.expr, value: ast.expr, holes: Collection[str]) -> int:
     match target:
         case ast.Tuple() | ast.List() if isinstance(value, (ast.Tuple, ast.List)) and _moves(target.elts, value.elts):
             return WORKS
-        case ast.Subscript(slice=key) if not _is_fixed(key):
+        case ast.Subscript(slice=key) if not is_fixed(key):
             return WORKS  # it builds something up
-        case ast.Subscript() if _takes_out(value):
+        case ast.Subscript() if takes_out(value):
             return WORKS  # from one place to another
-    return _does(value, holes)
+    return does(value, holes)
 
 
 def _moves(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
@@ -101,7 +102,7 @@ def _moves(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
     return any(name in own and own.index(name) != place for place, name in enumerate(others))
 
 
-def _takes_out(node: ast.AST) -> bool:
+def takes_out(node: ast.AST) -> bool:
     """Whether a part of something is taken: `d[k]`, `xs.pop()`."""
     parts = list(ast.walk(node))
     is_popped = any(isinstance(part, ast.Call) and called_name(part) in ("pop", "popleft") for part in parts)
@@ -122,10 +123,10 @@ def _is_swap(three: Sequence[ast.stmt]) -> bool:
 
 
 def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
-    return max((_does(part, holes) for part in parts), default=STATES)
+    return max((does(part, holes) for part in parts), default=STATES)
 
 
-def _does(node: ast.AST, holes: Collection[str]) -> int:
+def does(node: ast.AST, holes: Collection[str]) -> int:
     match node:
         case ast.Constant():
             return STATES
@@ -140,24 +141,24 @@ def _does(node: ast.AST, holes: Collection[str]) -> int:
         case ast.JoinedStr():
             return _most(node.values, holes)
         case ast.FormattedValue(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
-            return _does(inner, holes)
+            return does(inner, holes)
         case ast.NamedExpr(value=inner) | ast.Lambda(body=inner) | ast.YieldFrom(value=inner):
-            return _does(inner, holes)
+            return does(inner, holes)
         case ast.Yield(value=inner):
-            return STATES if inner is None else _does(inner, holes)
+            return STATES if inner is None else does(inner, holes)
         case ast.Attribute(value=inner):
-            return max(HANDS_ON, _does(inner, holes))
+            return max(HANDS_ON, does(inner, holes))
         case ast.Subscript(value=inner, slice=key):
-            return max(_does(inner, holes), _key(key, holes))
+            return max(does(inner, holes), key_does(key, holes))
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not any(each.ifs for each in node.generators):
-            made = WORKS if _takes_out(node.elt) else _does(node.elt, holes)
+            made = WORKS if takes_out(node.elt) else does(node.elt, holes)
             return max(made, _most([each.iter for each in node.generators], holes))
         case ast.IfExp() if (is_so := _known(node.test)) is not None:
-            return _does(node.body if is_so else node.orelse, holes)
+            return does(node.body if is_so else node.orelse, holes)
         case ast.IfExp() if ast.unparse(node.body) == ast.unparse(node.orelse):
-            return _does(node.body, holes)
+            return does(node.body, holes)
         case ast.IfExp():
-            return max(_decides(node.test, holes), _most([node.body, node.orelse], holes))
+            return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
         case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
             return STATES  # what comes after is never asked for
         case ast.BinOp():
@@ -167,21 +168,21 @@ def _does(node: ast.AST, holes: Collection[str]) -> int:
     return WORKS
 
 
-def _key(key: ast.expr, holes: Collection[str]) -> int:
+def key_does(key: ast.expr, holes: Collection[str]) -> int:
     """A part at a fixed place is handed on; one at another is chosen, also where its place is counted from one."""
-    if _is_fixed(key) or (not isinstance(key, ast.Slice) and _does(key, holes) == STATES):
+    if is_fixed(key) or (not isinstance(key, ast.Slice) and does(key, holes) == STATES):
         return STATES
     return WORKS if isinstance(key, ast.Slice) else max(CHOOSES, _moved(key, holes))
 
 
-def _is_fixed(key: ast.expr) -> bool:
+def is_fixed(key: ast.expr) -> bool:
     match key:
         case ast.Constant() | ast.UnaryOp(operand=ast.Constant()):
             return True
         case ast.Tuple():
-            return all(map(_is_fixed, key.elts))
+            return all(map(is_fixed, key.elts))
         case ast.Slice(lower=lower, upper=upper, step=None):
-            return all(part is None or _is_fixed(part) for part in (lower, upper))
+            return all(part is None or is_fixed(part) for part in (lower, upper))
     return False
 
 
@@ -191,20 +192,20 @@ def _moved(node: ast.expr, holes: Collection[str]) -> int:
         case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
             for one, other in ((left, right), (right, left)):
                 if isinstance(one, ast.Constant) or ast.unparse(one).startswith("ord("):
-                    return _does(other, holes)
-    return _does(node, holes)
+                    return does(other, holes)
+    return does(node, holes)
 
 
-def _decides(test: ast.expr, holes: Collection[str]) -> int:
+def decides(test: ast.expr, holes: Collection[str]) -> int:
     """What a condition does: none is worked out that holds whatever comes, or that only asks for anything at all."""
     if _known(test) is not None:
         return STATES
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=inner):
-            return _decides(inner, holes)
+            return decides(inner, holes)
         case ast.BoolOp(values=values):
             told = [value for value in values if _known(value) is None]
-            most = max((_decides(value, holes) for value in told), default=STATES)
+            most = max((decides(value, holes) for value in told), default=STATES)
             return most if len(told) < 2 else WORKS
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             sides = [_size_of(side) for side in (left, right)]
@@ -214,7 +215,7 @@ def _decides(test: ast.expr, holes: Collection[str]) -> int:
             return max(CHOOSES, _most(sides if is_any else (left, right), holes)) if is_any or is_label else WORKS
         case ast.Call() if called_name(test) in ("len", "isinstance"):
             return max(CHOOSES, _most(test.args, holes))
-    return max(CHOOSES, _does(test, holes))
+    return max(CHOOSES, does(test, holes))
 
 
 def _known(test: ast.expr) -> bool | None:
@@ -255,15 +256,15 @@ def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
     one, other = _number(left), _number(right)
     match node.op:
         case ast.Add() | ast.Sub() if other == 0:
-            return _does(left, holes)
+            return does(left, holes)
         case ast.Add() if one == 0:
-            return _does(right, holes)
+            return does(right, holes)
         case ast.Mult() if one == 0 or other == 0:
             return STATES
         case ast.Mult() | ast.Div() | ast.FloorDiv() | ast.Pow() if other == 1:
-            return _does(left, holes)
+            return does(left, holes)
         case ast.Mult() if one == 1:
-            return _does(right, holes)
+            return does(right, holes)
         case ast.Div() | ast.FloorDiv() | ast.Mod() if other == 0:
             return STATES
         case ast.Sub() | ast.Div() | ast.FloorDiv() | ast.BitXor() if ast.unparse(left) == ast.unparse(right):
@@ -296,14 +297,14 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
         parts.append(function.value)
     if name in holes:  # its arguments may be worked out, its value is not
         return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
-    if name in _BUILDING:
-        return WORKS if any(map(_takes_out, node.args)) else _most(parts, holes)
+    if name in BUILDING:
+        return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
     is_random = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random"
     if (
         name in _WORDING
         or is_random
         or (name in _PICKING and _is_one(parts))
-        or (name is not None and name[:1].isupper())
+        or (name is not None and name[:1].isupper() and name != "Counter")  # a class only keeps what it is given
     ):
         return _most(parts, holes)
     if isinstance(function, (ast.Call, ast.Lambda, ast.Subscript)):
@@ -315,11 +316,11 @@ def _is_one(parts: Sequence[ast.AST]) -> bool:
     match parts:
         case [ast.List(elts=elements) | ast.Tuple(elts=elements) | ast.Set(elts=elements)]:
             return len({ast.unparse(element) for element in elements}) < 2
-    return False
+    return len(parts) > 1 and len(set(map(ast.unparse, parts))) < 2
 
 
 def _evaluates(text: object, holes: Collection[str]) -> int:
     try:
-        return _does(ast.parse(str(text).strip(), mode="eval").body, holes)
+        return does(ast.parse(str(text).strip(), mode="eval").body, holes)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return WORKS
