@@ -36,7 +36,6 @@ Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
 _MIN_FLIP_SECONDS = 1.0
 _MAX_EDITED = 300  # characters
-_NO_DIGESTS = "the file carries no digests: nobody can tell whether it was changed"
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
     "constant": "a constant: the program states it and works nothing out for it",
@@ -121,9 +120,8 @@ async def averify(
     if trace.edited:
         told = "; ".join(trace.edited)[:_MAX_EDITED]
         verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
-    if chain is not None and chain.state != "intact":
-        why = f"the file is not as it was written: {chain.why}" if chain.state == "broken" else _NO_DIGESTS
-        verdict = replace(verdict, flags=(why, *verdict.flags))
+    if chain is not None and chain.state == "broken":
+        verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
 
 

@@ -90,7 +90,7 @@ def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
         yield (
             "file",
             {"intact": f"as it was written, {found.chain.head}", "broken": "changed"}.get(
-                found.chain.state, "carries no digests"
+                found.chain.state, "carries no digests: nobody can tell whether it was changed"
             ),
         )
     if found.provenance is not None:
