@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from ..audit import verify_data
 from ..trace import as_json
+from . import shapes
 from .desk import Desk
 from .jobs import Again, Request, decoded
 from .metrics import Metrics
@@ -75,7 +76,7 @@ class Api:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(self, request: HTTPRequest) -> Response:
-        return answered(document())
+        return answered(document(self._desk.terms, self._desk.models.names))
 
     async def info(self, request: HTTPRequest) -> Response:
         return answered(self._desk.info())
@@ -100,7 +101,10 @@ class Api:
         limit = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
         if not 1 <= limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
-        runs = await self._runs.listed(owner_of(request), limit, request.query_params.get("before"))
+        before = request.query_params.get("before")
+        if before is not None and not shapes.fits(shapes.RUN_ID, before):
+            raise Refusal(400, "invalid_request", "before is the id of a run")
+        runs = await self._runs.listed(owner_of(request), limit, before)
         return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})
 
     async def _found(self, request: HTTPRequest) -> Run:
