@@ -62,7 +62,7 @@ def test_extras_exist() -> None:
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     (named,) = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
-    assert set(named.split(",")) <= {*project["optional-dependencies"], "server"}
+    assert set(named.split(",")) <= set(project["optional-dependencies"])
 
 
 def test_compose() -> None:

@@ -252,7 +252,10 @@ def test_replay_with_another_program_and_as_it_was(server: Serving, fruit: str) 
 
 
 def test_replay_refuses_what_says_nothing(server: Serving, fruit: str) -> None:
-    for change in ("step:99=1", "no change", "nothing=3"):
+    for change in ("step:99=1", "nothing=3", "is_fruit('saw')=nothing known"):
+        reply = server.client.post(f"/api/runs/{fruit}/replay", json={"set": [change]})
+        assert error_of(reply) == (409, "does_not_fit"), change
+    for change in ("no change", "=1", "x=", "x= "):
         reply = server.client.post(f"/api/runs/{fruit}/replay", json={"set": [change]})
         assert error_of(reply) == (400, "invalid_request"), change
     huge = "=" * 25_000
@@ -266,7 +269,7 @@ def test_why_and_verify(server: Serving, fruit: str) -> None:
     why = server.client.get(f"/api/runs/{fruit}/why").json()
     assert why["answer"] == "1" and why["needed"] == [0, 1]
     assert server.client.get(f"/api/runs/{fruit}/why", params={"name": "things"}).json()["name"] == "things"
-    assert client_error(server, f"/api/runs/{fruit}/why", name="nobody") == (422, "cannot_follow")
+    assert client_error(server, f"/api/runs/{fruit}/why", name="nobody") == (409, "cannot_follow")
     verdict = server.client.get(f"/api/runs/{fruit}/verify").json()
     assert verdict["score"] == 1 and verdict["chain"]["state"] == "intact"
 
@@ -279,7 +282,7 @@ def test_uploaded_files(server: Serving) -> None:
     assert server.over(server.begin("What is the sum of the table?", files=[file["id"]]))["answer"] == "3"
 
 
-@pytest.mark.parametrize("name", ["", "../a.csv", "a/b", ".hidden", "-o", "a\nb", "x" * 101])
+@pytest.mark.parametrize("name", ["", "../a.csv", "a/b", "a\\b", ".hidden", "-o", "a\nb", "a\u202eb", "x" * 61])
 def test_names_of_files_that_are_none(client: httpx.Client, name: str) -> None:
     assert error_of(client.post("/api/files", params={"name": name}, content=b"1")) == (400, "invalid_request")
 
@@ -327,7 +330,8 @@ def test_artifacts(tmp_path: Path) -> None:
         b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"question": ""}', b'{"question": 3}', b'{"question": "x", "what": 1}',
         b'{"question": "x", "method": "nope"}', b'{"question": "x", "inputs": {"a b": 1}}', b"\xff\xfe", b"[" * 5000,
         b'{"question": "x", "inputs": {"class": 1}}', b'{"question": "x", "inputs": {"a": {"$nope": 1}}}',
-        b'{"question": "x", "type": "/etc/passwd.json"}', b'{"question": "x", "type": "nope"}',
+        b'{"question": "x", "type": "/etc/passwd.json"}', b'{"question": "x", "type": "choice: , "}',
+        b'{"question": "\\u001c\\u0085 "}', b'{"question": "x", "type": "nope"}',
         b'{"program": "1", "values": [{"call": 1}]}', b'{"program": "1", "method": "cot"}', b'{"question": "x", "values": [{}]}',
     ],
 )  # fmt: skip
@@ -360,6 +364,7 @@ def test_bodies_that_are_too_large(client: httpx.Client) -> None:
 def test_other_mistakes(client: httpx.Client) -> None:
     assert error_of(client.post("/api/runs", content="{}", headers={"content-type": "text/plain"}))[0] == 415
     assert error_of(client.get("/nothing")) == (404, "not_found")
+    assert error_of(client.get("/api/runs", params={"before": "x"})) == (400, "invalid_request")
     assert error_of(client.delete("/api/runs")) == (405, "method_not_allowed")
     for id in ("nothing", "..", "%2e%2e%2flock", "a" * 3000):
         assert client.get(f"/api/runs/{id}").status_code == 404
@@ -671,6 +676,10 @@ def test_earlier_turns_are_told(server: Serving) -> None:
     ]
     reply = talker(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
     question = server.run(reply.headers["x-coc-run"])["question"]
+    turns.append({"role": "assistant", "content": "Let me think."})  # the question stays the user's
+    reply = talker(server).chat.completions.with_raw_response.create(model="coc", messages=turns)
+    said = server.run(reply.headers["x-coc-run"])["question"]
+    assert said.endswith(f"Assistant: Let me think.\n\nThe question now: {FRUIT}")
     told = "Instructions: Be brief.\nUser: Hello\nAssistant: Hi\n"
     assert question == f"What was said before:\n{told}\nThe question now: {FRUIT}"
 
@@ -708,7 +717,8 @@ def test_what_openai_clients_are_refused(server: Serving) -> None:
     assert (missing.value.code, missing.value.param) == ("model_not_found", "model")
     for wrong in (
         {"messages": []},
-        {"messages": [{"role": "assistant", "content": "x"}]},
+        {"messages": [{"role": "assistant", "content": "x"}, {"role": "user", "content": " "}]},
+        {"messages": user, "response_format": {"type": []}},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
         {"messages": user, "n": 2},
         {"messages": user, "tools": [{"type": "function", "function": {"name": "f"}}]},
@@ -717,8 +727,9 @@ def test_what_openai_clients_are_refused(server: Serving) -> None:
         with pytest.raises(openai.BadRequestError) as refused:
             client.chat.completions.create(**{"model": "coc", **wrong})  # type: ignore[call-overload]
         assert set(refused.value.body) == {"message", "type", "param", "code"}  # type: ignore[call-overload]
-    with pytest.raises(openai.BadRequestError):
-        client.responses.create(model="coc", input="x", previous_response_id="resp_1")
+    for more in ({"previous_response_id": "resp_1"}, {"text": {"format": "json"}}, {"text": {"format": {"type": {}}}}):
+        with pytest.raises(openai.BadRequestError):
+            client.responses.create(**{"model": "coc", "input": "x", **more})  # type: ignore[call-overload]
 
 
 def test_no_answer_is_not_taken_for_one(server: Serving) -> None:

@@ -67,6 +67,12 @@ def kind_of(annotation: str) -> Kind:
     return replace(kind, fit=_misfits_only(kind.fit))
 
 
+def kind_of_labels(labels: list[str]) -> Kind:
+    """One of these."""
+    kind = _labels(labels)
+    return replace(kind, fit=_misfits_only(kind.fit))
+
+
 def _misfits_only(fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """What a reply causes is a misfit, whatever it breaks: numbers too large for a date, texts no number."""
 

@@ -249,8 +249,14 @@ def _int(text: Any) -> int:
     return int(text, 0) if isinstance(text, str) else int(text)
 
 
-def _float(text: Any) -> float:
-    return float(text["$float"]) if isinstance(text, dict) else float(text)
+def _special(text: Any) -> float:
+    if text not in ("nan", "inf", "-inf"):
+        raise ValueFormatError("$float takes nan, inf or -inf: others are numbers in JSON")
+    return float(text)
+
+
+def _float(number: Any) -> float:
+    return _special(number["$float"]) if isinstance(number, dict) else float(number)
 
 
 def _big(item: Any) -> int:
@@ -272,7 +278,7 @@ _UNTAG_MANY: dict[str, Callable[[Iterable[Any]], Any]] = {
 }
 _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
     "$int": _int,
-    "$float": _float,
+    "$float": _special,
     "$complex": lambda body: complex(_float(body[0]), _float(body[1])),
     "$bytes": lambda body: base64.b64decode(body, validate=True),
     "$decimal": decimal.Decimal,

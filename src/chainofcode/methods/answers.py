@@ -18,7 +18,7 @@ import msgspec
 
 from ..emulator.documents import read_yaml
 from ..emulator.replies import data_in
-from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of
+from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
 from ..guest.values import Opaque, ValueFormatError, brief, decode, encode
 from ..sandbox.frames import Failure
@@ -27,6 +27,7 @@ from .sql import Query
 
 MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
+_MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
@@ -65,10 +66,9 @@ def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType
 def _by_text(text: str, database: str | Path | None) -> AnswerType:
     if text.startswith("choice:"):
         labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
-        kind = kind_of(f"Literal[{', '.join(map(repr, labels))}]") if labels else ANY
-        if not _is_known(kind):
+        if not labels or len(text) > _MAX_CHOICE_CHARS:
             raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
-        return _by_kind(text, kind)
+        return _by_kind(text, kind_of_labels(labels))
     if text == "json":
         return AnswerType("json", "JSON", _json_in, is_text=True)
     if text == "yaml":

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from ..audit import verify_data
 from ..trace import as_json
+from . import shapes
 from .desk import Desk
 from .jobs import Again, Request, decoded
 from .metrics import Metrics
@@ -24,7 +25,6 @@ from .streams import KEEP, EventStream, event, unless_gone
 from .terms import Refusal
 
 MAX_LISTED = 200
-MAX_WORDS_CHARS = 200
 _LISTED_CHARS = 500
 _IMAGES = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -76,7 +76,7 @@ class Api:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(self, request: HTTPRequest) -> Response:
-        return answered(document())
+        return answered(document(self._desk.terms, self._desk.models.names))
 
     async def info(self, request: HTTPRequest) -> Response:
         return answered(self._desk.info())
@@ -102,9 +102,11 @@ class Api:
         if not 1 <= limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
         words = request.query_params.get("q", "")
-        if len(words) > MAX_WORDS_CHARS:
-            raise Refusal(400, "invalid_request", f"q has {MAX_WORDS_CHARS} characters at most")
+        if len(words) > shapes.MAX_WORDS_CHARS:
+            raise Refusal(400, "invalid_request", f"q has {shapes.MAX_WORDS_CHARS} characters at most")
         before = request.query_params.get("before")
+        if before is not None and not shapes.fits(shapes.RUN_ID, before):
+            raise Refusal(400, "invalid_request", "before is the id of a run")
         runs = await self._runs.listed(owner_of(request), limit, before, words.split())
         return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})
 

@@ -20,10 +20,20 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Turn, begun, check_ran, checked_tools, meant, model_names, question_in, step_line, unfit, why_not
+from .talk import (
+    Turn,
+    answer_type_in,
+    begun,
+    check_ran,
+    checked_tools,
+    meant,
+    model_names,
+    question_in,
+    step_line,
+    unfit,
+    why_not,
+)
 from .terms import Refusal
-
-_FORMATS = {"text": None, "json_object": "json"}
 
 
 class ChatRequest(msgspec.Struct):
@@ -40,10 +50,7 @@ class ChatRequest(msgspec.Struct):
 
     @property
     def answer_type(self) -> str | None:
-        kind = (self.response_format or {}).get("type", "text")
-        if kind not in _FORMATS:
-            raise unfit(f"response_format is {' or '.join(_FORMATS)} here", "response_format")
-        return _FORMATS[kind]
+        return answer_type_in(self.response_format, "response_format")
 
 
 class Chat:

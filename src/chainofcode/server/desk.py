@@ -16,6 +16,7 @@ from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError
 from ..methods import METHODS
 from ..sandbox import Sandbox
 from ..trace import Trace
+from . import shapes
 from .jobs import Again, Models, Request, job_of, replay_of
 from .limits import Ledger, seconds_to_midnight
 from .runs import Live, Runs, new_run
@@ -25,7 +26,6 @@ from .terms import MAX_FILE_BYTES, MAX_FILES_BYTES, MAX_JSON_BYTES, MAX_QUESTION
 T = TypeVar("T")
 _AUDIT_SECONDS = 120.0
 _READY_SECONDS = 20.0
-_MAX_NAME_CHARS = 100
 
 
 class Desk:
@@ -117,15 +117,14 @@ class Desk:
         except TimeoutError:
             raise Refusal(503, "too_slow", f"it took over {_AUDIT_SECONDS:g} seconds", retry_seconds=30) from None
         except InputError as error:
-            raise Refusal(422, "cannot_follow", str(error)) from None
+            raise Refusal(409, "cannot_follow", str(error)) from None
         finally:
             self._audits -= 1
 
     # --- files ------------------------------------------------------------------------------------------------
 
     async def keep_file(self, owner: str, name: str, data: bytes) -> StoredFile:
-        is_odd = "/" in name or "\\" in name or not name.isprintable() or name.startswith((".", "-"))
-        if not name or len(name.encode()) > _MAX_NAME_CHARS or is_odd:
+        if len(name) > shapes.MAX_FILE_NAME_CHARS or not shapes.fits(shapes.FILE_NAME, name):
             raise Refusal(400, "invalid_request", "a file needs a plain name, as in ?name=sales.csv")
         if await self.store.files_bytes(owner) + len(data) > MAX_FILES_BYTES:
             raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")

@@ -6,8 +6,6 @@ no tool, no grant, no schema (whose patterns would run here).
 
 from __future__ import annotations
 
-import keyword
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +23,13 @@ from ..lm.wrappers import Limited
 from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
 from ..sandbox import Sandbox
 from ..trace import Event, Trace
+from . import shapes
 from .terms import MAX_QUESTION_CHARS, Refusal, Terms
 
 _REPAIRS = 2
 _MAX_FILES = 16
 _MAX_VALUES = 10_000
 _MAX_CHANGES_CHARS = 20_000  # in all: looking for the value in a change may take as long as the square of it
-_TYPE = re.compile(r"choice:.+|[\w\[\], |.]+", re.S)
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):
@@ -102,17 +100,17 @@ def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | N
     for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
         if len(getattr(request, name)) > most:
             raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
+    if len(request.question or "") > MAX_QUESTION_CHARS:
+        raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
     given = _given(request, terms)
     if request.program is not None:
         return _programmed(request, paths, given, model)
     if request.values:
         raise Refusal(400, "invalid_request", "values go with a program: a question is answered by a model")
-    question = (request.question or "").strip()
-    if not question:
+    question = request.question or ""
+    if not shapes.fits(shapes.SAYS_SOMETHING, question):
         raise Refusal(400, "invalid_request", "a run needs a question or a program")
-    if len(question) > MAX_QUESTION_CHARS:
-        raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
-    return _asked(question, request.method, model or "", _wanted(request.type), paths, given)
+    return _asked(question.strip(), request.method, model or "", _wanted(request.type), paths, given)
 
 
 def _given(request: Request, terms: Terms) -> Given:
@@ -121,7 +119,7 @@ def _given(request: Request, terms: Terms) -> Given:
     except (ValueFormatError, RecursionError) as error:
         raise Refusal(400, "invalid_request", f"inputs: {error}") from None
     for name in inputs:
-        if not name.isidentifier() or keyword.iskeyword(name):
+        if not shapes.is_variable(name):
             raise Refusal(400, "invalid_request", f"an input is a variable: {name[:100]!r} cannot be one")
     return Given(inputs=inputs, packages=terms.packages, scratch=terms.has_scratch, limits=terms.limits)
 
@@ -130,7 +128,7 @@ def _wanted(text: str | None) -> AnswerType | None:
     """An answer type by its text alone: one that is a path would have us read a file here."""
     if text is None:
         return None
-    if len(text) > 2000 or text.endswith(".json") or not _TYPE.fullmatch(text):
+    if len(text) > shapes.MAX_TYPE_CHARS or not shapes.fits(shapes.TYPE, text):
         raise Refusal(400, "invalid_request", "a type is int, list[str], json, choice:A,B and the like")
     try:
         return answer_type_of(text)
@@ -184,16 +182,26 @@ def _programmed(request: Request, paths: Sequence[Path], given: Given, model: st
 
 
 def _records(values: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
-    if sum(len(value) for value in values if isinstance(value, str)) > _MAX_CHANGES_CHARS:
-        raise InputError(f"values as text have {_MAX_CHANGES_CHARS:,} characters at most: give more as JSON")
-    pairs = [call_and_value(value) if isinstance(value, str) else value for value in values]
-    return [{"call": one[0], "value": encode(one[1])} if isinstance(one, tuple) else one for one in pairs]
+    """Values as JSON has them, or all as a person types them."""
+    records = [value for value in values if not isinstance(value, str)]
+    typed = [value for value in values if isinstance(value, str)]
+    if typed and (records or len(typed) > shapes.MAX_TYPED):
+        raise InputError(f"values are objects, or {shapes.MAX_TYPED} texts at most")
+    for value in typed:
+        if len(value) > shapes.MAX_TYPED_CHARS or not shapes.fits(shapes.CALL_AND_VALUE, value):
+            raise InputError(f"a value is CALL=VALUE, with a Python literal (text in quotes); not {value[:300]!r}")
+        call, given = call_and_value(value)
+        records.append({"call": call, "value": encode(given)})
+    return records
 
 
 def replay_of(trace: Trace, again: Again) -> Job:
     """A trace run again, as it was or with changes. Raises Refusal for changes that say nothing to it."""
-    if sum(map(len, again.set)) > _MAX_CHANGES_CHARS:
+    is_long = sum(map(len, again.set)) > _MAX_CHANGES_CHARS or len(again.set) > shapes.MAX_CHANGES
+    if is_long or any(len(change) > shapes.MAX_CHANGE_CHARS for change in again.set):
         raise Refusal(400, "invalid_request", f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
+    if not all(shapes.fits(shapes.CHANGE, change) for change in again.set):
+        raise Refusal(400, "invalid_request", "a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
     try:
         changes = Changes.parse(again.set, trace) if again.set else None
         runs = runs_of(trace)
@@ -202,7 +210,7 @@ def replay_of(trace: Trace, again: Again) -> Job:
         if changes is not None:
             changes.check_steps(runs[-1].steps)
     except (InputError, RecursionError) as error:
-        raise Refusal(400, "invalid_request", str(error)) from None
+        raise Refusal(409, "does_not_fit", str(error)) from None
 
     async def run(workshop: Workshop) -> AsyncIterator[Trace | Event]:
         done = await areplay(trace, changes=changes, program=again.edit, sandbox=workshop.sandbox)

@@ -17,9 +17,7 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Turn, begun, check_ran, checked_tools, question_in, unfit, why_not
-
-_FORMATS = {"text": None, "json_object": "json"}
+from .talk import Turn, answer_type_in, begun, check_ran, checked_tools, question_in, unfit, why_not
 
 
 class ResponseRequest(msgspec.Struct):
@@ -35,10 +33,7 @@ class ResponseRequest(msgspec.Struct):
 
     @property
     def answer_type(self) -> str | None:
-        kind = ((self.text or {}).get("format") or {}).get("type", "text")
-        if kind not in _FORMATS:
-            raise unfit(f"text.format is {' or '.join(_FORMATS)} here", "text")
-        return _FORMATS[kind]
+        return answer_type_in((self.text or {}).get("format"), "text.format")
 
 
 class Responses:

@@ -11,9 +11,11 @@ from ..methods import METHODS
 from .desk import Desk
 from .jobs import Request
 from .runs import Live
+from .shapes import SAYS_SOMETHING, fits
 from .store import Run
 from .terms import Refusal
 
+_FORMATS = {"text": None, "json_object": "json"}
 _ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
 
 
@@ -40,13 +42,13 @@ class Turn(msgspec.Struct):
 
 
 def question_in(turns: Sequence[Turn], where: str, instructions: str | None = None) -> str:
-    """The last message of the user; what was said before stands above it."""
-    told = [(turn.role, turn.said(where)) for turn in turns]
-    told = [("system", (instructions or "").strip()), *told]
-    if told[-1][0] != "user" or not told[-1][1]:
-        raise unfit("the last message must be the user's, and say something", where)
-    before = [f"{_ROLES[role]}: {text}" for role, text in told[:-1] if text]
-    question = told[-1][1]
+    """The last message of the user; what else was said stands above it."""
+    told = [("system", (instructions or "").strip()), *((turn.role, turn.said(where)) for turn in turns)]
+    asked = [place for place, (role, text) in enumerate(told) if role == "user" and fits(SAYS_SOMETHING, text)]
+    if not asked:
+        raise unfit("a message must be the user's, and say something", where)
+    _, question = told.pop(asked[-1])
+    before = [f"{_ROLES[role]}: {text}" for role, text in told if text]
     if not before:
         return question
     return "\n".join(["What was said before:", *before, "", f"The question now: {question}"])
@@ -69,6 +71,14 @@ async def begun(desk: Desk, owner: str, model: str, question: str, answer_type: 
     method, full = meant(desk, model)
     request = Request(question, method=method, model=full, type=answer_type)
     return await desk.begin(owner, request, detach=False)
+
+
+def answer_type_in(format: Any, where: str) -> str | None:
+    """The type of answer that a format of OpenAI's stands for; none is text."""
+    kind = format.get("type", "text") if isinstance(format, dict) else "text" if format is None else format
+    if kind not in list(_FORMATS):
+        raise unfit(f"{where} is {' or '.join(_FORMATS)} here", where.partition(".")[0])
+    return _FORMATS[kind]
 
 
 def checked_tools(tools: Any) -> None:
