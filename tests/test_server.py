@@ -130,12 +130,13 @@ def test_a_program_with_values(server: Serving) -> None:
 
 def test_values_of_a_program_as_text(server: Serving) -> None:
     program = "answer = [price('a=1'), price(name='b'), size()]"
-    values = ["price('a=1') = (2.0, 'x=y')", "price(name='b')={1: {2}}", {"call": "size()", "value": 2}]
+    values = ["price('a=1') = (2.0, 'x=y')", "price(name='b')={1: 2, 'c': None}", "size()=-2"]
     id = server.client.post("/api/runs", json={"program": program, "values": values}).json()["id"]
-    assert server.over(id)["answer"] == "[(2.0, 'x=y'), {1: {2}}, 2]"
-    for bad, told in (("price('a')=maybe", "text in quotes"), ("price('a')=" + "=" * 25_000, "at most")):
-        reply = server.client.post("/api/runs", json={"program": program, "values": [bad]})
-        assert error_of(reply) == (400, "invalid_request") and told in reply.text
+    assert server.over(id)["answer"] == "[(2.0, 'x=y'), {1: 2, 'c': None}, -2]"
+    record = {"call": "size()", "value": 2}
+    for bad in (["price('a')=maybe"], ["price('a')=" + "=" * 25_000], ["size()=1", record], ["size()=1"] * 101):
+        reply = server.client.post("/api/runs", json={"program": program, "values": bad})
+        assert error_of(reply) == (400, "invalid_request") and "value" in reply.text
 
 
 def test_the_type_of_an_answer(server: Serving) -> None:

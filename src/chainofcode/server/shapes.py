@@ -24,7 +24,8 @@ _NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"
 _QUOTED = "|".join(rf"{quote}[^{quote}\\\u0000-\u001f]*{quote}" for quote in ("'", '"'))
 _SIMPLE = rf"(True|False|None|{_NUMBER}|{_QUOTED})"
 _PAIR = rf"{_SIMPLE} ?: ?{_SIMPLE}"
-_LITERAL = rf"({_SIMPLE}|\[({_SIMPLE}( ?, ?{_SIMPLE})*)?\]|\{{({_PAIR}( ?, ?{_PAIR})*)?\}})"
+_SEVERAL, _PAIRS = (rf"{one}( ?, ?{one})*" for one in (_SIMPLE, _PAIR))
+_LITERAL = rf"({_SIMPLE}|\[({_SEVERAL})?\]|\({_SIMPLE} ?,( ?{_SEVERAL})?\)|\{{({_PAIRS}|{_SEVERAL})?\}})"
 CALL_AND_VALUE = rf"{_ANY}[^={_SPACES}]{_ANY}= ?{_LITERAL}"
 # A file's name: no path, no option, nothing that a terminal or a header would act on (controls, marks of direction).
 _UNSEEN = (
