@@ -18,7 +18,8 @@ from .asking import read_budget
 from .options import LIMITS, read_limits, read_packages
 from .terminal import ANSWERED
 
-_NAMED = re.compile(r"([A-Za-z][\w.-]{0,31})=(.{16,})", re.S)
+# A name and a secret. What is long already before its `=` is a secret of its own: base64 ends in some.
+_NAMED = re.compile(r"([A-Za-z][\w.-]{0,31})=(.{16,})|([A-Za-z][\w.-]{0,14})=([^=].*)", re.S)
 
 
 def add_to(commands: Any) -> None:
@@ -42,7 +43,8 @@ def add_to(commands: Any) -> None:
         metavar="[NAME=]SECRET",
         action="append",
         default=[],
-        help="who has it may ask, again for more: each name has its own runs and budget (better in COC_TOKEN)",
+        help="who has it may ask, again for more: each name has its own runs and budget; of 16 characters or more, "
+        "better in COC_TOKEN",
     )
     parser.add_argument("--data", metavar="DIR", type=Path, help="where runs are kept (~/.local/share/chainofcode)")
     parser.add_argument(
@@ -126,7 +128,7 @@ def _tokens(given: Sequence[str]) -> dict[str, str]:
     tokens: dict[str, str] = {}
     for text in given:
         named = _NAMED.fullmatch(text)
-        name, secret = (named[1], named[2]) if named else ("", text)
+        name, secret = (named[1] or named[3], named[2] or named[4]) if named else ("", text)
         if name in tokens:
             raise InputError(f"two tokens {f'are called {name}' if name else 'have no name'}: --token NAME=SECRET")
         tokens[name] = secret

@@ -19,7 +19,7 @@ class Reply(msgspec.Struct, frozen=True):
     index: int
     style: str
     reply: str
-    target: str
+    target: str | int | float
 
 
 class Tally(msgspec.Struct):
@@ -34,13 +34,14 @@ class Tally(msgspec.Struct):
 
     def add(self, reply: Reply) -> None:
         self.n += 1
-        answer = stated(reply.reply, reply.target)
+        target = str(reply.target)
+        answer = stated(reply.reply, target)
         if not reply.reply.strip():
             self.no_answer += 1
         elif answer is None:
             self.not_extracted += 1
         else:
-            self.right += answer == reply.target.strip()
+            self.right += answer == target.strip()
 
     @property
     def accuracy(self) -> float:

@@ -18,7 +18,7 @@ import secrets
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -29,6 +29,10 @@ from .samples import Sample, Score
 
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 _Planned = dict[tuple[str, str, str], int]  # method, task, split → samples: they are taken from the front
+
+
+# What a setting is to who typed the command, where its name does not say it.
+_OPTIONS = {"no_fallback": "--no-fallback (which --methods brings along)", "sha256": "the SHA-256 of its questions"}
 
 
 class Store:
@@ -57,8 +61,8 @@ class Store:
         for name, value in known.items():  # what an older run did not note cannot be held against this one
             if name != "planned" and settings.get(name) != value:
                 raise InputError(
-                    f"{self.directory} has a run with {name} = {value!r}, not {settings.get(name)!r}: "
-                    "give another --out, or the same settings to go on"
+                    f"{self.directory} has a run with {_OPTIONS.get(name, name)} = {value!r}, not "
+                    f"{settings.get(name)!r}: give another --out, or the same settings to go on"
                 )
 
     def _note(self, settings: dict[str, Any]) -> None:
@@ -230,10 +234,10 @@ def write_table(directory: Path) -> Path:
     except ImportError:
         raise InputError("a Parquet table needs pyarrow: pip install 'chainofcode[report]'") from None
     kinds = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-    columns = [
-        (field.name, pa.float64() if field.name == "dollars" else kinds.get(type(field.default), pa.string()))
-        for field in msgspec.structs.fields(Score)
-    ]
+    columns = []
+    for field in msgspec.structs.fields(Score):
+        known = [kinds[kind] for kind in (get_args(field.type) or (field.type,)) if kind in kinds]
+        columns.append((field.name, known[0] if known else pa.string()))
     rows = [
         {**msgspec.structs.asdict(score), "targets": json.dumps(score.targets, ensure_ascii=False)}
         for score in read_scores(directory, with_tries=True)

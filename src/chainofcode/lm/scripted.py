@@ -42,7 +42,7 @@ class ScriptedLM:
     ) -> None:
         self.name, self.in_flight = name, in_flight
         self.requests: list[tuple[Message, ...]] = []
-        self._asked, self._keeps_requests = 0, keeps_requests
+        self._asked, self._taken, self._keeps_requests = 0, 0, keeps_requests
         self._whens = whens
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
@@ -74,9 +74,12 @@ class ScriptedLM:
         if self._function is not None:
             return self._function(messages)
         try:
-            return next(self._replies)
+            reply = next(self._replies)
         except StopIteration:
-            raise LMError(f"{self.name} has no reply left for request {self._asked}") from None
+            why = ': no "when" of it fits' if self._whens and not self._taken else ""
+            raise LMError(f"{self.name} has no reply left for request {self._asked}{why}") from None
+        self._taken += 1
+        return reply
 
 
 def read_script(path: str) -> ScriptedLM:
