@@ -20,10 +20,20 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Turn, begun, check_ran, checked_tools, meant, model_names, question_in, step_line, unfit, why_not
+from .talk import (
+    Format,
+    Turn,
+    begun,
+    check_ran,
+    checked_tools,
+    meant,
+    model_names,
+    question_in,
+    step_line,
+    unfit,
+    why_not,
+)
 from .terms import Refusal
-
-_FORMATS = {"text": None, "json_object": "json"}
 
 
 class ChatRequest(msgspec.Struct):
@@ -36,14 +46,11 @@ class ChatRequest(msgspec.Struct):
     n: int | None = None
     tools: list[Any] | None = None
     functions: list[Any] | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: Format | None = None
 
     @property
     def answer_type(self) -> str | None:
-        kind = (self.response_format or {}).get("type", "text")
-        if kind not in _FORMATS:
-            raise unfit(f"response_format is {' or '.join(_FORMATS)} here", "response_format")
-        return _FORMATS[kind]
+        return self.response_format.answer_type("response_format") if self.response_format is not None else None
 
 
 class Chat:

@@ -17,9 +17,11 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Turn, begun, check_ran, checked_tools, question_in, unfit, why_not
+from .talk import Format, Turn, begun, check_ran, checked_tools, question_in, unfit, why_not
 
-_FORMATS = {"text": None, "json_object": "json"}
+
+class Text(msgspec.Struct):
+    format: Format | None = None
 
 
 class ResponseRequest(msgspec.Struct):
@@ -31,14 +33,12 @@ class ResponseRequest(msgspec.Struct):
     stream: bool | None = None
     tools: list[Any] | None = None
     previous_response_id: str | None = None
-    text: dict[str, Any] | None = None
+    text: Text | None = None
 
     @property
     def answer_type(self) -> str | None:
-        kind = ((self.text or {}).get("format") or {}).get("type", "text")
-        if kind not in _FORMATS:
-            raise unfit(f"text.format is {' or '.join(_FORMATS)} here", "text")
-        return _FORMATS[kind]
+        wanted = self.text.format if self.text is not None else None
+        return wanted.answer_type("text.format") if wanted is not None else None
 
 
 class Responses:

@@ -17,6 +17,20 @@ from .terms import Refusal
 _ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
 
 
+_FORMATS = {"text": None, "json_object": "json"}
+
+
+class Format(msgspec.Struct):
+    """What an answer is to be, as clients ask for it."""
+
+    type: str = "text"
+
+    def answer_type(self, where: str) -> str | None:
+        if self.type not in _FORMATS:
+            raise unfit(f"{where} is {' or '.join(_FORMATS)} here", where.partition(".")[0])
+        return _FORMATS[self.type]
+
+
 class Part(msgspec.Struct):
     type: str = "text"
     text: str | None = None
