@@ -15,11 +15,11 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..trace import as_json
 from .limits import Rates
 from .metrics import Log, Metrics
 from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
@@ -215,7 +215,7 @@ def refused(refusal: Refusal, path: str) -> Response:
         headers["www-authenticate"] = "Bearer"
     if refusal.status in (408, 413):
         headers["connection"] = "close"
-    body = msgspec.json.encode({"error": error})
+    body = as_json({"error": error})
     return Response(body, refusal.status, headers, "application/json")
 
 

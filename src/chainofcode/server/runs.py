@@ -20,7 +20,7 @@ from ..errors import ChainOfCodeError, InputError, LMError, SandboxError
 from ..lm import Usage
 from ..methods.telling import in_words
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Event, Trace
+from ..trace import Answer, Call, Event, Trace, as_json
 from .jobs import Job, Models, Workshop
 from .limits import Ledger, Metered
 from .metrics import Log, Metrics
@@ -240,7 +240,7 @@ class Runs:
                     continue
                 if is_over or live is None or changed is None:
                     break
-                waiting = msgspec.json.encode(live.sandbox.waiting)
+                waiting = as_json(live.sandbox.waiting)
                 try:
                     async with asyncio.timeout(KEEP_SECONDS if waiting == told else _STILL_SECONDS):
                         await changed.wait()

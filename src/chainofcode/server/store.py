@@ -74,7 +74,7 @@ class Run(msgspec.Struct):
         """As it is kept, with the words by which it is found: as much of them as a list shows, and some more."""
         parts = (self.question, self.answer, self.method, self.model, self.reason, self.state, self.id)
         words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts).casefold()
-        return self.id, self.owner, self.state, msgspec.json.encode(self), words.encode(errors="replace").decode()
+        return self.id, self.owner, self.state, as_json(self), words.encode(errors="replace").decode()
 
     def told(self, cut_chars: int | None = None) -> dict[str, Any]:
         """As the API tells it; in a list, long texts are cut and the rest is left out."""
