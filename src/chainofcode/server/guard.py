@@ -81,7 +81,8 @@ class Guard:
             return
         self._check_origin(headers, scope["path"])
         scope["owner"] = self._owner(scope, headers)
-        self._check_rate(f"token {scope['owner']}" if self._tokens else _address(scope))
+        is_known = self._tokens and not _is_page(scope["path"])  # whoever wants the page has shown no token yet
+        self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
         await self._app(scope, _limited(scope, headers, receive), send)
 
     # --- who asks, and for whom -------------------------------------------------------------------------------
