@@ -37,6 +37,7 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _BODY_SECONDS = 30.0
+_BODY_BYTES_PER_SECOND = 10_000  # slower than that is meant to keep us busy, or will never be done
 _METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _SENT_HEADERS = "authorization, content-type, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -182,14 +183,15 @@ def _limited(scope: Scope, headers: Headers, receive: Receive) -> Receive:
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > allowed:
         raise Refusal(413, "too_large", f"a body has {allowed:,} bytes at most here")
-    taken, is_whole = 0, False
+    taken, is_whole, begun = 0, False, time.monotonic()
 
     async def limited() -> Message:
         nonlocal taken, is_whole
         if is_whole:
             return await receive()
         try:
-            message = await asyncio.wait_for(receive(), _BODY_SECONDS)
+            left = begun + _BODY_SECONDS + taken / _BODY_BYTES_PER_SECOND - time.monotonic()
+            message = await asyncio.wait_for(receive(), left)
         except TimeoutError:
             raise Refusal(408, "too_slow", "the body did not come") from None
         if message["type"] == "http.request":
