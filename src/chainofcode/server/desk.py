@@ -34,6 +34,7 @@ class Desk:
     def __init__(self, terms: Terms, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.terms, self.store, self.runs, self.models, self._ledger = terms, store, runs, models, ledger
         self._audits = 0
+        self._trying: asyncio.Task[dict[str, str]] | None = None
         self.has_mcp = importlib.util.find_spec("mcp") is not None
 
     # --- runs -------------------------------------------------------------------------------------------------
@@ -151,7 +152,12 @@ class Desk:
         return {**told, "mcp": "/mcp" if self.has_mcp else None}
 
     async def problems(self) -> dict[str, str]:
-        """Why no run could be carried out now; nothing, if all is well."""
+        """Why no run could be carried out now; nothing, if all is well. Who asks meanwhile hears the same."""
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.create_task(self._try_all())
+        return await asyncio.shield(self._trying)
+
+    async def _try_all(self) -> dict[str, str]:
         found: dict[str, str] = {}
         if self.runs.is_draining:
             found["server"] = "it is about to stop"
