@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from .. import __version__
 from ..audit import Chain, Verdict, afollow, averify, check_chain, why_data
 from ..engine import arun
-from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError
+from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError, TraceError
 from ..methods import METHODS
 from ..sandbox import Sandbox
 from ..trace import Trace
@@ -82,9 +82,12 @@ class Desk:
 
     async def trace(self, run: Run) -> Trace:
         path = self.store.trace_path(run.id)
-        if not path.exists():
+        if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run ended before anything happened: it has no trace")
-        return await asyncio.to_thread(Trace.read, path)
+        try:
+            return await asyncio.to_thread(Trace.read, path)
+        except TraceError:  # the disk's doing, or it is being removed
+            raise Refusal(422, "cannot_follow", "the trace of the run cannot be read") from None
 
     # --- audits -----------------------------------------------------------------------------------------------
 
