@@ -16,7 +16,7 @@ from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError, Tr
 from ..methods import METHODS
 from ..sandbox import Sandbox
 from ..trace import Trace
-from .jobs import Again, Models, Request, job_of, replay_of
+from .jobs import Again, Models, Request, check_counts, job_of, replay_of
 from .limits import Ledger, seconds_to_midnight
 from .runs import Live, Runs, new_run
 from .store import NotKept, Run, Store, StoredFile, digest_of
@@ -46,6 +46,7 @@ class Desk:
         if model is not None:
             self._check_budget(owner)
         self.runs.check_room()
+        check_counts(request)
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
         job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
         method = request.method if is_asking else "run"
