@@ -20,7 +20,7 @@ from .jobs import Again, Models, Request, check_counts, job_of, replay_of
 from .limits import Ledger, seconds_to_midnight
 from .runs import Live, Runs, new_run
 from .store import NotKept, Run, Store, StoredFile, digest_of
-from .terms import MAX_FILE_BYTES, MAX_FILES_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, Refusal, Terms
+from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, Refusal, Terms
 
 T = TypeVar("T")
 _AUDIT_SECONDS = 120.0
@@ -132,8 +132,6 @@ class Desk:
         is_odd = "/" in name or "\\" in name or not name.isprintable() or name.startswith((".", "-"))
         if not name or len(name.encode()) > _MAX_NAME_CHARS or is_odd:
             raise Refusal(400, "invalid_request", "a file needs a plain name, as in ?name=sales.csv")
-        if await self.store.files_bytes(owner) + len(data) > MAX_FILES_BYTES:
-            raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
         file = StoredFile(secrets.token_hex(12), name, len(data), digest_of(data))
         await self.store.keep_file(file, owner, data)
         return file
