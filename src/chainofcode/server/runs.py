@@ -56,10 +56,10 @@ class Live:
         changed.set()
 
     def cancel(self, ends_as: State = "cancelled") -> None:
-        if self.task is not None and not self.is_over:
+        if not self.is_over:
             self.ends_as = ends_as
             self.is_over = True  # from here on it only ends
-            if self.is_begun:  # a task that never began would not get to its end, either
+            if self.task is not None and self.is_begun:  # one that never began would not get to its end, either
                 self.task.cancel()
 
 
@@ -97,6 +97,10 @@ class Runs:
         live = self._lives[run.id] = Live(run, job, self.sandbox, detach=detach)
         try:
             await self._store.keep(run)
+        except asyncio.CancelledError:  # whoever asked is gone, but what was asked is on its way to the disk
+            live.cancel()
+            live.task = asyncio.create_task(self._carry_out(live))
+            raise
         except BaseException:
             del self._lives[run.id]
             raise
