@@ -61,7 +61,7 @@ class Desk:
         return await self.runs.submit(run, job)
 
     async def remove(self, owner: str, id: str) -> None:
-        await self.store.remove([(await self.over(id, owner)).id])
+        await self.runs.remove(await self.over(id, owner))
 
     def _check_budget(self, owner: str) -> None:
         try:

@@ -216,11 +216,22 @@ class Runs:
         kept = await self._store.runs(owner, limit, before, words)
         return [self._newest(run.id, owner) or run for run in kept]
 
+    async def remove(self, run: Run) -> None:
+        """A run that is over."""
+        unkept = self._unkept.pop(run.id, None)  # or it would be kept later on
+        try:
+            await self._store.remove([run.id])
+        except NotKept:
+            if unkept is not None:
+                self._unkept[run.id] = unkept
+            raise
+
     async def flush(self) -> None:
         """Try again to keep what could not be kept."""
-        for run in list(self._unkept.values()):
+        while self._unkept:  # it may be removed meanwhile
+            run = next(iter(self._unkept.values()))
             await self._store.keep(run)
-            del self._unkept[run.id]
+            self._unkept.pop(run.id, None)
 
     async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[list[Told], None]:
         """The events of a run from one on, together what came together; `keep` where nothing comes; `end` is last."""
