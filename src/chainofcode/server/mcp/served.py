@@ -68,7 +68,8 @@ class AtDesk:
 
     async def verified_text(self, text: bytes) -> Verdict:
         lines = text.splitlines()
-        trace = bounded(await asyncio.to_thread(Trace.parse, lines), self._desk.terms.limits)
+        terms = self._desk.terms
+        trace = bounded(await asyncio.to_thread(Trace.parse, lines), terms.limits, scratch=terms.has_scratch)
         return await self._desk.verify_trace(trace, await asyncio.to_thread(check_chain, lines))
 
 
