@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import json
+import logging
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +24,7 @@ from chainofcode.errors import SandboxError
 from chainofcode.server.desk import Desk
 from chainofcode.server.jobs import Models, Request, job_of
 from chainofcode.server.limits import Ledger
-from chainofcode.server.metrics import Log, Metrics
+from chainofcode.server.metrics import Heard, Log, Metrics
 from chainofcode.server.runs import Runs, new_run
 from chainofcode.server.spans import Spans
 from chainofcode.server.store import Store, StoredFile
@@ -100,6 +102,30 @@ def test_a_body_that_drips(server: Serving) -> None:
         else:
             told = b""
     assert told.startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=a", "/v1/chat/completions", "/mcp"])
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(server: Serving, path: str) -> None:
+    before, route = len(server.log), path.partition("?")[0]
+    with connected(server) as wire:
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90"
+        wire.sendall(f"{head}\r\n\r\n{{".encode())
+        time.sleep(0.3)
+    deadline = time.monotonic() + 20
+    while not (told := [line for line in server.log[before:] if line.get("route") == route]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [(line["event"], line["status"]) for line in told] == [("request", 400)]
+
+
+def test_a_flood_of_what_libraries_log_is_told_now_and_then() -> None:
+    written = io.StringIO()
+    heard = Heard(Log("json", False, written))
+    for n in range(3001):
+        place = {"name": "asyncio", "levelno": logging.ERROR, "levelname": "ERROR", "lineno": 7, "created": n / 1000}
+        heard.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
+    told = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line.get("untold") for line in told] == [None, 999, 999, 999]
 
 
 @pytest.mark.parametrize("broken", [b"", b"{}\n", b"\xff\n"])
