@@ -30,7 +30,7 @@ from chainofcode.server.spans import Spans
 from chainofcode.server.store import Store, StoredFile
 from chainofcode.server.terms import MAX_FILES_BYTES, Terms
 
-TOKEN = "a-secret-of-many-letters"
+TOKEN, OTHER = "a-secret-of-many-letters", "another-secret-of-letters"
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,35 @@ def test_a_body_that_drips(server: Serving) -> None:
         else:
             told = b""
     assert told.startswith(b"HTTP/1.1 408 ")
+
+
+def test_bodies_sent_at_once_are_bounded_together(tmp_path: Path) -> None:
+    """Each is allowed, and none comes to an end: memory would."""
+    with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:
+        sender = {"authorization": f"Bearer {TOKEN}", "host": "localhost", "content-length": str(32 * 1024**2)}
+        head = "\r\n".join(["POST /api/files?name=a HTTP/1.1", *map(": ".join, sender.items())])
+        with contextlib.ExitStack() as stack:
+            wires = [stack.enter_context(connected(server)) for _ in range(6)]
+            for wire in wires:
+                with contextlib.suppress(ConnectionError):
+                    wire.sendall(f"{head}\r\n\r\n".encode() + bytes(30 * 1024**2))
+            for wire in wires:
+                wire.settimeout(1)
+            assert sorted(map(status_of, wires)) == [0, 0, 0, 0, 503, 503]
+            ann = {"authorization": f"Bearer {OTHER}"}
+            assert server.client.post("/api/files?name=a", content=b"x", headers=ann).status_code == 201
+        time.sleep(1)
+        assert server.client.post("/api/files?name=a", content=bytes(32 * 1024**2)).status_code == 201
+
+
+def status_of(wire: socket.socket) -> int:
+    """Of the reply that is there, if there is one."""
+    try:
+        return int(wire.recv(4096)[9:12])
+    except TimeoutError:
+        return 0
+    except ConnectionError:  # it hung up while we were still sending
+        return 503
 
 
 @pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=a", "/v1/chat/completions", "/mcp"])
