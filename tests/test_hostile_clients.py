@@ -60,6 +60,17 @@ def test_half_a_character_in_an_answer_is_kept_and_so_is_what_comes_after_it(tmp
             assert (spent.status_code, spent.json()["error"]["type"]) == (429, "insufficient_quota")
 
 
+def test_tokens_of_a_model_without_a_price_count(tmp_path: Path) -> None:
+    reply = {"choices": [{"message": {"content": "So the answer is 7."}}], "usage": {"prompt_tokens": 70}}
+    with serving(reply) as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
+        patch.setenv("OPENAI_API_KEY", "k")
+        with served(tmp_path, "--budget", "tokens=70", "--budget", "money=9", model="openai:m") as server:
+            server.over(server.begin("Seven?", method="direct"))
+            again = server.client.post("/api/runs", json={"question": "Seven?"})
+            assert (again.status_code, again.json()["error"]["type"]) == (429, "insufficient_quota")
+
+
 def test_who_fetches_the_page_takes_nothing_from_who_has_the_token(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20", "--token", TOKEN, token=TOKEN) as server:
         strangers = [httpx.get(f"{server.url}/static/app.js").status_code for _ in range(30)]
