@@ -141,9 +141,10 @@ def test_runs_programs(script: Path) -> None:
 
 
 def test_bad_arguments_are_errors_in_words(script: Path) -> None:
-    reads = json.dumps(
-        {"event": "trace", "version": 1, "python": "3.12.1", "settings": {"reads": ["/etc"]}},
-    )
+    reads, scratch = [
+        json.dumps({"event": "trace", "version": 1, "python": "3.12.1", "settings": settings})
+        for settings in ({"reads": ["/etc"]}, {"scratch": True})
+    ]
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("solve", {}, "question"),
         ("solve", {"question": 7}, "valid string"),
@@ -158,6 +159,7 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
         ("verify", {"id": "nope"}, "there is no run 'nope'"),
         ("verify", {"trace": "nonsense"}, "this is not a trace: line 1: "),
         ("verify", {"trace": reads}, "granted reads"),
+        ("verify", {"trace": scratch}, "granted scratch"),
         ("steal", {}, "steal"),
     ]
 

@@ -210,6 +210,14 @@ def test_a_session_is_for_whoever_began_it(server: Serving) -> None:
     assert server.client.post("/mcp", json=listing, headers=session).status_code == 404
 
 
+def test_who_opens_sessions_without_end_takes_none_from_others(tmp_path: Path) -> None:
+    with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:
+        ann = {**ACCEPT, "authorization": f"Bearer {OTHER}"}
+        opened = [server.client.post("/mcp", json=HELLO, headers=ACCEPT).status_code for _ in range(510)]
+        assert (opened[0], opened[-1]) == (200, 503)
+        assert server.client.post("/mcp", json=HELLO, headers=ann).status_code == 200
+
+
 def test_what_the_guard_refuses(server: Serving) -> None:
     post = server.client.post
     assert post("/mcp", json=HELLO, headers={**ACCEPT, "host": "evil.example"}).status_code == 421

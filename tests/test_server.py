@@ -493,6 +493,21 @@ def test_a_full_disk_is_said_and_got_over(tmp_path: Path, small_disk: Path) -> N
         assert [server.run(id)["state"] for id in (before, slow)] == ["done", "failed"]
 
 
+def test_a_run_that_could_not_be_kept_can_be_removed(tmp_path: Path, small_disk: Path) -> None:
+    with served(tmp_path) as server:
+        slow = server.begin("A little")
+        filler = small_disk / "filler"
+        with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        assert server.over(slow)["state"] == "failed"
+        filler.unlink()
+        assert server.client.delete(f"/api/runs/{slow}").status_code == 204
+        time.sleep(2)  # what could not be kept is tried again each second
+        assert server.client.get(f"/api/runs/{slow}").status_code == 404
+        assert server.client.get("/api/runs").json()["runs"] == []
+
+
 def test_the_rate(tmp_path: Path) -> None:
     with served(tmp_path, "--rate", "20") as server:
         replies = [server.client.get("/api/info") for _ in range(30)]

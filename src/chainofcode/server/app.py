@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -58,7 +59,12 @@ class Application:
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
             routes=[*routes, *_page_routes()],
-            exception_handlers={Refusal: _refused, HTTPException: _plainly_refused, 500: _broken},
+            exception_handlers={
+                Refusal: _refused,
+                HTTPException: _plainly_refused,
+                ClientDisconnect: _left,
+                500: _broken,
+            },
             lifespan=self._lifespan,
         )
         self.app = Guard(inner, terms, self.metrics, self.log)
@@ -150,6 +156,11 @@ async def _plainly_refused(request: HTTPRequest, error: Exception) -> Response:
     )
     response.headers.update(error.headers or {})
     return response
+
+
+async def _left(request: HTTPRequest, error: Exception) -> Response:
+    """Nobody reads it: it is for the log and the metrics, where a client that leaves is no fault of ours."""
+    return refused(Refusal(400, "left", "the client left before its body was whole"), request.url.path)
 
 
 async def _broken(request: HTTPRequest, error: Exception) -> Response:

@@ -21,8 +21,8 @@ from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
 from .talk import (
+    Format,
     Turn,
-    answer_type_in,
     begun,
     check_ran,
     checked_tools,
@@ -46,11 +46,11 @@ class ChatRequest(msgspec.Struct):
     n: int | None = None
     tools: list[Any] | None = None
     functions: list[Any] | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: Format | None = None
 
     @property
     def answer_type(self) -> str | None:
-        return answer_type_in(self.response_format, "response_format")
+        return self.response_format.answer_type("response_format") if self.response_format is not None else None
 
 
 class Chat:

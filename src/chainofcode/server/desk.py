@@ -12,16 +12,16 @@ from typing import Any, TypeVar
 from .. import __version__
 from ..audit import Chain, Verdict, afollow, averify, check_chain, why_data
 from ..engine import arun
-from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError
+from ..errors import BudgetError, ChainOfCodeError, InputError, SandboxError, TraceError
 from ..methods import METHODS
 from ..sandbox import Sandbox
 from ..trace import Trace
 from . import shapes
-from .jobs import Again, Models, Request, job_of, replay_of
+from .jobs import Again, Models, Request, check_counts, job_of, replay_of
 from .limits import Ledger, seconds_to_midnight
 from .runs import Live, Runs, new_run
 from .store import NotKept, Run, Store, StoredFile, digest_of
-from .terms import MAX_FILE_BYTES, MAX_FILES_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, Refusal, Terms
+from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, Refusal, Terms
 
 T = TypeVar("T")
 _AUDIT_SECONDS = 120.0
@@ -34,6 +34,7 @@ class Desk:
     def __init__(self, terms: Terms, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.terms, self.store, self.runs, self.models, self._ledger = terms, store, runs, models, ledger
         self._audits = 0
+        self._trying: asyncio.Task[dict[str, str]] | None = None
         self.has_mcp = importlib.util.find_spec("mcp") is not None
 
     # --- runs -------------------------------------------------------------------------------------------------
@@ -45,6 +46,7 @@ class Desk:
         if model is not None:
             self._check_budget(owner)
         self.runs.check_room()
+        check_counts(request)
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
         job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
         method = request.method if is_asking else "run"
@@ -59,7 +61,7 @@ class Desk:
         return await self.runs.submit(run, job)
 
     async def remove(self, owner: str, id: str) -> None:
-        await self.store.remove([(await self.over(id, owner)).id])
+        await self.runs.remove(await self.over(id, owner))
 
     def _check_budget(self, owner: str) -> None:
         try:
@@ -81,9 +83,12 @@ class Desk:
 
     async def trace(self, run: Run) -> Trace:
         path = self.store.trace_path(run.id)
-        if not path.exists():
+        if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run ended before anything happened: it has no trace")
-        return await asyncio.to_thread(Trace.read, path)
+        try:
+            return await asyncio.to_thread(Trace.read, path)
+        except TraceError:  # the disk's doing, or it is being removed
+            raise Refusal(422, "cannot_follow", "the trace of the run cannot be read") from None
 
     # --- audits -----------------------------------------------------------------------------------------------
 
@@ -126,8 +131,6 @@ class Desk:
     async def keep_file(self, owner: str, name: str, data: bytes) -> StoredFile:
         if len(name) > shapes.MAX_FILE_NAME_CHARS or not shapes.fits(shapes.FILE_NAME, name):
             raise Refusal(400, "invalid_request", "a file needs a plain name, as in ?name=sales.csv")
-        if await self.store.files_bytes(owner) + len(data) > MAX_FILES_BYTES:
-            raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
         file = StoredFile(secrets.token_hex(12), name, len(data), digest_of(data))
         await self.store.keep_file(file, owner, data)
         return file
@@ -150,7 +153,12 @@ class Desk:
         return {**told, "mcp": "/mcp" if self.has_mcp else None}
 
     async def problems(self) -> dict[str, str]:
-        """Why no run could be carried out now; nothing, if all is well."""
+        """Why no run could be carried out now; nothing, if all is well. Who asks meanwhile hears the same."""
+        if self._trying is None or self._trying.done():
+            self._trying = asyncio.create_task(self._try_all())
+        return await asyncio.shield(self._trying)
+
+    async def _try_all(self) -> dict[str, str]:
         found: dict[str, str] = {}
         if self.runs.is_draining:
             found["server"] = "it is about to stop"

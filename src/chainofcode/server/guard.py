@@ -7,6 +7,8 @@ time, failures counted by address), large and slow bodies. Not covered: TLS and 
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import hashlib
 import hmac
 import math
@@ -15,11 +17,11 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ..trace import as_json
 from .limits import Rates
 from .metrics import Log, Metrics
 from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
@@ -37,6 +39,8 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _BODY_SECONDS = 30.0
+_BODY_BYTES_PER_SECOND = 10_000  # slower than that is meant to keep us busy, or will never be done
+_MAX_BODIES_BYTES = 4 * MAX_FILE_BYTES  # of one owner, at once
 _METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _SENT_HEADERS = "authorization, content-type, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -48,6 +52,7 @@ class Guard:
     def __init__(self, app: ASGIApp, terms: Terms, metrics: Metrics, log: Log) -> None:
         self._app, self._terms, self._metrics, self._log = app, terms, metrics, log
         self._rates = Rates(terms.per_minute)
+        self._held: collections.Counter[str] = collections.Counter()  # bytes of bodies in memory, by owner
         self._tokens = {name: _digest(secret) for name, secret in terms.tokens.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,8 +86,10 @@ class Guard:
             return
         self._check_origin(headers, scope["path"])
         scope["owner"] = self._owner(scope, headers)
-        self._check_rate(f"token {scope['owner']}" if self._tokens else _address(scope))
-        await self._app(scope, _limited(scope, headers, receive), send)
+        is_known = self._tokens and not _is_page(scope["path"])  # whoever wants the page has shown no token yet
+        self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
+        with contextlib.closing(_Body(scope, headers, receive, self._held)) as body:
+            await self._app(scope, body, send)
 
     # --- who asks, and for whom -------------------------------------------------------------------------------
 
@@ -175,30 +182,44 @@ class _Sending:
         await self._send(message)
 
 
-def _limited(scope: Scope, headers: Headers, receive: Receive) -> Receive:
-    """The body, as long as it is not too large and does not take too long."""
-    allowed = MAX_FILE_BYTES if scope["path"] == "/api/files" else MAX_JSON_BYTES
-    length = headers.get("content-length", "0")
-    if not length.isdigit() or int(length) > allowed:
-        raise Refusal(413, "too_large", f"a body has {allowed:,} bytes at most here")
-    taken, is_whole = 0, False
+class _Body:
+    """The body of a request, as long as it is not too large, does not take too long, and its owner has room for it."""
 
-    async def limited() -> Message:
-        nonlocal taken, is_whole
-        if is_whole:
-            return await receive()
+    def __init__(self, scope: Scope, headers: Headers, receive: Receive, held: collections.Counter[str]) -> None:
+        self._allowed = MAX_FILE_BYTES if scope["path"] == "/api/files" else MAX_JSON_BYTES
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._allowed:
+            raise self._too_large()
+        self._receive, self._owner, self._held = receive, scope["owner"], held
+        self._taken, self._is_whole, self._begun = 0, False, time.monotonic()
+
+    async def __call__(self) -> Message:
+        if self._is_whole:
+            return await self._receive()
+        left = self._begun + _BODY_SECONDS + self._taken / _BODY_BYTES_PER_SECOND - time.monotonic()
         try:
-            message = await asyncio.wait_for(receive(), _BODY_SECONDS)
+            message = await asyncio.wait_for(self._receive(), left)
         except TimeoutError:
             raise Refusal(408, "too_slow", "the body did not come") from None
         if message["type"] == "http.request":
-            taken += len(message.get("body", b""))
-            is_whole = not message.get("more_body", False)
-            if taken > allowed:
-                raise Refusal(413, "too_large", f"a body has {allowed:,} bytes at most here")
+            self._take(len(message.get("body", b"")))
+            self._is_whole = not message.get("more_body", False)
         return message
 
-    return limited
+    def _take(self, size: int) -> None:
+        self._taken += size
+        self._held[self._owner] += size
+        if self._taken > self._allowed:
+            raise self._too_large()
+        if self._held[self._owner] > _MAX_BODIES_BYTES:
+            raise Refusal(503, "busy", "too much is being sent at once", retry_seconds=5)
+
+    def _too_large(self) -> Refusal:
+        return Refusal(413, "too_large", f"a body has {self._allowed:,} bytes at most here")
+
+    def close(self) -> None:
+        """Whoever had the body is done with it."""
+        self._held[self._owner] -= self._taken
 
 
 def refused(refusal: Refusal, path: str) -> Response:
@@ -213,9 +234,9 @@ def refused(refusal: Refusal, path: str) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(refusal.retry_seconds)))
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if refusal.status in (408, 413):
+    if refusal.status in (408, 413, 503):  # what is left of the body is not read
         headers["connection"] = "close"
-    body = msgspec.json.encode({"error": error})
+    body = as_json({"error": error})
     return Response(body, refusal.status, headers, "application/json")
 
 

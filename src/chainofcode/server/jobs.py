@@ -92,14 +92,18 @@ class Models:
                 close()
 
 
+def check_counts(request: Request) -> None:
+    """Raises Refusal for more than anybody should look through."""
+    for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
+        if len(getattr(request, name)) > most:
+            raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
+
+
 def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | None) -> Job:
     """Raises Refusal for what cannot be done, before anything is begun."""
     if request.method not in METHODS:
         known = ", ".join(METHODS)
         raise Refusal(400, "invalid_request", f"there is no method {request.method[:100]!r}; there are {known}")
-    for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
-        if len(getattr(request, name)) > most:
-            raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
     if len(request.question or "") > MAX_QUESTION_CHARS:
         raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
     given = _given(request, terms)
@@ -230,4 +234,4 @@ def decoded(data: bytes, kind: type[Any]) -> Any:
         raise Refusal(400, "invalid_request", f"the body is not as it should be: {error}") from None
 
 
-__all__ = ["Again", "Job", "Models", "Request", "Workshop", "decoded", "job_of", "replay_of"]
+__all__ = ["Again", "Job", "Models", "Request", "Workshop", "check_counts", "decoded", "job_of", "replay_of"]

@@ -124,9 +124,9 @@ class Metered:
         usage = Usage()
         for reply in replies:
             usage += reply.usage
+        self._ledger.add(self._owner, usage)  # it was made, whatever it cost
         if usage.dollars is None and self._ledger.counts_money:
             raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
-        self._ledger.add(self._owner, usage)
         self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")
         self._metrics.observe("coc_lm_seconds", time.monotonic() - started)
         for kind, count in (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)):

@@ -6,6 +6,7 @@ import bisect
 import datetime
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, TextIO
@@ -27,6 +28,7 @@ _HELP = {
     "coc_lm_dollars_total": ("counter", "Money by model, where prices are known."),
 }
 _BOUNDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_AGAIN_SECONDS = 1.0
 _Labels = tuple[tuple[str, str], ...]
 
 
@@ -96,14 +98,25 @@ class Log:
 
 
 class Heard(logging.Handler):
-    """What the libraries below us log, told as everything else is: their words may hold what clients sent."""
+    """What the libraries below us log, told as everything else is: their words may hold what clients sent.
+
+    The same from the same place is told once a second: without descriptors, asyncio has thousands of lines to say.
+    """
 
     def __init__(self, log: Log) -> None:
         super().__init__(logging.WARNING)
         self._log = log
+        self._told: dict[tuple[str, int, str | None], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        said = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
         kind = type(error).__name__ if error is not None else None
-        self._log.say("library", said, level=record.levelname.lower(), logger=record.name, error_type=kind)
+        place = (record.name, record.lineno, kind)
+        told_at, untold = self._told.get(place, (-math.inf, 0))
+        if record.created - told_at < _AGAIN_SECONDS:
+            self._told[place] = (told_at, untold + 1)
+            return
+        self._told[place] = (record.created, 0)
+        said = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
+        more = {"untold": untold} if untold else {}
+        self._log.say("library", said, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)

@@ -17,7 +17,11 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Turn, answer_type_in, begun, check_ran, checked_tools, question_in, unfit, why_not
+from .talk import Format, Turn, begun, check_ran, checked_tools, question_in, unfit, why_not
+
+
+class Text(msgspec.Struct):
+    format: Format | None = None
 
 
 class ResponseRequest(msgspec.Struct):
@@ -29,11 +33,12 @@ class ResponseRequest(msgspec.Struct):
     stream: bool | None = None
     tools: list[Any] | None = None
     previous_response_id: str | None = None
-    text: dict[str, Any] | None = None
+    text: Text | None = None
 
     @property
     def answer_type(self) -> str | None:
-        return answer_type_in((self.text or {}).get("format"), "text.format")
+        wanted = self.text.format if self.text is not None else None
+        return wanted.answer_type("text.format") if wanted is not None else None
 
 
 class Responses:

@@ -20,7 +20,7 @@ from ..errors import ChainOfCodeError, InputError, LMError, SandboxError
 from ..lm import Usage
 from ..methods.telling import in_words
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Event, Trace
+from ..trace import Answer, Call, Event, Trace, as_json
 from .jobs import Job, Models, Workshop
 from .limits import Ledger, Metered
 from .metrics import Log, Metrics
@@ -56,10 +56,10 @@ class Live:
         changed.set()
 
     def cancel(self, ends_as: State = "cancelled") -> None:
-        if self.task is not None and not self.is_over:
+        if not self.is_over:
             self.ends_as = ends_as
             self.is_over = True  # from here on it only ends
-            if self.is_begun:  # a task that never began would not get to its end, either
+            if self.task is not None and self.is_begun:  # one that never began would not get to its end, either
                 self.task.cancel()
 
 
@@ -97,6 +97,10 @@ class Runs:
         live = self._lives[run.id] = Live(run, job, self.sandbox, detach=detach)
         try:
             await self._store.keep(run)
+        except asyncio.CancelledError:  # whoever asked is gone, but what was asked is on its way to the disk
+            live.cancel()
+            live.task = asyncio.create_task(self._carry_out(live))
+            raise
         except BaseException:
             del self._lives[run.id]
             raise
@@ -212,11 +216,22 @@ class Runs:
         kept = await self._store.runs(owner, limit, before, words)
         return [self._newest(run.id, owner) or run for run in kept]
 
+    async def remove(self, run: Run) -> None:
+        """A run that is over."""
+        unkept = self._unkept.pop(run.id, None)  # or it would be kept later on
+        try:
+            await self._store.remove([run.id])
+        except NotKept:
+            if unkept is not None:
+                self._unkept[run.id] = unkept
+            raise
+
     async def flush(self) -> None:
         """Try again to keep what could not be kept."""
-        for run in list(self._unkept.values()):
+        while self._unkept:  # it may be removed meanwhile
+            run = next(iter(self._unkept.values()))
             await self._store.keep(run)
-            del self._unkept[run.id]
+            self._unkept.pop(run.id, None)
 
     async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[list[Told], None]:
         """The events of a run from one on, together what came together; `keep` where nothing comes; `end` is last."""
@@ -240,7 +255,7 @@ class Runs:
                     continue
                 if is_over or live is None or changed is None:
                     break
-                waiting = msgspec.json.encode(live.sandbox.waiting)
+                waiting = as_json(live.sandbox.waiting)
                 try:
                     async with asyncio.timeout(KEEP_SECONDS if waiting == told else _STILL_SECONDS):
                         await changed.wait()

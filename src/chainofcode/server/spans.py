@@ -10,10 +10,9 @@ import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from .. import __version__
 from ..errors import InputError
+from ..trace import as_json
 
 _NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _PROVIDERS = {"local": "chainofcode", "scripted": "chainofcode"}
@@ -67,7 +66,7 @@ class Span:
         """Messages as pairs of role and text."""
         if self._raw is not None and self._with_content and messages:
             parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in messages]
-            self.tell({name: msgspec.json.encode(parts).decode()})
+            self.tell({name: as_json(parts).decode()})
 
 
 def opened(*, is_wanted: bool, with_content: bool) -> Spans:

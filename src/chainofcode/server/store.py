@@ -24,7 +24,7 @@ import msgspec
 from ..errors import InputError
 from ..trace import as_json, chained, linked
 from . import removal
-from .terms import Refusal
+from .terms import MAX_FILES_BYTES, Refusal
 
 State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
 T = TypeVar("T")
@@ -43,6 +43,8 @@ CREATE TABLE IF NOT EXISTS spent (
     day TEXT NOT NULL, owner TEXT NOT NULL, tokens INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, owner));
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), checked REAL NOT NULL);
 """
+_LEAST_BYTES = 4096  # that a file takes on a disk
+_USED = "SELECT coalesce(sum(max(bytes, ?)), 0) FROM files WHERE owner = ?"
 _REMOVED_AT_ONCE = 100  # others want to be kept meanwhile
 _KEEP = """INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, words = excluded.words"""
@@ -74,7 +76,7 @@ class Run(msgspec.Struct):
         """As it is kept, with the words by which it is found: as much of them as a list shows, and some more."""
         parts = (self.question, self.answer, self.method, self.model, self.reason, self.state, self.id)
         words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts).casefold()
-        return self.id, self.owner, self.state, msgspec.json.encode(self), words.encode(errors="replace").decode()
+        return self.id, self.owner, self.state, as_json(self), words.encode(errors="replace").decode()
 
     def told(self, cut_chars: int | None = None) -> dict[str, Any]:
         """As the API tells it; in a list, long texts are cut and the rest is left out."""
@@ -255,6 +257,9 @@ class Store:
         path = self.file_path(file)
 
         def keep(database: sqlite3.Connection) -> None:
+            (used,) = database.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
+            if used + max(file.bytes, _LEAST_BYTES) > MAX_FILES_BYTES:  # looked at here: others are sent meanwhile
+                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
             path.parent.mkdir(mode=0o700)
             _write(path, data)
             row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
@@ -266,10 +271,6 @@ class Store:
         sql = "SELECT id, name, bytes, sha256 FROM files WHERE id = ? AND owner = ?"
         row = await self._do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return StoredFile(*row) if row else None
-
-    async def files_bytes(self, owner: str) -> int:
-        sql = "SELECT coalesce(sum(bytes), 0) FROM files WHERE owner = ?"
-        return int((await self._do(lambda database: database.execute(sql, (owner,)).fetchone()))[0])
 
     def artifact_path(self, sha256: str) -> Path:
         return self._directory / "artifacts" / sha256

@@ -15,8 +15,19 @@ from .shapes import SAYS_SOMETHING, fits
 from .store import Run
 from .terms import Refusal
 
-_FORMATS = {"text": None, "json_object": "json"}
 _ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
+_FORMATS = {"text": None, "json_object": "json"}
+
+
+class Format(msgspec.Struct):
+    """What an answer is to be, as clients ask for it."""
+
+    type: str = "text"
+
+    def answer_type(self, where: str) -> str | None:
+        if self.type not in _FORMATS:
+            raise unfit(f"{where} is {' or '.join(_FORMATS)} here", where.partition(".")[0])
+        return _FORMATS[self.type]
 
 
 class Part(msgspec.Struct):
@@ -71,14 +82,6 @@ async def begun(desk: Desk, owner: str, model: str, question: str, answer_type: 
     method, full = meant(desk, model)
     request = Request(question, method=method, model=full, type=answer_type)
     return await desk.begin(owner, request, detach=False)
-
-
-def answer_type_in(format: Any, where: str) -> str | None:
-    """The type of answer that a format of OpenAI's stands for; none is text."""
-    kind = format.get("type", "text") if isinstance(format, dict) else "text" if format is None else format
-    if kind not in list(_FORMATS):
-        raise unfit(f"{where} is {' or '.join(_FORMATS)} here", where.partition(".")[0])
-    return _FORMATS[kind]
 
 
 def checked_tools(tools: Any) -> None:

@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request as HTTPRequest
 from starlette.routing import Route
@@ -23,7 +22,7 @@ from ..talk import check_ran
 from ..terms import MAX_JSON_BYTES, Refusal
 from .tools import Asked, News, bounded, server_of
 
-_MAX_SESSIONS = 1000  # of clients that keep one; they end after half an hour of silence
+_MAX_SESSIONS = 1000  # of clients that keep one, in equal shares; they end after half an hour of silence
 
 
 class AtDesk:
@@ -68,22 +67,21 @@ class AtDesk:
 
     async def verified_text(self, text: bytes) -> Verdict:
         lines = text.splitlines()
-        trace = bounded(await asyncio.to_thread(Trace.parse, lines), self._desk.terms.limits)
+        terms = self._desk.terms
+        trace = bounded(await asyncio.to_thread(Trace.parse, lines), terms.limits, scratch=terms.has_scratch)
         return await self._desk.verify_trace(trace, await asyncio.to_thread(check_chain, lines))
 
 
 class Mcp:
-    """The endpoint; what goes through it has passed the guard. Open it for as long as the server serves."""
+    """The endpoint; what goes through it has passed the guard. Open it for as long as the server serves.
+
+    Each token has sessions of its own: for others they are not there, and nobody can use up somebody else's.
+    """
 
     def __init__(self, desk: Desk) -> None:
-        server = server_of(AtDesk(desk))
-        server.streamable_http_app(
-            max_request_body_size=MAX_JSON_BYTES,
-            max_sessions=_MAX_SESSIONS,
-            # The guard has seen to hosts and origins, and knows which are allowed.
-            transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
-        )
-        self._sessions = server.session_manager
+        owners = list(desk.terms.tokens) or [""]
+        share = max(1, _MAX_SESSIONS // len(owners))
+        self._sessions = {owner: _sessions_of(desk, share) for owner in owners}
         self._requests, self._is_draining, self._over = 0, False, asyncio.Event()
 
     @property
@@ -91,16 +89,13 @@ class Mcp:
         return [Route("/mcp", self, methods=["GET", "POST", "DELETE"])]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request. A session is that of the token which began it: for others it is not there."""
         if self._over.is_set():
             raise Refusal(503, "stopping", "the server is about to stop")
         body = await HTTPRequest(scope, receive).body()  # refused here, if it is too large or too slow
-        owner = scope.get("owner", "")
-        scope["user"] = AuthenticatedUser(AccessToken(token="", client_id=owner, scopes=[]))
         is_call = scope["method"] == "POST"
         self._requests += is_call
         try:
-            await self._sessions.handle_request(scope, _again(body, receive), send)
+            await self._sessions[scope["owner"]].handle_request(scope, _again(body, receive), send)
         finally:
             self._requests -= is_call
             self._end_if_idle()
@@ -117,7 +112,9 @@ class Mcp:
             await serving
 
     async def _serve(self, started: asyncio.Event) -> None:
-        async with self._sessions.run():
+        async with contextlib.AsyncExitStack() as stack:
+            for sessions in self._sessions.values():
+                await stack.enter_async_context(sessions.run())
             started.set()
             await self._over.wait()
 
@@ -129,6 +126,17 @@ class Mcp:
     def _end_if_idle(self) -> None:
         if self._is_draining and not self._requests:
             self._over.set()
+
+
+def _sessions_of(desk: Desk, most: int) -> StreamableHTTPSessionManager:
+    server = server_of(AtDesk(desk))
+    server.streamable_http_app(
+        max_request_body_size=MAX_JSON_BYTES,
+        max_sessions=most,
+        # The guard has seen to hosts and origins, and knows which are allowed.
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    return server.session_manager
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

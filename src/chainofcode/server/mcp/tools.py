@@ -221,11 +221,12 @@ class _Tools:
         return _result(f"{text[:_MAX_TEXT_CHARS]}{more}\ntrace://{id}", told)
 
 
-def bounded(trace: Trace, limits: Limits) -> Trace:
+def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
     """A trace that asks for no more than any program here gets: it may be anybody's."""
     given = given_of(trace)
-    for name, asked in (("files", given["prelude"]), ("reads", given["reads"]), ("packages", given["packages"])):
-        if asked:
+    asked = {"files": given["prelude"], "reads": given["reads"], "packages": given["packages"]}
+    for name, value in {**asked, "scratch": given["scratch"] and not scratch}.items():
+        if value:
             raise InputError(f"the trace's program was granted {name}, which this server grants to nobody")
     own = given["limits"]
     names = [field.name for field in dataclasses.fields(Limits)]

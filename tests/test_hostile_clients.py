@@ -1,0 +1,251 @@
+"""`coc serve` and clients that mean it harm, or know no better: none of them costs the others anything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import logging
+import socket
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from endpoint import serving
+from serving import FRUIT, Serving, served
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed")
+
+from chainofcode.errors import SandboxError
+from chainofcode.server.desk import Desk
+from chainofcode.server.jobs import Models, Request, job_of
+from chainofcode.server.limits import Ledger
+from chainofcode.server.metrics import Heard, Log, Metrics
+from chainofcode.server.runs import Runs, new_run
+from chainofcode.server.spans import Spans
+from chainofcode.server.store import Store, StoredFile
+from chainofcode.server.terms import MAX_FILES_BYTES, Terms
+
+TOKEN, OTHER = "a-secret-of-many-letters", "another-secret-of-letters"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with served(tmp_path_factory.mktemp("server"), "--rate", "100000", "--runs", "4") as server:
+        yield server
+
+
+def test_half_a_character_in_an_answer_is_kept_and_so_is_what_comes_after_it(tmp_path: Path) -> None:
+    """Models and programs leave such, and no JSON can carry it."""
+    reply = {"choices": [{"message": {"content": "So the answer is 7."}}], "usage": {"prompt_tokens": 70}}
+    with serving(reply) as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
+        patch.setenv("OPENAI_API_KEY", "k")
+        with served(tmp_path, "--budget", "tokens=70", model="openai:m") as server:
+            body = {"program": "answer = '\\ud83c' + 'x'"}
+            half = str(server.client.post("/api/runs", json=body).json()["id"])
+            assert server.over(half)["state"] == "done"
+            time.sleep(1.5)  # what could not be kept is tried again each second
+            server.over(server.begin("Seven?", method="direct"))
+            time.sleep(1.5)
+            server.process.kill()
+            server.process.wait()
+        with served(tmp_path, "--budget", "tokens=70", model="openai:m") as server:
+            assert (server.run(half)["state"], server.run(half)["answer"]) == ("done", "\\ud83cx")
+            spent = server.client.post("/api/runs", json={"question": "Seven?"})
+            assert (spent.status_code, spent.json()["error"]["type"]) == (429, "insufficient_quota")
+
+
+def test_tokens_of_a_model_without_a_price_count(tmp_path: Path) -> None:
+    reply = {"choices": [{"message": {"content": "So the answer is 7."}}], "usage": {"prompt_tokens": 70}}
+    with serving(reply) as endpoint, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENAI_BASE_URL", f"{endpoint.url}/v1")
+        patch.setenv("OPENAI_API_KEY", "k")
+        with served(tmp_path, "--budget", "tokens=70", "--budget", "money=9", model="openai:m") as server:
+            server.over(server.begin("Seven?", method="direct"))
+            again = server.client.post("/api/runs", json={"question": "Seven?"})
+            assert (again.status_code, again.json()["error"]["type"]) == (429, "insufficient_quota")
+
+
+def test_who_fetches_the_page_takes_nothing_from_who_has_the_token(tmp_path: Path) -> None:
+    with served(tmp_path, "--rate", "20", "--token", TOKEN, token=TOKEN) as server:
+        strangers = [httpx.get(f"{server.url}/static/app.js").status_code for _ in range(30)]
+        assert strangers[-1] == 429
+        assert server.client.get("/api/info").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": FRUIT}], "response_format": {"type": []}}),
+        ("/v1/responses", {"input": FRUIT, "text": {"format": "json_object"}}),
+        ("/v1/responses", {"input": FRUIT, "text": {"format": {"type": {}}}}),
+        ("/v1/responses", {"input": FRUIT, "text": {"format": {"type": "json_schema"}}}),
+    ],
+)
+def test_formats_that_are_none(server: Serving, path: str, body: dict[str, object]) -> None:
+    reply = server.client.post(path, json={"model": "coc", **body})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
+
+
+def connected(server: Serving) -> socket.socket:
+    host, _, port = server.url.removeprefix("http://").partition(":")
+    return socket.create_connection((host, int(port)), timeout=60)
+
+
+def test_a_body_that_drips(server: Serving) -> None:
+    """A byte now and then is not a body that comes."""
+    with connected(server) as wire:
+        head = "POST /api/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90\r\n"
+        wire.sendall(f"{head}\r\n".encode())
+        wire.settimeout(5)
+        for _ in range(8):
+            wire.sendall(b" ")
+            try:
+                told = wire.recv(4096)
+            except TimeoutError:
+                continue
+            break
+        else:
+            told = b""
+    assert told.startswith(b"HTTP/1.1 408 ")
+
+
+def test_bodies_sent_at_once_are_bounded_together(tmp_path: Path) -> None:
+    """Each is allowed, and none comes to an end: memory would."""
+    with served(tmp_path, "--token", TOKEN, "--token", f"ann={OTHER}", token=TOKEN) as server:
+        sender = {"authorization": f"Bearer {TOKEN}", "host": "localhost", "content-length": str(32 * 1024**2)}
+        head = "\r\n".join(["POST /api/files?name=a HTTP/1.1", *map(": ".join, sender.items())])
+        with contextlib.ExitStack() as stack:
+            wires = [stack.enter_context(connected(server)) for _ in range(6)]
+            for wire in wires:
+                with contextlib.suppress(ConnectionError):
+                    wire.sendall(f"{head}\r\n\r\n".encode() + bytes(30 * 1024**2))
+            for wire in wires:
+                wire.settimeout(1)
+            assert sorted(map(status_of, wires)) == [0, 0, 0, 0, 503, 503]
+            ann = {"authorization": f"Bearer {OTHER}"}
+            assert server.client.post("/api/files?name=a", content=b"x", headers=ann).status_code == 201
+        time.sleep(1)
+        assert server.client.post("/api/files?name=a", content=bytes(32 * 1024**2)).status_code == 201
+
+
+def status_of(wire: socket.socket) -> int:
+    """Of the reply that is there, if there is one."""
+    try:
+        return int(wire.recv(4096)[9:12])
+    except TimeoutError:
+        return 0
+    except ConnectionError:  # it hung up while we were still sending
+        return 503
+
+
+@pytest.mark.parametrize("path", ["/api/runs", "/api/files?name=a", "/v1/chat/completions", "/mcp"])
+def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(server: Serving, path: str) -> None:
+    before, route = len(server.log), path.partition("?")[0]
+    with connected(server) as wire:
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 90"
+        wire.sendall(f"{head}\r\n\r\n{{".encode())
+        time.sleep(0.3)
+    deadline = time.monotonic() + 20
+    while not (told := [line for line in server.log[before:] if line.get("route") == route]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [(line["event"], line["status"]) for line in told] == [("request", 400)]
+
+
+def test_a_flood_of_what_libraries_log_is_told_now_and_then() -> None:
+    written = io.StringIO()
+    heard = Heard(Log("json", False, written))
+    for n in range(3001):
+        place = {"name": "asyncio", "levelno": logging.ERROR, "levelname": "ERROR", "lineno": 7, "created": n / 1000}
+        heard.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
+    told = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line.get("untold") for line in told] == [None, 999, 999, 999]
+
+
+@pytest.mark.parametrize("broken", [b"", b"{}\n", b"\xff\n"])
+def test_a_trace_that_cannot_be_read(server: Serving, broken: bytes) -> None:
+    """A full disk leaves an empty one."""
+    id = server.begin()
+    server.over(id)
+    (server.directory / "data" / "traces" / f"{id}.jsonl").write_bytes(broken)
+    expected = (422, "cannot_follow") if broken else (404, "no_trace")
+    for method, what in (("GET", "why"), ("GET", "verify"), ("POST", "replay")):
+        reply = server.client.request(method, f"/api/runs/{id}/{what}")
+        assert (reply.status_code, reply.json()["error"]["type"]) == expected
+    assert server.client.delete(f"/api/runs/{id}").status_code == 204
+
+
+def test_many_names_of_one_file_are_not_looked_up(server: Serving) -> None:
+    id = server.client.post("/api/files?name=a.txt", content=b"x").json()["id"]
+    started = time.monotonic()
+    reply = server.client.post("/api/runs", json={"program": "answer = 1", "files": [id] * 100_000})
+    assert (reply.status_code, time.monotonic() - started < 2) == (400, True)
+
+
+class Counting:
+    """A sandbox that starts nothing, and says how often it should have."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    @contextlib.asynccontextmanager
+    async def start(self, job: Any) -> AsyncIterator[Any]:
+        self.count += 1
+        await asyncio.sleep(0.1)
+        raise SandboxError("no guests here")
+        yield
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+@contextlib.contextmanager
+def desk(directory: Path) -> Iterator[tuple[Desk, Counting]]:
+    terms, sandbox = Terms(directory, ()), Counting()
+    with contextlib.closing(Store(directory)) as store, contextlib.closing(Models((), 1)) as models:
+        ledger = Ledger({}, store)
+        runs = Runs(terms, store, sandbox, models, ledger, Metrics(), Log("json", False, io.StringIO()), Spans())
+        yield Desk(terms, store, runs, models, ledger), sandbox
+
+
+def test_readiness_is_looked_into_once_for_all_who_ask(tmp_path: Path) -> None:
+    async def ask(desk: Desk) -> list[dict[str, str]]:
+        return await asyncio.gather(*(desk.problems() for _ in range(20)), desk.problems())
+
+    with desk(tmp_path) as (made, sandbox):
+        assert asyncio.run(ask(made)) == [{"sandbox": "no guests here"}] * 21
+        assert sandbox.count == 1
+
+
+def test_who_leaves_while_a_run_is_being_kept_has_cancelled_it(tmp_path: Path) -> None:
+    """Clients of MCP do: the run is on its way to the disk, and would wait there for good."""
+
+    async def leave(desk: Desk) -> list[str]:
+        job = job_of(Request(program="answer = 1"), [], desk.terms, None)
+        asking = asyncio.create_task(desk.runs.submit(new_run("", None, "run", None), job))
+        await asyncio.sleep(0)  # until it waits for the disk
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+        await desk.runs.close()
+        return [run.state for run in await desk.runs.listed("", 10, None)]
+
+    with desk(tmp_path) as (made, _):
+        assert asyncio.run(leave(made)) == ["cancelled"]
+
+
+def test_files_sent_at_once_count_together_and_empty_ones_count_too(tmp_path: Path) -> None:
+    async def send(store: Store) -> list[Any]:
+        most = [StoredFile(f"{n}", "a", MAX_FILES_BYTES - 4096, "") for n in range(3)]
+        empty = [StoredFile(f"empty{n}", "a", 0, "") for n in range(2)]
+        sending = [store.keep_file(file, "ann", b"") for file in [*most, *empty]]
+        return [*await asyncio.gather(*sending, store.keep_file(most[1], "bob", b""), return_exceptions=True)]
+
+    with contextlib.closing(Store(tmp_path)) as store:
+        told = asyncio.run(send(store))
+    assert [getattr(one, "status", None) for one in told] == [None, 413, 413, None, 413, None]
