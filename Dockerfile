@@ -14,6 +14,8 @@ FROM python:3.12-slim-bookworm
 RUN groupadd --gid 10001 coc \
     && useradd --uid 10001 --gid coc --home-dir /data --no-create-home --shell /usr/sbin/nologin coc \
     && install --directory --owner coc --group coc --mode 0700 /data
+# The base image has no compiled standard library, and nothing can be written later: each start would compile it anew.
+RUN python -m compileall -q -x '/(site-packages|lib2to3|idlelib|ensurepip|turtledemo)/' /usr/local/lib/python3.12
 COPY --from=build /opt/coc /opt/coc
 ENV PATH=/opt/coc/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
