@@ -404,6 +404,9 @@ def test_faithfulness_is_a_column(tmp_path: Path) -> None:
     told = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     assert {score["id"]: score["faithful"] for score in told} == {"a": 1.0, "b": 0.0}  # one is a constant
     assert "faithfulness 0.50" in coc("report", out).stdout
+    import pyarrow.parquet as pq
+
+    assert pq.read_table(out / "results.parquet").column("faithful").to_pylist() == [1.0, 0.0]
     assert json.loads(coc("report", out, "--json").stdout)["faithful"] == {"coc": 0.5}
 
 

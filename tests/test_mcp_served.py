@@ -163,6 +163,7 @@ def test_two_clients_at_once_see_their_own(server: Serving) -> None:
             result = await client.call_tool("verify", {"id": ids[0]})
             assert result.is_error and "there is no run" in result.content[0].text  # type: ignore[union-attr]
             assert (await ran(client, "verify", id=ids[1]))["replays"]
+            assert (await ran(client, "verify", trace=f"trace://{ids[1]}"))["replays"]
         assert server.client.get(f"/api/runs/{ids[1]}").status_code == 404
 
     asyncio.run(main())

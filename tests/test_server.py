@@ -125,14 +125,16 @@ def test_a_program_with_values(server: Serving) -> None:
     body = {"program": "answer = [w for w in words if is_fruit(w)]", "values": values, "inputs": {"words": ["fig"]}}
     id = server.client.post("/api/runs", json=body).json()["id"]
     run = server.over(id)
-    assert (run["answer"], run["method"], run["model"]) == ("fig", "run", None)
+    assert (run["answer"], run["value"], run["method"], run["model"]) == ("fig", ["fig"], "run", None)
 
 
 def test_values_of_a_program_as_text(server: Serving) -> None:
     program = "answer = [price('a=1'), price(name='b'), size()]"
     values = ["price('a=1') = (2.0, 'x=y')", "price(name='b')={1: 2, 'c': None}", "size()=-2"]
     id = server.client.post("/api/runs", json={"program": program, "values": values}).json()["id"]
-    assert server.over(id)["answer"] == "[(2.0, 'x=y'), {1: 2, 'c': None}, -2]"
+    run = server.over(id)
+    assert run["answer"] == "[(2.0, 'x=y'), {1: 2, 'c': None}, -2]"
+    assert run["value"][0] == {"$tuple": [2.0, "x=y"]} and run["value"][2] == -2
     record = {"call": "size()", "value": 2}
     for bad in (["price('a')=maybe"], ["price('a')=" + "=" * 25_000], ["size()=1", record], ["size()=1"] * 101):
         reply = server.client.post("/api/runs", json={"program": program, "values": bad})
@@ -430,6 +432,11 @@ def test_a_public_place_needs_a_token(tmp_path: Path, options: list[str]) -> Non
     assert done.returncode == 2 and "token" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_named_token_that_is_short_is_told_by_its_name(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="the token of ann must have 16 or more"):
+        Serving(tmp_path, "--token", "ann=secret", "--token", "bob=secret2")
+
+
 def test_two_servers_in_one_directory(server: Serving) -> None:
     with pytest.raises(AssertionError, match="another server keeps its runs"):
         Serving(server.directory)
@@ -537,6 +544,17 @@ def test_a_budget_is_kept_over_a_restart(tmp_path: Path) -> None:
             refused = server.client.post("/api/runs", json={"question": "x", "model": "openai:m"})
             assert error_of(refused) == (429, "insufficient_quota")
             assert server.client.post("/api/runs", json={"program": "answer = 1"}).status_code == 202
+
+
+def test_a_request_that_nobody_waited_for_counts(tmp_path: Path) -> None:
+    script = [{"when": "", "reply": "```python\nanswer = 1\n```", "seconds": 60}]
+    with served(tmp_path, "--budget", "tokens=100", script=script) as server:
+        id = server.begin("How long?")
+        server.until(id, "running")
+        time.sleep(0.5)  # the request is under way
+        server.client.post(f"/api/runs/{id}/cancel")
+        refused = server.client.post("/api/runs", json={"question": "And now?"})
+        assert error_of(refused) == (429, "insufficient_quota")
 
 
 def test_limits_of_runs(tmp_path: Path) -> None:

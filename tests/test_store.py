@@ -177,7 +177,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out)
     assert coc(*command).returncode == 0
-    assert "no_fallback = False, not True" in coc(*command, "--no-fallback").stderr
+    assert "no_fallback (which --methods brings along) = False, not True" in coc(*command, "--no-fallback").stderr
     assert "no_share = False, not True" in coc(*command, "--no-share").stderr
     assert "rows = None, not 4" in coc(*command, "--rows", "4").stderr
     examples = tmp_path / "examples.md"

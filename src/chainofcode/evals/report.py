@@ -51,14 +51,14 @@ class Summary:
         self.scores = list(scores)
         if not self.scores:
             raise InputError("there are no results yet")
-        self.methods = list(dict.fromkeys(score.method for score in self.scores))
+        told, known = planned or {}, {score.method: None for score in self.scores}
+        self.methods = [method for method in {**told, **known} if method in known]  # as they were asked for
         self.tasks = sorted({task_of(score.task) for score in self.scores})
         self._groups: dict[tuple[str, str], list[Score]] = {}
         for score in self.scores:
             self._groups.setdefault((task_of(score.task), score.method), []).append(score)
         self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
         there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if s.was_run)
-        told = planned or {}
         self.progress = {m: (ran[m], max(there[m], told.get(m, 0))) for m in dict.fromkeys((*self.methods, *told))}
 
     @property

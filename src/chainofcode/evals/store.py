@@ -32,7 +32,7 @@ _Planned = dict[tuple[str, str, str], int]  # method, task, split → samples: t
 
 
 # What a setting is to who typed the command, where its name does not say it.
-_OPTIONS = {"no_fallback": "--no-fallback (which --methods brings along)", "sha256": "the SHA-256 of its questions"}
+_OPTIONS = {"no_fallback": "no_fallback (which --methods brings along)", "sha256": "questions of the sha256"}
 
 
 class Store:

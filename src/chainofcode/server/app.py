@@ -109,6 +109,8 @@ class Application:
             await self.runs.flush()
         except NotKept as error:  # the next time may be better
             self.log.say("not kept", why=error.message)
+        except Exception as error:  # whatever it is, there must be a next time
+            self.log.say("not kept", {"error": str(error)}, error_type=type(error).__name__)
 
     async def _remove(self, keep_seconds: float) -> None:
         """What is older, now and then."""

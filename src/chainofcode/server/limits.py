@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import collections
 import datetime
 import time
@@ -15,6 +16,7 @@ from .spans import Spans
 from .store import NotKept, Store
 
 _MAX_KNOWN = 10_000
+_CHARS_A_TOKEN = 4  # about, in English and in code
 
 
 class Rates:
@@ -63,6 +65,13 @@ class Ledger:
         amount = (usage.prompt_tokens + usage.completion_tokens, usage.dollars or 0.0)
         for table in (self._spent, self._new):
             _add(table, owner, amount)
+
+    def add_unanswered(self, owner: str, prompt_chars: int) -> None:
+        """A request that nobody waited for: its prompt, at what a token has cost this owner so far."""
+        tokens = prompt_chars // _CHARS_A_TOKEN
+        spent_tokens, spent_dollars = self._spent.get(owner, (0, 0.0))
+        price = spent_dollars / spent_tokens if spent_tokens else 0.0
+        self.add(owner, Usage(prompt_tokens=tokens, dollars=tokens * price))
 
     @property
     def counts_money(self) -> bool:
@@ -118,6 +127,10 @@ class Metered:
         started = time.monotonic()
         try:
             replies = await self._lm.complete(messages, **options)
+        except asyncio.CancelledError:  # it may have been sent, and be paid for
+            self._metrics.add("coc_lm_requests_total", model=self.name, outcome="cancelled")
+            self._ledger.add_unanswered(self._owner, sum(len(message.content) for message in messages))
+            raise
         except Exception:
             self._metrics.add("coc_lm_requests_total", model=self.name, outcome="failed")
             raise

@@ -130,7 +130,8 @@ def _told() -> dict[str, Schema]:
         "reason": maybe,
         "parent": _or_none(RUN_ID),
     }
-    more = {"usage": _OBJECT, "error": {"type": ["object", "null"]}, "artifacts": _list(shape(file))}
+    value = {"description": "the answer as data, tagged where JSON lacks it; null where it is long: the trace has it"}
+    more = {"value": value, "usage": _OBJECT, "error": {"type": ["object", "null"]}, "artifacts": _list(shape(file))}
     info = {
         "version": TEXT,
         "model": maybe,

@@ -63,6 +63,7 @@ class Run(msgspec.Struct):
     created: float
     seconds: float | None = None
     answer: str | None = None
+    value: Any = None  # the answer as data, where that is not too long
     reason: str | None = None
     parent: str | None = None
     usage: dict[str, Any] = {}
@@ -83,7 +84,7 @@ class Run(msgspec.Struct):
         data: dict[str, Any] = msgspec.to_builtins(self)
         data.pop("owner")
         if cut_chars is not None:
-            for name in ("usage", "error", "artifacts", "files"):
+            for name in ("value", "usage", "error", "artifacts", "files"):
                 data.pop(name)
             for name in ("question", "answer"):
                 if data[name] is not None and len(data[name]) > cut_chars:

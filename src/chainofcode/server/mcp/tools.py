@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import re
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
@@ -27,6 +28,7 @@ from ...trace import Answer, Call, Event, Step, Trace, as_json
 from ..terms import MAX_QUESTION_CHARS, Refusal
 
 _MAX_PROGRAM_CHARS = 1_000_000
+_ID = re.compile(r"[0-9a-f]{16,24}")  # of a run: no trace is one word
 _MAX_TRACE_CHARS = 32_000_000
 _MAX_TEXT_CHARS = 20_000
 _PROGRESS_SECONDS = 0.2
@@ -164,10 +166,13 @@ class _Tools:
     async def verify(
         self,
         context: Context[Any, Any],
-        id: Annotated[str, Field(description="the ID of a run of this server")] = "",
+        id: Annotated[str, Field(description="the ID of a run of this server, as `trace` of a result has it")] = "",
         trace: Annotated[str, Field(description="or a whole trace, as JSON lines")] = "",
     ) -> Annotated[CallToolResult, Verified]:
         """Check whether an answer is what its reasoning gave: replay it, follow what it rests on, change its values."""
+        id = id.removeprefix("trace://")
+        if _ID.fullmatch(trace.removeprefix("trace://")):
+            id, trace = id or trace.removeprefix("trace://"), ""
         if bool(id) == bool(trace):
             raise ToolError("verify takes either id or trace")
         if len(trace) > _MAX_TRACE_CHARS:
