@@ -15,7 +15,7 @@ from .frames import Ended
 from .job import Job
 from .pool import TIERS, Jail
 
-_IN_CONTAINER = "inside docker or podman: run the container with --security-opt seccomp=unconfined (as root also --cap-add SYS_ADMIN)"
+_IN_CONTAINER = "in docker or podman: --security-opt seccomp=unconfined, as root also --cap-add SYS_ADMIN"
 # What a refusal says, and what helps against it.
 _REMEDIES = (
     (
