@@ -22,11 +22,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from statistics import quantiles
-
-import httpx
 
 QUESTION = "How many are fruit?"
 PROGRAM = """total = 0
@@ -66,11 +64,29 @@ def served(place: Path, clients: int) -> Iterator[tuple[str, subprocess.Popen[by
             server.wait()
 
 
+async def lines(url: str, path: str, body: bytes | None = None) -> AsyncIterator[bytes]:
+    """The status line of a reply and the lines of its body, as they come. Plain sockets: the clients run on the same
+    cores as the server, and what they take should not be what is measured."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        head = f"{'GET' if body is None else 'POST'} {path} HTTP/1.0\r\nHost: {host}:{port}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body or b'')}\r\n\r\n"
+        writer.write(head.encode() + (body or b""))
+        yield await reader.readline()
+        while (await reader.readline()).strip():
+            pass
+        while line := await reader.readline():
+            yield line.rstrip()
+    finally:
+        writer.close()
+
+
 class Client:
     """One that starts runs and follows each to its end until the time is up."""
 
-    def __init__(self, http: httpx.AsyncClient, least: float) -> None:
-        self._http, self._least = http, least
+    def __init__(self, url: str, least: float) -> None:
+        self._url, self._least = url, least
         self.added: list[float] = []  # seconds, beyond the model's
         self.acknowledged: dict[str, str] = {}  # the last state that was heard of
         self.problems: list[str] = []
@@ -80,27 +96,26 @@ class Client:
         while time.monotonic() < until:
             try:
                 await self._one()
-            except (httpx.HTTPError, AssertionError) as error:
+            except (OSError, AssertionError, ValueError) as error:
                 self.problems.append(f"{type(error).__name__}: {error}")
                 return
 
     async def _one(self) -> None:
         began, numbers, state, answer = time.monotonic(), list[int](), "", ""
-        reply = await self._http.post("/api/runs", json={"question": QUESTION})
-        assert reply.status_code == 202, reply.text
-        id = reply.json()["id"]
+        body = json.dumps({"question": QUESTION}).encode()
+        status, *told = [line async for line in lines(self._url, "/api/runs", body)]
+        assert b" 202 " in status, (status, told)
+        id = json.loads(told[0])["id"]
         self.acknowledged[id] = "started"
-        async with self._http.stream("GET", f"/api/runs/{id}/events") as events:
-            assert events.status_code == 200
-            async for line in events.aiter_lines():
-                name, _, value = line.partition(": ")
-                if name == "id":
-                    numbers.append(int(value))
-                elif value.startswith('{"event":"answer"'):
-                    answer = json.loads(value)["text"]
-                elif value.startswith('{"state"'):
-                    state = json.loads(value)["state"]
-                    self.acknowledged[id] = state
+        async for line in lines(self._url, f"/api/runs/{id}/events"):
+            name, _, value = line.partition(b": ")
+            if name == b"id":
+                numbers.append(int(value))
+            elif value.startswith(b'{"event":"answer"'):
+                answer = json.loads(value)["text"]
+            elif value.startswith(b'{"state"'):
+                state = json.loads(value)["state"]
+                self.acknowledged[id] = state
         whole = (state, answer, numbers) == ("done", "2", list(range(len(numbers))))
         assert whole, f"a run ended as {state!r} with {answer!r} after {len(numbers)} events"
         self.added.append(time.monotonic() - began - self._least)
@@ -127,12 +142,10 @@ def processes(pid: int) -> list[int]:
 
 
 async def load(url: str, clients: int, seconds: float, least: float) -> list[Client]:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=clients)
-    async with httpx.AsyncClient(base_url=url, timeout=600, limits=limits) as http:
-        all_of_them = [Client(http, least) for _ in range(clients)]
-        until = time.monotonic() + seconds
-        # People do not all press the button in the same second.
-        await asyncio.gather(*(client.go_on(random.uniform(0, least), until) for client in all_of_them))
+    all_of_them = [Client(url, least) for _ in range(clients)]
+    until = time.monotonic() + seconds
+    # People do not all press the button in the same second.
+    await asyncio.gather(*(client.go_on(random.uniform(0, least), until) for client in all_of_them))
     return all_of_them
 
 
@@ -173,11 +186,10 @@ async def killed(place: Path, clients: int, least: float) -> bool:
         done = await load(url, clients, 60 + 5 * least, least)
     acknowledged = {id: state for client in done for id, state in client.acknowledged.items()}
     with served(place, clients) as (url, _):
-        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
-            found = {}
-            for id in acknowledged:
-                reply = await http.get(f"/api/runs/{id}")
-                found[id] = reply.json()["state"] if reply.status_code == 200 else "lost"
+        found = {}
+        for id in acknowledged:
+            status, *told = [line async for line in lines(url, f"/api/runs/{id}")]
+            found[id] = json.loads(told[0])["state"] if b" 200 " in status else "lost"
     ends = {"done": {"done"}}  # what was heard to be done is done; all else may be interrupted
     wrong = [id for id, heard in acknowledged.items() if found[id] not in ends.get(heard, {"done", "interrupted"})]
     states = ", ".join(f"{count} {state}" for state, count in Counter(found.values()).most_common())

@@ -48,11 +48,10 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Sp
         timeout_graceful_shutdown=int(terms.drain_seconds + _LAST_SECONDS),
         h11_max_incomplete_event_size=32_768,
     )
-    server = _Server(settings, application)
     name, port = listening.getsockname()[:2]
     place = f"[{name}]" if ":" in name else name
     told: dict[str, Any] = {"models": ",".join(models.names), "sandbox": holds.tier, "data": str(terms.data)}
-    application.log.say("serving", url=f"http://{place}:{port}", **told)
+    server = _Server(settings, application, {"url": f"http://{place}:{port}", **told})
     gc.collect()
     gc.freeze()  # what is here stays: looking through it again and again would make runs wait
     await server.serve([listening])
@@ -72,9 +71,14 @@ def _allow_descriptors() -> None:
 class _Server(uvicorn.Server):
     """The first signal lets runs finish; a second one, of whatever kind, ends them."""
 
-    def __init__(self, settings: uvicorn.Config, application: Application) -> None:
+    def __init__(self, settings: uvicorn.Config, application: Application, told: dict[str, Any]) -> None:
         super().__init__(settings)
-        self._application = application
+        self._application, self._told = application, told
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:  # from here on it can be connected to
+            self._application.log.say("serving", **self._told)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
