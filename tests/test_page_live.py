@@ -196,6 +196,29 @@ def test_cancel(seen: Seen, server: Serving, model: Model) -> None:
     assert seen.complaints == []
 
 
+def test_states_in_the_list_are_told_apart(seen: Seen, model: Model, tmp_path: Path) -> None:
+    """By a mark and a colour: what is under way or was called off does not look as if it had failed."""
+    model.hold("is_fruit('apple')")
+    with serving(tmp_path, model, "--runs", "1") as server:
+        failed = server.client.post("/api/runs", json={"program": "answer = 1 / 0", "model": None}).json()["id"]
+        server.over(failed)
+        running = server.begin(QUESTION, model="openai")
+        queued, cancelled = server.begin("a second?", model="openai"), server.begin("a third?", model="openai")
+        server.client.post(f"/api/runs/{cancelled}/cancel", json={})
+        opened(seen, server.url)
+        seen.has("#runs-list a", 4)
+        ends = {id: f"#runs-list a[data-id='{id}'] .end" for id in (failed, running, queued, cancelled)}
+        seen.says(ends[failed], "✗error")
+        seen.shows(ends[running], "running")
+        seen.has(f"{ends[running]} .spinner", 1)
+        seen.says(ends[queued], "◷queued")
+        seen.says(ends[cancelled], "⊘cancelled")
+        colour = "getComputedStyle(document.querySelector(%s)).color"
+        colours = {id: seen.page.evaluate(colour % json.dumps(end)) for id, end in ends.items()}
+        assert colours[failed] not in [colours[id] for id in (running, queued, cancelled)]
+        model.release()
+
+
 def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model: Model) -> None:
     """Cut in the middle of a message, of a line, of a character: no event is lost, none comes twice."""
     relay = Relay(server.url)
