@@ -144,6 +144,21 @@ def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model)
     assert seen.complaints == []
 
 
+def test_calls_in_flight_can_be_read(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit(")
+    program = "answer = [is_fruit(thing) for thing in ('apple', 'hammer', 'kiwi', 'saw')]"
+    id = server.client.post("/api/runs", json={"program": program, "model": "openai"}).json()["id"]
+    opened(seen, f"{server.url}/#run={id}")
+    calls = ", ".join(f"is_fruit('{name}')" for name in THINGS)
+    seen.says(".chip.pending .call", calls)
+    seen.shows(".chip.pending .count", "4")
+    seen.has(".chip.pending", 1)
+    fits = "document.querySelector('.pending .call').clientWidth / document.querySelector('.pending .call').scrollWidth"
+    assert seen.page.evaluate(fits) > len("is_fruit('apple')") / len(calls)  # the first one is seen whole
+    model.release()
+    seen.says("#said", "[True, False, True, False]")
+
+
 def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
     before = ask(seen)
