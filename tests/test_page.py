@@ -109,6 +109,17 @@ def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str
     seen.wait_for("!document.querySelector('.lines.slicing')")
 
 
+def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, fruit_file: str) -> None:
+    seen.page.set_viewport_size({"width": 1090, "height": 800})
+    seen.page.goto(fruit_file)
+    seen.page.keyboard.press("Home")
+    cut = "[...document.querySelectorAll('.step.by-lm %s')].map(e => e.scrollWidth > e.clientWidth)"
+    seen.wait_for("document.querySelectorAll('.step.by-lm').length > 1")
+    assert True in seen.page.evaluate(cut % ".call")
+    assert True not in seen.page.evaluate(cut % ".value")
+    assert seen.page.locator(".step.by-lm .what").first.get_attribute("title") == "is_fruit('apple') → True"
+
+
 def test_lines_are_walked_by_keys(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
     seen.page.focus(".line[data-line='1']")

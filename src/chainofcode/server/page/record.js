@@ -175,12 +175,17 @@ function placeBefore(items, bound, key) {
 
 /** What came of a step, in words. */
 export function whatOf(step) {
-  const parts = [];
+  return partsOfStep(step).filter(Boolean).join(" ");
+}
+
+/** The call that a step is about, if it is, and what came of it: where room is scarce, the call may be cut. */
+export function partsOfStep(step) {
   const deltas = Object.entries(step.delta ?? {});
-  if (step.call != null && !deltas.length) parts.push(`${oneLine(step.call)} ${cameOf(step)}${step.how ? `  (${step.how})` : ""}`);
+  const isCall = step.call != null && !deltas.length;
+  const parts = isCall ? [cameOf(step) + (step.how ? `  (${step.how})` : "")] : [];
   for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
   if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
-  return parts.join("   ");
+  return [isCall ? oneLine(step.call) : "", parts.join("   ")];
 }
 
 /** The value of a call, or how it failed. */
