@@ -395,6 +395,7 @@ def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
     seen.page.click("#mode")
     assert seen.page.evaluate("document.activeElement.id") == "program"
+    assert seen.text("#method-text") == ""
     assert not seen.page.locator("#method").is_visible() and seen.text("#send") == "Run"
     seen.page.keyboard.type("answer = [price('a=1'), size(of='b')]")
     seen.page.fill("#values", "# what is known\nprice('a=1') = 2.0\nsize(of='b') = large")
@@ -421,6 +422,21 @@ def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
     ask(seen)
     seen.says("#said", OUTCOME)
     assert seen.complaints == []
+
+
+def test_beside_a_run_the_form_is_one_whole_line(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    seen.page.click("#mode")
+    seen.page.fill("#program", "\n".join(f"value_{n} = {n}" for n in range(9)) + "\nanswer = value_8")
+    seen.page.keyboard.press("Control+Enter")
+    seen.says("#said", "8")
+    box = "(({clientHeight, scrollTop}, {lineHeight, paddingTop}) => [clientHeight, scrollTop, parseFloat(lineHeight) + 2 * parseFloat(paddingTop)])"
+    height, scrolled, one_line = seen.page.evaluate(
+        f"{box}(document.querySelector('#program'), getComputedStyle(document.querySelector('#program')))"
+    )
+    assert scrolled == 0 and height == one_line
+    seen.page.focus("#program")
+    assert seen.page.locator("#program").bounding_box()["height"] > 5 * one_line
 
 
 def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Serving) -> None:
@@ -560,6 +576,8 @@ def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int
         assert seen.page.evaluate(UNNAMED) == []
 
     fits()
+    says = "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('#method-text'))"
+    assert seen.text("#method-text").endswith("calls nobody defined") and seen.page.evaluate(says)
     seen.page.click("#mode")
     fits()
     seen.page.click("#mode")
