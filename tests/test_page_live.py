@@ -283,6 +283,7 @@ def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.fill("#token", "wrong")
         seen.page.keyboard.press("Enter")
         seen.shows("#token-title", "not the one")
+        seen.shows("#token-form", "ask them, if that was not you")
         seen.page.fill("#token", token)
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")
