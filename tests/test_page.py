@@ -219,8 +219,8 @@ def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     error = Failure("ZeroDivisionError", "division by zero", 2, 1)
     events = [program, Step(1, "python", 0, 1, 1, {"a": "1"}), Answer("error", error=error, sandbox="A")]
     seen.page.goto(written(tmp_path / "error.html", Trace(events=events)))
-    assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "error"
-    assert seen.text("#error") == "Line 2: ZeroDivisionError: division by zero"
+    assert seen.text("#answer-label") == "No answer: error"
+    assert seen.text("#said") == "Line 2: ZeroDivisionError: division by zero"
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "2"
 
 
@@ -235,7 +235,8 @@ def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
     program = Program("answer = 1\n", (Statement(1, 0, 1, 10, "Assign"),))
     events = [program, Answer("answered", 1, "1", "variable", sandbox="A", then="repair")]
     seen.page.goto(written(tmp_path / "broken.html", Trace(events=events)))
-    assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "unfinished"
+    assert seen.text("#answer-label") == "No answer: unfinished"
+    assert seen.text("#said") == "The trace ends before the run did."
     assert "answer 1 → repair" in seen.text("#then")
 
 
@@ -279,7 +280,7 @@ def test_hostile_text_in_a_file_stays_text(seen: Seen, tmp_path: Path) -> None:
     seen.page.click(".line .chip >> nth=0")
     seen.page.hover(".line[data-line='2'] .source")
     seen.page.wait_for_timeout(200)  # a slice would have been drawn by now
-    assert "onerror" in seen.text("#error") or "onerror" in seen.text("#then")
+    assert "onerror" in seen.text("#said") or "onerror" in seen.text("#then")
     is_harmless(seen, ELEMENTS)
 
 

@@ -135,8 +135,8 @@ class App {
     if (!recording.answer) recording.answer = { reason: last.state === "done" ? last.reason || "no answer" : last.state, error: last.error ?? null };
     this.player.draw();
     this.progress(recording, last.state, []);
-    this.check.offer(recording.attempts.length ? id : null);
     const said = answerText(recording.answer);
+    this.check.offer(said !== null && recording.attempts.length ? id : null);
     this.answers.set(id, said ?? recording.answer.reason);
     await this.compare(last);
     say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);
