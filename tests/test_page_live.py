@@ -182,6 +182,23 @@ def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) 
     assert seen.complaints == []
 
 
+def test_a_pointer_that_rests_looks_at_nothing(seen: Seen, server: Serving) -> None:
+    """Where *Run again* was pressed, a line of the new run comes to lie."""
+    opened(seen, server.url)
+    ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.click(".line[data-line='4'] .chip")
+    seen.page.click(".editor .primary")
+    seen.shows("#was", "still is")
+    box = seen.page.locator(".line[data-line='5']").bounding_box()
+    seen.page.wait_for_timeout(400)  # longer than a glance
+    assert seen.page.locator(".line:hover").count() == 1 and seen.page.locator(".slicing").count() == 0
+    assert seen.text("#slice-text") == ""
+    seen.page.mouse.move(box["x"] + 90, box["y"] + 9)
+    seen.has(".lines.slicing", 1)
+    assert seen.complaints == []
+
+
 def test_reload_in_the_middle_of_a_run(seen: Seen, server: Serving, model: Model) -> None:
     model.hold("is_fruit('hammer')")
     opened(seen, server.url)

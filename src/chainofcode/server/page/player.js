@@ -45,7 +45,8 @@ export class Player {
     this.isFollowing = true;
     this.count = 0;
     this.waiting = [];
-    this.looked = null;
+    this.clearLook();
+    this.isBlind = true; // a pointer that rests, from the click before, looks at nothing
     this.drawnTabs = undefined;
     byId("inputs").replaceChildren();
     delete byId("calls-list").dataset.drawn;
