@@ -290,6 +290,23 @@ def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Mod
     relay.close()
 
 
+def test_server_that_is_away_when_a_run_is_opened(seen: Seen, server: Serving) -> None:
+    id = server.begin(QUESTION)
+    server.over(id)
+    relay = Relay(server.url)
+    opened(seen, relay.url)
+    relay.is_down = True
+    relay.cut()
+    seen.page.evaluate(f"location.hash = 'run={id}'")
+    seen.shows("#notice", "gone")
+    relay.is_down = False
+    seen.says("#said", OUTCOME)
+    seen.wait_for("!document.querySelector('#notice').checkVisibility()")
+    seen.page.evaluate("location.hash = 'run=000000000000000000000000'")
+    seen.says("#notice-text", "There is no such run.")  # what will not change is not tried again
+    relay.close()
+
+
 # --- who may, and how much ----------------------------------------------------------------------------------------
 
 

@@ -106,7 +106,7 @@ class App {
 
   async follow(id, signal) {
     const recording = new Recording();
-    const about = await this.server.get(pathOf(id));
+    const about = await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone));
     if (signal.aborted) return;
     this.player.title = about.question ?? "";
     this.player.open(recording);
@@ -126,12 +126,12 @@ class App {
       this.player.grown(waiting);
       this.progress(recording, about.state === "queued" ? "running" : about.state, waiting);
     }
-    if (!signal.aborted) await this.ended(id, recording, about);
+    if (!signal.aborted) await this.ended(id, recording, about, signal);
   }
 
-  async ended(id, recording, about) {
-    const last = await this.server.get(pathOf(id));
-    if (this.id !== id) return;
+  async ended(id, recording, about, signal) {
+    const last = await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone));
+    if (signal.aborted) return;
     if (!recording.answer) recording.answer = { reason: last.state === "done" ? last.reason || "no answer" : last.state, error: last.error ?? null };
     this.player.draw();
     this.progress(recording, last.state, []);
