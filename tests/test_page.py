@@ -214,6 +214,28 @@ def test_attempts_are_tabs_and_say_why_they_were_not_the_last(seen: Seen, tmp_pa
     seen.shows("#calls-list", "answer = 1 / 0")
 
 
+def test_an_answer_that_stayed_is_not_said_to_have_been_replaced(seen: Seen, tmp_path: Path) -> None:
+    """A repair brought nothing: the model was gone, or its next program failed."""
+    program = Program("answer = 42\n", (Statement(1, 0, 1, 11, "Assign"),))
+    worse = Program("answer = 1 / 0\n", (Statement(1, 0, 1, 14, "Assign"),))
+    step = Step(1, "python", 0, 1, 1, {"answer": "42"})
+    objected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
+    last = Answer("answered", 42, "42", "variable", sandbox="A")
+    stayed = "This is the answer: what came after it (repair) brought no other."
+    seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, objected, last])))
+    assert seen.text("#said") == "42" and seen.text("#then") == stayed
+    error = Failure("ZeroDivisionError", "division by zero", 1, 0)
+    failing = [worse, Answer("error", error=error, sandbox="A", then="earlier answer")]
+    seen.page.goto(written(tmp_path / "worse.html", Trace(events=[program, step, objected, *failing, last])))
+    assert seen.text("#said") == "42"
+    assert seen.text("#then") == "This was not the last word: error: division by zero → earlier answer"
+    seen.page.click("[role=tab] >> nth=0")
+    assert seen.text("#then") == stayed
+    seen.page.goto(written(tmp_path / "again.html", Trace(events=[program, step, objected, program, step, last])))
+    seen.page.click("[role=tab] >> nth=0")
+    assert seen.text("#then") == "This was not the last word: answer 42 → repair"
+
+
 def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     program = Program("a = 1\nb = a / 0\n", (Statement(1, 0, 1, 5, "Assign"), Statement(2, 0, 2, 9, "Assign")))
     error = Failure("ZeroDivisionError", "division by zero", 2, 1)

@@ -157,7 +157,9 @@ export class Player {
     const end = this.attempt.answer;
     const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
     show(byId("then"), Boolean(end?.then));
-    if (end?.then) setText(byId("then"), `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
+    const hasStayed = this.recording.stayed(this.attempt);
+    byId("then").classList.toggle("stayed", hasStayed);
+    if (end?.then) setText(byId("then"), hasStayed ? `This is the answer: what came after it (${end.then}) brought no other.` : `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
   }
 
   choose(attempt) {

@@ -12,6 +12,7 @@ export class Recording {
     this.header = null;
     this.attempts = [];
     this.answer = null;
+    this.isEarlier = false; // whether the answer is one that an attempt had given before
     this.calls = 0;
     this.tokens = 0;
     this.why = null; // what depends on what, in the last program that was run
@@ -25,7 +26,8 @@ export class Recording {
     let attempt = this.attempts.at(-1);
     if (!attempt || attempt.answer || (event.event === "program" && attempt.program)) {
       if (event.event === "answer" && attempt?.answer && !event.then) {
-        this.answer = event; // a vote's: the program before it is where it comes from
+        this.answer = event; // a vote's, or an earlier one's: a program before it is where it comes from
+        this.isEarlier = true;
         return;
       }
       attempt = new Attempt(this.attempts.length, this.header?.inputs ?? {});
@@ -37,6 +39,12 @@ export class Recording {
       this.calls++;
       this.tokens += Number(event.usage?.prompt_tokens ?? 0) + Number(event.usage?.completion_tokens ?? 0);
     }
+  }
+
+  /** Whether the answer of an attempt, though something was tried after it, is the answer in the end. */
+  stayed(attempt) {
+    const said = answerText(attempt.answer);
+    return Boolean(this.isEarlier && attempt.answer?.then && said !== null && said === answerText(this.answer));
   }
 
   /** The attempt that `why` and changes are about: the last program that was run. */
