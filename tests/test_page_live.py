@@ -406,6 +406,32 @@ def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
         assert seen.complaints == []
 
 
+def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('kiwi')")
+    opened(seen, server.url)
+    id = ask(seen, model="openai:m")
+    seen.shows(".chip.pending", "is_fruit('kiwi')")
+    assert not seen.page.locator("#remove").is_visible()  # it is running
+    model.release()
+    seen.says("#said", OUTCOME)
+    seen.page.focus("#remove")
+    seen.page.keyboard.press("Enter")
+    seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
+    assert seen.page.evaluate("document.activeElement.id") == "remove" and server.run(id)["state"] == "done"
+    seen.page.keyboard.press("Enter")
+    seen.shows("#remove-panel", "Delete this run and its files for good?")
+    seen.page.keyboard.press("Escape")
+    assert not seen.page.locator("#remove-panel").is_visible()
+    seen.page.click("#remove")
+    seen.page.click("#remove-yes")
+    seen.wait_for("location.hash === '' && document.activeElement.id === 'question'")
+    seen.has(f"#runs-list a[data-id='{id}']", 0)
+    seen.says("#live", "The run is deleted.")
+    assert not seen.page.locator("#about").is_visible() and seen.page.evaluate("document.title") == "chainofcode"
+    assert server.client.get(f"/api/runs/{id}").status_code == 404
+    assert seen.complaints == []
+
+
 def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Serving) -> None:
     ids = []
     for name, value in (("one", 1), ("two", 2)):
@@ -619,6 +645,7 @@ def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int
     seen.says("#said", OUTCOME)
     seen.page.click("#check")
     seen.shows("#check-found", "1.00")
+    seen.page.click("#remove")
     fits()
     seen.page.click("#rewrite")
     fits()

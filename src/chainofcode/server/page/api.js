@@ -69,6 +69,10 @@ export class Server {
     return parseJson(await (await this.fetch(path, options)).text());
   }
 
+  async delete(path) {
+    await this.fetch(path, { method: "DELETE" });
+  }
+
   async upload(file) {
     const path = `api/files?name=${encodeURIComponent(file.name)}`;
     const options = { method: "POST", headers: { "Content-Type": "application/octet-stream" }, body: file };

@@ -65,6 +65,12 @@ export class Runs {
     }
   }
 
+  /** A run that is no more. */
+  forget(id) {
+    this.runs = this.runs.filter((run) => run.id !== id);
+    this.draw();
+  }
+
   async older() {
     const { words } = this;
     const { runs } = await this.server.get(`${this.path(words)}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
