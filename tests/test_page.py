@@ -118,6 +118,8 @@ def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, frui
     assert True in seen.page.evaluate(cut % ".call")
     assert True not in seen.page.evaluate(cut % ".value")
     assert seen.page.locator(".step.by-lm .what").first.get_attribute("title") == "is_fruit('apple') → True"
+    seen.page.set_viewport_size({"width": 2400, "height": 800})
+    assert True not in seen.page.evaluate(cut % ".call")
 
 
 def test_lines_are_walked_by_keys(seen: Seen, fruit_file: str) -> None:

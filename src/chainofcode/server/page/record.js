@@ -186,14 +186,14 @@ export function whatOf(step) {
   return partsOfStep(step).filter(Boolean).join(" ");
 }
 
-/** The call that a step is about, if it is, and what came of it: where room is scarce, the call may be cut. */
+/** The call that a step is about, if it is, what came of it, and how it was answered, if that is special. */
 export function partsOfStep(step) {
   const deltas = Object.entries(step.delta ?? {});
   const isCall = step.call != null && !deltas.length;
-  const parts = isCall ? [cameOf(step) + (step.how ? `  (${step.how})` : "")] : [];
+  const parts = isCall ? [cameOf(step)] : [];
   for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
   if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
-  return [isCall ? oneLine(step.call) : "", parts.join("   ")];
+  return [isCall ? oneLine(step.call) : "", parts.join("   "), isCall && step.how ? `(${step.how})` : ""];
 }
 
 /** The value of a call, or how it failed. */

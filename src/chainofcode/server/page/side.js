@@ -114,7 +114,7 @@ export class StepsView {
   }
 
   row(step, place, size) {
-    const [call, came] = partsOfStep(step);
+    const [call, came, how] = partsOfStep(step);
     const told = shortened(came || (step.output ?? "").trim() || "·", 200);
     const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
     const made = el(
@@ -123,7 +123,7 @@ export class StepsView {
       el("span", { class: "number" }, step.number),
       badge(step.by),
       el("span", { class: "at" }, `line ${step.line}`),
-      el("span", { class: "what", title: [call, told].filter(Boolean).join(" ") }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told)),
+      el("span", { class: "what", title: [call, told, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told)), how ? el("span", { class: "faint" }, how) : null),
     );
     made.style.top = `${place * this.rowHeight}px`;
     if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));
