@@ -419,7 +419,7 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
     assert seen.page.evaluate("document.activeElement.id") == "remove" and server.run(id)["state"] == "done"
     seen.page.keyboard.press("Enter")
-    seen.shows("#remove-panel", "Delete this run and its files for good?")
+    seen.shows("#remove-panel", "Delete this run for good?")
     seen.page.keyboard.press("Escape")
     assert not seen.page.locator("#remove-panel").is_visible()
     seen.page.click("#remove")

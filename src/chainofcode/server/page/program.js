@@ -198,7 +198,7 @@ function inFlight(calls) {
     { class: "chip lm pending", title: text },
     calls.length > 1 ? el("span", { class: "count" }, `${calls.length} `) : null,
     el("span", { class: "call" }, text),
-    el("span", { class: "dots" }, " …"),
+    el("span", { class: "dots", "aria-hidden": "true" }, " ●"),
   );
 }
 
