@@ -109,6 +109,19 @@ def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str
     seen.wait_for("!document.querySelector('.lines.slicing')")
 
 
+def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, fruit_file: str) -> None:
+    seen.page.set_viewport_size({"width": 1090, "height": 800})
+    seen.page.goto(fruit_file)
+    seen.page.keyboard.press("Home")
+    cut = "[...document.querySelectorAll('.step.by-lm %s')].map(e => e.scrollWidth > e.clientWidth)"
+    seen.wait_for("document.querySelectorAll('.step.by-lm').length > 1")
+    assert True in seen.page.evaluate(cut % ".call")
+    assert True not in seen.page.evaluate(cut % ".value")
+    assert seen.page.locator(".step.by-lm .what").first.get_attribute("title") == "is_fruit('apple') → True"
+    seen.page.set_viewport_size({"width": 2400, "height": 800})
+    assert True not in seen.page.evaluate(cut % ".call")
+
+
 def test_lines_are_walked_by_keys(seen: Seen, fruit_file: str) -> None:
     seen.page.goto(fruit_file)
     seen.page.focus(".line[data-line='1']")
@@ -203,13 +216,35 @@ def test_attempts_are_tabs_and_say_why_they_were_not_the_last(seen: Seen, tmp_pa
     seen.shows("#calls-list", "answer = 1 / 0")
 
 
+def test_an_answer_that_stayed_is_not_said_to_have_been_replaced(seen: Seen, tmp_path: Path) -> None:
+    """A repair brought nothing: the model was gone, or its next program failed."""
+    program = Program("answer = 42\n", (Statement(1, 0, 1, 11, "Assign"),))
+    worse = Program("answer = 1 / 0\n", (Statement(1, 0, 1, 14, "Assign"),))
+    step = Step(1, "python", 0, 1, 1, {"answer": "42"})
+    objected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
+    last = Answer("answered", 42, "42", "variable", sandbox="A")
+    stayed = "This is the answer: what came after it (repair) brought no other."
+    seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, objected, last])))
+    assert seen.text("#said") == "42" and seen.text("#then") == stayed
+    error = Failure("ZeroDivisionError", "division by zero", 1, 0)
+    failing = [worse, Answer("error", error=error, sandbox="A", then="earlier answer")]
+    seen.page.goto(written(tmp_path / "worse.html", Trace(events=[program, step, objected, *failing, last])))
+    assert seen.text("#said") == "42"
+    assert seen.text("#then") == "This was not the last word: error: division by zero → earlier answer"
+    seen.page.click("[role=tab] >> nth=0")
+    assert seen.text("#then") == stayed
+    seen.page.goto(written(tmp_path / "again.html", Trace(events=[program, step, objected, program, step, last])))
+    seen.page.click("[role=tab] >> nth=0")
+    assert seen.text("#then") == "This was not the last word: answer 42 → repair"
+
+
 def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:
     program = Program("a = 1\nb = a / 0\n", (Statement(1, 0, 1, 5, "Assign"), Statement(2, 0, 2, 9, "Assign")))
     error = Failure("ZeroDivisionError", "division by zero", 2, 1)
     events = [program, Step(1, "python", 0, 1, 1, {"a": "1"}), Answer("error", error=error, sandbox="A")]
     seen.page.goto(written(tmp_path / "error.html", Trace(events=events)))
-    assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "error"
-    assert seen.text("#error") == "Line 2: ZeroDivisionError: division by zero"
+    assert seen.text("#answer-label") == "No answer: error"
+    assert seen.text("#said") == "Line 2: ZeroDivisionError: division by zero"
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "2"
 
 
@@ -224,7 +259,8 @@ def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
     program = Program("answer = 1\n", (Statement(1, 0, 1, 10, "Assign"),))
     events = [program, Answer("answered", 1, "1", "variable", sandbox="A", then="repair")]
     seen.page.goto(written(tmp_path / "broken.html", Trace(events=events)))
-    assert seen.text("#answer-label") == "No answer" and seen.text("#said") == "unfinished"
+    assert seen.text("#answer-label") == "No answer: unfinished"
+    assert seen.text("#said") == "The trace ends before the run did."
     assert "answer 1 → repair" in seen.text("#then")
 
 
@@ -268,7 +304,7 @@ def test_hostile_text_in_a_file_stays_text(seen: Seen, tmp_path: Path) -> None:
     seen.page.click(".line .chip >> nth=0")
     seen.page.hover(".line[data-line='2'] .source")
     seen.page.wait_for_timeout(200)  # a slice would have been drawn by now
-    assert "onerror" in seen.text("#error") or "onerror" in seen.text("#then")
+    assert "onerror" in seen.text("#said") or "onerror" in seen.text("#then")
     is_harmless(seen, ELEMENTS)
 
 

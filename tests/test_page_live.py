@@ -144,6 +144,21 @@ def test_lines_light_up_while_it_runs(seen: Seen, server: Serving, model: Model)
     assert seen.complaints == []
 
 
+def test_calls_in_flight_can_be_read(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit(")
+    program = "answer = [is_fruit(thing) for thing in ('apple', 'hammer', 'kiwi', 'saw')]"
+    id = server.client.post("/api/runs", json={"program": program, "model": "openai"}).json()["id"]
+    opened(seen, f"{server.url}/#run={id}")
+    calls = ", ".join(f"is_fruit('{name}')" for name in THINGS)
+    seen.says(".chip.pending .call", calls)
+    seen.shows(".chip.pending .count", "4")
+    seen.has(".chip.pending", 1)
+    fits = "document.querySelector('.pending .call').clientWidth / document.querySelector('.pending .call').scrollWidth"
+    assert seen.page.evaluate(fits) > len("is_fruit('apple')") / len(calls)  # the first one is seen whole
+    model.release()
+    seen.says("#said", "[True, False, True, False]")
+
+
 def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
     before = ask(seen)
@@ -164,6 +179,23 @@ def test_a_value_is_changed_and_the_answer_with_it(seen: Seen, server: Serving) 
     seen.page.reload()
     seen.says("#said", OUTCOME)
     seen.says("#where", "17 / 17")
+    assert seen.complaints == []
+
+
+def test_a_pointer_that_rests_looks_at_nothing(seen: Seen, server: Serving) -> None:
+    """Where *Run again* was pressed, a line of the new run comes to lie."""
+    opened(seen, server.url)
+    ask(seen)
+    seen.says("#said", OUTCOME)
+    seen.page.click(".line[data-line='4'] .chip")
+    seen.page.click(".editor .primary")
+    seen.shows("#was", "still is")
+    box = seen.page.locator(".line[data-line='5']").bounding_box()
+    seen.page.wait_for_timeout(400)  # longer than a glance
+    assert seen.page.locator(".line:hover").count() == 1 and seen.page.locator(".slicing").count() == 0
+    assert seen.text("#slice-text") == ""
+    seen.page.mouse.move(box["x"] + 90, box["y"] + 9)
+    seen.has(".lines.slicing", 1)
     assert seen.complaints == []
 
 
@@ -194,6 +226,29 @@ def test_cancel(seen: Seen, server: Serving, model: Model) -> None:
     assert server.run(id)["state"] == "cancelled"
     model.release()
     assert seen.complaints == []
+
+
+def test_states_in_the_list_are_told_apart(seen: Seen, model: Model, tmp_path: Path) -> None:
+    """By a mark and a colour: what is under way or was called off does not look as if it had failed."""
+    model.hold("is_fruit('apple')")
+    with serving(tmp_path, model, "--runs", "1") as server:
+        failed = server.client.post("/api/runs", json={"program": "answer = 1 / 0", "model": None}).json()["id"]
+        server.over(failed)
+        running = server.begin(QUESTION, model="openai")
+        queued, cancelled = server.begin("a second?", model="openai"), server.begin("a third?", model="openai")
+        server.client.post(f"/api/runs/{cancelled}/cancel", json={})
+        opened(seen, server.url)
+        seen.has("#runs-list a", 4)
+        ends = {id: f"#runs-list a[data-id='{id}'] .end" for id in (failed, running, queued, cancelled)}
+        seen.says(ends[failed], "✗error")
+        seen.shows(ends[running], "running")
+        seen.has(f"{ends[running]} .spinner", 1)
+        seen.says(ends[queued], "◷queued")
+        seen.says(ends[cancelled], "⊘cancelled")
+        colour = "getComputedStyle(document.querySelector(%s)).color"
+        colours = {id: seen.page.evaluate(colour % json.dumps(end)) for id, end in ends.items()}
+        assert colours[failed] not in [colours[id] for id in (running, queued, cancelled)]
+        model.release()
 
 
 def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model: Model) -> None:
@@ -235,6 +290,23 @@ def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Mod
     relay.close()
 
 
+def test_server_that_is_away_when_a_run_is_opened(seen: Seen, server: Serving) -> None:
+    id = server.begin(QUESTION)
+    server.over(id)
+    relay = Relay(server.url)
+    opened(seen, relay.url)
+    relay.is_down = True
+    relay.cut()
+    seen.page.evaluate(f"location.hash = 'run={id}'")
+    seen.shows("#notice", "gone")
+    relay.is_down = False
+    seen.says("#said", OUTCOME)
+    seen.wait_for("!document.querySelector('#notice').checkVisibility()")
+    seen.page.evaluate("location.hash = 'run=000000000000000000000000'")
+    seen.says("#notice-text", "There is no such run.")  # what will not change is not tried again
+    relay.close()
+
+
 # --- who may, and how much ----------------------------------------------------------------------------------------
 
 
@@ -245,6 +317,7 @@ def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.fill("#token", "wrong")
         seen.page.keyboard.press("Enter")
         seen.shows("#token-title", "not the one")
+        seen.shows("#token-form", "ask them, if that was not you")
         seen.page.fill("#token", token)
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")
@@ -333,6 +406,32 @@ def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
         assert seen.complaints == []
 
 
+def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, model: Model) -> None:
+    model.hold("is_fruit('kiwi')")
+    opened(seen, server.url)
+    id = ask(seen, model="openai:m")
+    seen.shows(".chip.pending", "is_fruit('kiwi')")
+    assert not seen.page.locator("#remove").is_visible()  # it is running
+    model.release()
+    seen.says("#said", OUTCOME)
+    seen.page.focus("#remove")
+    seen.page.keyboard.press("Enter")
+    seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
+    assert seen.page.evaluate("document.activeElement.id") == "remove" and server.run(id)["state"] == "done"
+    seen.page.keyboard.press("Enter")
+    seen.shows("#remove-panel", "Delete this run for good?")
+    seen.page.keyboard.press("Escape")
+    assert not seen.page.locator("#remove-panel").is_visible()
+    seen.page.click("#remove")
+    seen.page.click("#remove-yes")
+    seen.wait_for("location.hash === '' && document.activeElement.id === 'question'")
+    seen.has(f"#runs-list a[data-id='{id}']", 0)
+    seen.says("#live", "The run is deleted.")
+    assert not seen.page.locator("#about").is_visible() and seen.page.evaluate("document.title") == "chainofcode"
+    assert server.client.get(f"/api/runs/{id}").status_code == 404
+    assert seen.complaints == []
+
+
 def test_nothing_of_one_run_is_left_when_another_is_shown(seen: Seen, server: Serving) -> None:
     ids = []
     for name, value in (("one", 1), ("two", 2)):
@@ -357,6 +456,7 @@ def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
     seen.page.click("#mode")
     assert seen.page.evaluate("document.activeElement.id") == "program"
+    assert seen.text("#method-text") == ""
     assert not seen.page.locator("#method").is_visible() and seen.text("#send") == "Run"
     seen.page.keyboard.type("answer = [price('a=1'), size(of='b')]")
     seen.page.fill("#values", "# what is known\nprice('a=1') = 2.0\nsize(of='b') = large")
@@ -385,6 +485,21 @@ def test_a_program_of_ones_own_with_values(seen: Seen, server: Serving) -> None:
     assert seen.complaints == []
 
 
+def test_beside_a_run_the_form_is_one_whole_line(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    seen.page.click("#mode")
+    seen.page.fill("#program", "\n".join(f"value_{n} = {n}" for n in range(9)) + "\nanswer = value_8")
+    seen.page.keyboard.press("Control+Enter")
+    seen.says("#said", "8")
+    box = "(({clientHeight, scrollTop}, {lineHeight, paddingTop}) => [clientHeight, scrollTop, parseFloat(lineHeight) + 2 * parseFloat(paddingTop)])"
+    height, scrolled, one_line = seen.page.evaluate(
+        f"{box}(document.querySelector('#program'), getComputedStyle(document.querySelector('#program')))"
+    )
+    assert scrolled == 0 and height == one_line
+    seen.page.focus("#program")
+    assert seen.page.locator("#program").bounding_box()["height"] > 5 * one_line
+
+
 def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
     before = ask(seen)
@@ -405,8 +520,8 @@ def test_the_program_of_a_run_is_edited_and_run_again(seen: Seen, server: Servin
     seen.page.click("#rewrite")
     seen.page.fill(".rewrite textarea", "answer = is_fruit('a pear that nobody asked about')")
     seen.page.click(".rewrite .primary")
-    seen.says("#answer-label", "No answer")
-    seen.shows("#error", "a pear that nobody asked about")
+    seen.says("#answer-label", "No answer: emulation failed")
+    seen.shows("#said", "a pear that nobody asked about")
     assert seen.complaints == []
 
 
@@ -469,7 +584,7 @@ def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> N
     seen.shows("#notice", "\\u202eb<svg onload=x>.csv")
     ask(seen, f"mischief {ALL_HOSTILE}")
     seen.shows("#asked", "<script>window.__xss=1</script>", "\\u202e")
-    seen.says("#answer-label", "No answer")
+    seen.shows("#answer-label", "No answer: ")
     seen.page.click("[role=tab] >> nth=0")  # what was tried first
     seen.shows("#then", "onerror")
     seen.page.focus("#question")
@@ -477,15 +592,14 @@ def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> N
     seen.page.fill("#program", MISCHIEF)
     seen.page.keyboard.press("Control+Enter")
     seen.has("[role=tab]:visible", 0)
-    seen.shows("#error", "onerror")
+    seen.shows("#said", "onerror")
     seen.shows("#output", "onerror")
     seen.page.click(".line .chip >> nth=0")
     seen.page.click("#calls > summary")
     seen.shows("#calls-list", "onerror")
     seen.page.fill("#runs-search", "<script>")
     seen.shows("#runs-list .asked", "<script>")
-    seen.page.click("#check")
-    seen.shows("#check-found", "there is no answer")
+    assert not seen.page.locator("#check").is_visible()  # there is no answer
     seen.page.click("#rewrite")
     seen.shows(".rewrite", "Values stay those of this run")
     seen.complaints = [one for one in seen.complaints if "400" not in one]  # the name that was refused
@@ -522,6 +636,8 @@ def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int
         assert seen.page.evaluate(UNNAMED) == []
 
     fits()
+    says = "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('#method-text'))"
+    assert seen.text("#method-text").endswith("calls nobody defined") and seen.page.evaluate(says)
     seen.page.click("#mode")
     fits()
     seen.page.click("#mode")
@@ -529,6 +645,7 @@ def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int
     seen.says("#said", OUTCOME)
     seen.page.click("#check")
     seen.shows("#check-found", "1.00")
+    seen.page.click("#remove")
     fits()
     seen.page.click("#rewrite")
     fits()

@@ -47,9 +47,30 @@ export class Server {
     return parseJson(await (await this.fetch(path)).text());
   }
 
+  /** As `get`, across lost connections; null where it is called off. `onGone` hears whether the server is away. */
+  async getPatiently(path, signal, onGone) {
+    for (let failures = 0; !signal.aborted; failures++) {
+      try {
+        const got = parseJson(await (await this.fetch(path, { signal })).text());
+        onGone(false);
+        return got;
+      } catch (error) {
+        if (signal.aborted) return null;
+        if (!isPassing(error)) throw error;
+      }
+      onGone(true);
+      await pause(failures);
+    }
+    return null;
+  }
+
   async post(path, body = {}) {
     const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) };
     return parseJson(await (await this.fetch(path, options)).text());
+  }
+
+  async delete(path) {
+    await this.fetch(path, { method: "DELETE" });
   }
 
   async upload(file) {
@@ -75,14 +96,23 @@ export class Server {
         }
       } catch (error) {
         if (signal.aborted || error.name === "AbortError") return;
-        if (error instanceof ServerError && error.status >= 400 && error.status < 500 && error.status !== 429) throw error;
-        if (!(error instanceof ServerError) && !(error instanceof TypeError)) throw error;
+        if (!isPassing(error)) throw error;
       }
       if (signal.aborted) return;
       onGone(true);
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+      await pause(failures);
     }
   }
+}
+
+/** Whether it may go away by itself: no connection, one that broke, a server in trouble. */
+function isPassing(error) {
+  if (!(error instanceof ServerError)) return error instanceof TypeError;
+  return error.status < 400 || error.status >= 500 || error.status === 429;
+}
+
+function pause(failures) {
+  return new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
 }
 
 async function errorOf(response) {

@@ -7,6 +7,7 @@ import { Check } from "./check.js";
 import { byId, setText, show, startTheme } from "./dom.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
+import { Removal } from "./removal.js";
 import { Runs, say } from "./runs.js";
 import { parseJson, shortened, unquoted, visible } from "./values.js";
 
@@ -39,6 +40,7 @@ class App {
     });
     this.asking = new Asking(this.server, { begun: (id) => this.go(id), notice: (text) => this.notice(text) });
     this.check = new Check((id) => this.server.get(`${pathOf(id)}/verify`));
+    this.removal = new Removal((id) => this.remove(id), (text) => this.notice(text));
     this.answers = new Map(); // of runs that were open: what a reader saw
     this.id = null;
     this.listen();
@@ -78,6 +80,17 @@ class App {
     }
   }
 
+  async remove(id) {
+    await this.server.delete(pathOf(id));
+    this.answers.delete(id);
+    this.runs.forget(id);
+    if (this.id === id) {
+      history.replaceState(null, "", location.pathname); // the way back does not lead to it
+      await this.openHash();
+    }
+    say("The run is deleted.");
+  }
+
   // --- one run ---------------------------------------------------------------------------------------------------
 
   async openHash() {
@@ -91,7 +104,9 @@ class App {
     show(byId("empty"), id === null);
     this.asking.open(false);
     this.check.offer(null);
+    this.removal.offer(null);
     if (id === null) {
+      document.title = "chainofcode";
       this.player.open(null);
       this.asking.focus();
       return;
@@ -106,7 +121,7 @@ class App {
 
   async follow(id, signal) {
     const recording = new Recording();
-    const about = await this.server.get(pathOf(id));
+    const about = await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone));
     if (signal.aborted) return;
     this.player.title = about.question ?? "";
     this.player.open(recording);
@@ -126,17 +141,18 @@ class App {
       this.player.grown(waiting);
       this.progress(recording, about.state === "queued" ? "running" : about.state, waiting);
     }
-    if (!signal.aborted) await this.ended(id, recording, about);
+    if (!signal.aborted) await this.ended(id, recording, about, signal);
   }
 
-  async ended(id, recording, about) {
-    const last = await this.server.get(pathOf(id));
-    if (this.id !== id) return;
+  async ended(id, recording, about, signal) {
+    const last = await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone));
+    if (signal.aborted) return;
     if (!recording.answer) recording.answer = { reason: last.state === "done" ? last.reason || "no answer" : last.state, error: last.error ?? null };
     this.player.draw();
     this.progress(recording, last.state, []);
-    this.check.offer(recording.attempts.length ? id : null);
     const said = answerText(recording.answer);
+    this.check.offer(said !== null && recording.attempts.length ? id : null);
+    this.removal.offer(id);
     this.answers.set(id, said ?? recording.answer.reason);
     await this.compare(last);
     say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);

@@ -73,6 +73,7 @@ export class Asking {
   /** Open, the form shows all of itself; beside a run it is one line. */
   open(isOpen) {
     byId("ask").classList.toggle("open", isOpen);
+    if (!isOpen) byId(this.mode).scrollTo(0, 0); // the one line that is seen is the first
     if (!isOpen && byId("ask").contains(document.activeElement)) byId("main").focus({ preventScroll: true }); // keys step now
   }
 

@@ -45,7 +45,8 @@ export class Player {
     this.isFollowing = true;
     this.count = 0;
     this.waiting = [];
-    this.looked = null;
+    this.clearLook();
+    this.isBlind = true; // a pointer that rests, from the click before, looks at nothing
     this.drawnTabs = undefined;
     byId("inputs").replaceChildren();
     delete byId("calls-list").dataset.drawn;
@@ -124,19 +125,13 @@ export class Player {
       byId("inputs").replaceChildren(...inputs.map(([name, value]) => el("li", { class: "chip" }, el("b", {}, name), ` = ${pythonText(value, 80)}`)));
     }
     const said = answerText(answer);
-    const failure = answer && said === null ? answer.error : null;
+    const cause = answer && said === null ? causeOf(answer) : "";
     byId("answer").classList.toggle("none", answer !== null && said === null);
     byId("answer").classList.toggle("pending", answer === null);
-    setText(byId("answer-label"), answer && said === null ? "No answer" : "Answer");
-    const shown = answer ? (said ?? answer.reason) : "…";
+    setText(byId("answer-label"), answer && said === null ? `No answer${cause && `: ${answer.reason}`}` : "Answer");
+    const shown = answer ? (said ?? (cause || answer.reason)) : "…";
     setText(byId("said"), shortened(shown === "" ? "''" : shown, 20000));
     byId("said").className = `said ${shown.length > 600 ? "longest" : shown.length > 120 || shown.includes("\n") ? "long" : shown.length > 36 ? "middling" : ""}`;
-    show(byId("error"), Boolean(failure));
-    if (failure) {
-      const where = failure.line ? `Line ${failure.line}: ` : "";
-      const kind = !failure.type || failure.type === answer.reason || NO_NAMES.includes(failure.type) ? "" : `${failure.type}: `;
-      setText(byId("error"), where + kind + failure.message);
-    }
     setText(byId("facts"), factsOf(this.recording));
   }
 
@@ -162,7 +157,9 @@ export class Player {
     const end = this.attempt.answer;
     const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
     show(byId("then"), Boolean(end?.then));
-    if (end?.then) setText(byId("then"), `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
+    const hasStayed = this.recording.stayed(this.attempt);
+    byId("then").classList.toggle("stayed", hasStayed);
+    if (end?.then) setText(byId("then"), hasStayed ? `This is the answer: what came after it (${end.then}) brought no other.` : `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
   }
 
   choose(attempt) {
@@ -381,4 +378,12 @@ export class Player {
     const now = answerText(this.recording.answer) ?? this.recording.answer?.reason ?? "…";
     place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? ", and still is" : visible(`, is ${shortened(now, 200)}`));
   }
+}
+
+/** Why there is no answer, as far as that was said. */
+function causeOf({ reason, error }) {
+  if (!error) return "";
+  const where = error.line ? `Line ${error.line}: ` : "";
+  const kind = !error.type || error.type === reason || NO_NAMES.includes(error.type) ? "" : `${error.type}: `;
+  return where + kind + error.message;
 }

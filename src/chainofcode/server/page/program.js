@@ -5,7 +5,6 @@ import { coloured } from "./python.js";
 import { cameOf, oneLine } from "./record.js";
 import { shortened } from "./values.js";
 
-const MAX_CHIPS = 3; // calls in flight on one line
 const MAX_VALUES = 12;
 const MAX_SPREAD = 200;
 
@@ -107,7 +106,7 @@ export class ProgramView {
       else shown.push(...own.asked.map((step) => chip(step)));
       if (own.times > 1 && !own.asked.length && last?.visit > 1) shown.push(el("span", { class: "faint times" }, `×${last.visit}`));
     }
-    shown.push(...pending.slice(0, MAX_CHIPS).map((call) => el("span", { class: "chip lm pending" }, el("span", { class: "call" }, shortened(oneLine(call.text), 80)), el("span", { class: "dots" }, " …"))));
+    if (pending.length) shown.push(inFlight(pending));
     row.came.replaceChildren(...shown);
   }
 
@@ -187,6 +186,19 @@ export function chip(step) {
     { type: "button", class: `chip ${step.by}${step.error != null ? " bad" : ""}`, "data-step": step.number, "aria-label": `${ACTOR_WORDS[step.by]}: ${call} ${came}. Change it`, title: ACTORS[step.by] },
     el("span", { class: "call" }, call),
     el("span", { class: "value" }, ` ${came}`),
+  );
+}
+
+/** Calls that wait for their values, in the room of one: how many, and the first of them. */
+function inFlight(calls) {
+  const texts = calls.slice(0, MAX_VALUES).map((call) => shortened(oneLine(call.text), 80));
+  const text = texts.join(", ") + (calls.length > texts.length ? ", …" : "");
+  return el(
+    "span",
+    { class: "chip lm pending", title: text },
+    calls.length > 1 ? el("span", { class: "count" }, `${calls.length} `) : null,
+    el("span", { class: "call" }, text),
+    el("span", { class: "dots", "aria-hidden": "true" }, " ●"),
   );
 }
 

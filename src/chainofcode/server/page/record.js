@@ -12,6 +12,7 @@ export class Recording {
     this.header = null;
     this.attempts = [];
     this.answer = null;
+    this.isEarlier = false; // whether the answer is one that an attempt had given before
     this.calls = 0;
     this.tokens = 0;
     this.why = null; // what depends on what, in the last program that was run
@@ -25,7 +26,8 @@ export class Recording {
     let attempt = this.attempts.at(-1);
     if (!attempt || attempt.answer || (event.event === "program" && attempt.program)) {
       if (event.event === "answer" && attempt?.answer && !event.then) {
-        this.answer = event; // a vote's: the program before it is where it comes from
+        this.answer = event; // a vote's, or an earlier one's: a program before it is where it comes from
+        this.isEarlier = true;
         return;
       }
       attempt = new Attempt(this.attempts.length, this.header?.inputs ?? {});
@@ -37,6 +39,12 @@ export class Recording {
       this.calls++;
       this.tokens += Number(event.usage?.prompt_tokens ?? 0) + Number(event.usage?.completion_tokens ?? 0);
     }
+  }
+
+  /** Whether the answer of an attempt, though something was tried after it, is the answer in the end. */
+  stayed(attempt) {
+    const said = answerText(attempt.answer);
+    return Boolean(this.isEarlier && attempt.answer?.then && said !== null && said === answerText(this.answer));
   }
 
   /** The attempt that `why` and changes are about: the last program that was run. */
@@ -175,12 +183,17 @@ function placeBefore(items, bound, key) {
 
 /** What came of a step, in words. */
 export function whatOf(step) {
-  const parts = [];
+  return partsOfStep(step).filter(Boolean).join(" ");
+}
+
+/** The call that a step is about, if it is, what came of it, and how it was answered, if that is special. */
+export function partsOfStep(step) {
   const deltas = Object.entries(step.delta ?? {});
-  if (step.call != null && !deltas.length) parts.push(`${oneLine(step.call)} ${cameOf(step)}${step.how ? `  (${step.how})` : ""}`);
+  const isCall = step.call != null && !deltas.length;
+  const parts = isCall ? [cameOf(step)] : [];
   for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
   if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
-  return parts.join("   ");
+  return [isCall ? oneLine(step.call) : "", parts.join("   "), isCall && step.how ? `(${step.how})` : ""];
 }
 
 /** The value of a call, or how it failed. */

@@ -3,6 +3,7 @@
 import { byId, el, setText, show } from "./dom.js";
 import { shortened, unquoted } from "./values.js";
 
+const MARKS = { queued: "◷", running: "", cancelled: "⊘", interrupted: "⊘" }; // of runs without an answer; the rest failed
 const PAGE = 50;
 const MAX_WORDS_CHARS = 200;
 const REFRESH_MS = 4000;
@@ -64,6 +65,12 @@ export class Runs {
     }
   }
 
+  /** A run that is no more. */
+  forget(id) {
+    this.runs = this.runs.filter((run) => run.id !== id);
+    this.draw();
+  }
+
   async older() {
     const { words } = this;
     const { runs } = await this.server.get(`${this.path(words)}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
@@ -93,11 +100,12 @@ export class Runs {
 
   item(run) {
     const end = run.answer != null ? unquoted(run.answer) : (run.state === "done" ? run.reason || "no answer" : run.state);
+    const mark = run.answer == null && el("span", { class: run.state === "running" ? "spinner" : "mark", "aria-hidden": "true" }, MARKS[run.state] ?? "✗");
     const link = el(
       "a",
       { href: `#run=${encodeURIComponent(run.id)}`, "data-id": run.id, "aria-current": run.id === this.open ? "page" : null },
       el("span", { class: "asked" }, shortened(run.question ?? (run.parent ? "What if" : "A program"), 120)),
-      el("span", { class: `end ${run.answer == null ? "none" : ""}` }, shortened(end, 60)),
+      el("span", { class: `end ${run.answer == null ? `none ${Object.hasOwn(MARKS, run.state) ? run.state : "failed"}` : ""}` }, mark || null, shortened(end, 60)),
       el("span", { class: "faint when" }, [run.parent ? "what if" : run.method, when(run.created)].filter(Boolean).join(" · ")),
     );
     return el("li", {}, link);

@@ -1,7 +1,7 @@
 // Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
 
 import { badge, el, onceAFrame, setText, show } from "./dom.js";
-import { plural, whatOf } from "./record.js";
+import { partsOfStep, plural } from "./record.js";
 import { shortened } from "./values.js";
 
 const MAX_NAMES = 300;
@@ -114,6 +114,8 @@ export class StepsView {
   }
 
   row(step, place, size) {
+    const [call, came, how] = partsOfStep(step);
+    const told = shortened(came || (step.output ?? "").trim() || "·", 200);
     const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
     const made = el(
       "div",
@@ -121,7 +123,7 @@ export class StepsView {
       el("span", { class: "number" }, step.number),
       badge(step.by),
       el("span", { class: "at" }, `line ${step.line}`),
-      el("span", { class: "what" }, shortened(whatOf(step) || (step.output ?? "").trim() || "·", 200)),
+      el("span", { class: "what", title: [call, told, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told)), how ? el("span", { class: "faint" }, how) : null),
     );
     made.style.top = `${place * this.rowHeight}px`;
     if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));
