@@ -92,15 +92,25 @@ class Table:
         raise _Missing(f"no value for the {what} {pause.text}", lambda: self._near(pause))
 
     def _near(self, pause: Pause) -> str:
-        """What was perhaps meant: another call in the table, or a function that exists."""
+        """What was perhaps meant: another call in the table, a function that exists, or Python, but for a mistake."""
         if len(pause.text) < 500 and len(self._values) < 5000:
             known = [text for text in self._values if len(text) < 500]
             if matches := difflib.get_close_matches(pause.text, known, n=1, cutoff=0.8):
                 return f"; the values have {matches[0]}"
+        if pause.kind == "statement":
+            return _not_python(pause.text)
         if "." in pause.name:
             return ""
         matches = difflib.get_close_matches(pause.name, _BUILTIN_NAMES, n=1, cutoff=0.8)
         return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def _not_python(text: str) -> str:
+    try:
+        ast.parse(text[:_MAX_PARSED_CHARS].strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"; Python cannot read it: {error.msg if isinstance(error, SyntaxError) else error}"
+    return ""
 
 
 def not_json(error: json.JSONDecodeError) -> str:
