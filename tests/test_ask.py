@@ -187,7 +187,7 @@ def test_eval_goes_on_where_a_sample_cannot_be_run(tmp_path: Path) -> None:
     samples = [{"id": f"\x1b[2J{n}", "program": f"answer = f({n})", "targets": [n], "kind": "\x07k"} for n in range(5)]
     suite.write_text("\n".join(map(json.dumps, samples)))
     path.write_text("\n".join(json.dumps({"when": f"call: f({n})", "reply": str(n)}) for n in (0, 1, 4)))
-    plainly = ("--repairs", "0", "--no-fallback")
+    plainly = ("--repairs", "0", "--no-fallback", "--at-once", "1")
     done = coc("eval", suite, "--model", f"scripted:{path}", "--json", *plainly)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert [line["verdict"] for line in lines[:-1]] == ["right", "right", "no answer", "no answer", "right"]

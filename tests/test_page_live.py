@@ -414,6 +414,7 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     assert not seen.page.locator("#remove").is_visible()  # it is running
     model.release()
     seen.says("#said", OUTCOME)
+    seen.page.locator("#remove").wait_for(state="visible")  # the run is over a moment after its answer
     seen.page.focus("#remove")
     seen.page.keyboard.press("Enter")
     seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
