@@ -22,12 +22,12 @@ from chainofcode.sandbox import Jail, Sandbox
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "bbh.jsonl"
 LONG = {
-    "loop": "n = 0\nfor i in range(4_000_000):\n    if i % 3 == 0:\n        n += i\nanswer = n",
+    "loop": "n = 0\nfor i in range(8_000_000):\n    if i % 3 == 0:\n        n += i\nanswer = n",
     "calls": "def f(x):\n    y = x * 2\n    if y > 10:\n        return y\n    return x\n"
-    "total = 0\nfor i in range(3_000_000):\n    total += f(i)\nanswer = total",
-    "recursion": "def fib(n):\n    if n < 2:\n        return n\n    return fib(n - 1) + fib(n - 2)\nanswer = fib(31)",
+    "total = 0\nfor i in range(4_000_000):\n    total += f(i)\nanswer = total",
+    "recursion": "def fib(n):\n    if n < 2:\n        return n\n    return fib(n - 1) + fib(n - 2)\nanswer = fib(33)",
     "values": "n = 0\nfor w in ['a', 'b', 'c']:\n    if is_good(w):\n"
-    "        for i in range(3_000_000):\n            n += i\nanswer = n",
+    "        for i in range(4_000_000):\n            n += i\nanswer = n",
 }
 
 

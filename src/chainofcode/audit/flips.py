@@ -17,7 +17,7 @@ from ..trace import Step, Trace
 from .changes import Changes
 from .replay import areplay
 
-_AT_ONCE, _LONG_SECONDS = 2, 1.0  # runs that take longer go one by one: at once they would only slow each other down
+_AT_ONCE, _LONG_SECONDS = 2, 0.25  # runs that take longer go one by one: at once they would only slow each other down
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ async def flips_of(
     recorded = trace.answer.said or trace.answer.text if trace.answer is not None else ""
     while wanted and len(tried) < most and (not tried or spent + last <= seconds):  # the next takes as long again
         started = time.monotonic()
-        turn = _AT_ONCE if seconds <= _LONG_SECONDS else 1
+        turn = 1 if trace.answer is not None and trace.answer.seconds > _LONG_SECONDS else _AT_ONCE
         now, wanted = wanted[:turn], wanted[turn:]
         tried += await asyncio.gather(*(_try(trace, step, other, recorded, sandbox) for step, other in now))
         last = time.monotonic() - started

@@ -34,7 +34,7 @@ from .samples import Sampled, Sampling, is_alike
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
-_MIN_FLIP_SECONDS = 1.0
+_SHORT_SECONDS, _LONG_SECONDS = 0.25, 1.0
 _MAX_EDITED = 300  # characters
 _ORIGINS: Mapping[str, str] = {
     "program": "the program works it out",
@@ -198,11 +198,9 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
         return Verdict("none", (f"it does not replay: different at {again.where}", str(error)), again)
     seconds = time.monotonic() - started
     origin = _origin(found, trace.question)
-    budget = max(_MIN_FLIP_SECONDS, seconds)
-    if found.difference is None and (seconds < _MIN_FLIP_SECONDS or _is_written_down(found)):
-        before = time.monotonic()
+    budget = _budget(seconds)
+    if found.difference is None and (seconds < _LONG_SECONDS or _is_written_down(found)):
         origin = await _tried(found, origin, trace.question, place, budget)
-        budget -= time.monotonic() - before if seconds >= _MIN_FLIP_SECONDS else 0.0
     if origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
         origin = "model"
     flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
@@ -211,11 +209,17 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     if found.difference is not None:
         flags.append(f"it does not replay: different at {found.difference.where}")
     tried, untried = list[Flip](), 0
-    if most and origin != "none" and found.difference is None and budget > 0:
+    if most and origin != "none" and found.difference is None:
         tried, untried = await flips_of(trace, found.run.program, found.values, place, most=most, seconds=budget)
     return Verdict(
         origin, tuple(flags), found.difference, None, found, _used(found), _shares(found), tuple(tried), untried
     )
+
+
+def _budget(seconds: float) -> float:
+    """For each of the two ways to try other values, with a program that was followed in so many: what is worked out,
+    and what the model said, once in any case. A check takes three times the run at most, where that takes long."""
+    return max(0.4 * seconds, 1.0 if seconds < _SHORT_SECONDS else 0.2)
 
 
 def _origin(found: Provenance, question: str | None) -> Origin:

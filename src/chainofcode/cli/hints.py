@@ -14,7 +14,8 @@ from .options import LIMITS, read_options
 from .tools import NOBODY_TO_ASK
 
 _NO_VALUE = re.compile(
-    r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean|Python cannot read it:) .*)?", re.DOTALL
+    r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean|Python cannot read it:) .*)?",
+    re.DOTALL,
 )
 _MORE = 10  # times what was not enough
 
