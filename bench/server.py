@@ -175,7 +175,8 @@ def measure(place: Path, clients: int, seconds: float, least: float, target: flo
     }
     missed = [f"more {name} than before" for name, is_more in kept.items() if is_more]
     missed += [f"{target:g} ms added, 95 %"] if cuts[94] > target else []
-    print(*(f"missed: {what}" for what in missed), sep="\n", end="")
+    for what in missed:
+        print(f"missed: {what}")
     return not problems and not missed
 
 

@@ -198,7 +198,7 @@ def test_eval_goes_on_where_a_sample_cannot_be_run(tmp_path: Path) -> None:
     assert "\x1b" not in table.stdout + table.stderr
     assert "\x07" not in table.stdout
     path.write_text(json.dumps({"when": "call: f(4)", "reply": "4"}))
-    done = coc("eval", suite, "--model", f"scripted:{path}")
+    done = coc("eval", suite, "--model", f"scripted:{path}", "--at-once", "1")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no reply left" in done.stderr
 

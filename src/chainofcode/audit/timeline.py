@@ -46,7 +46,6 @@ class Timeline:
         self._histories = _histories(trace, self.steps)
         self._ran = _ran(self.steps)
         self._rows = {self._places[row.now.number]: row for row in beside if row.now is not None}
-        self._steps_now = {row.recorded.number: row.now.number for row in beside if row.recorded and row.now}
 
     def __len__(self) -> int:
         return len(self.steps)
@@ -87,10 +86,6 @@ class Timeline:
 
     def place_of(self, number: int) -> int | None:
         return self._places.get(number)
-
-    def place_now(self, number: int) -> int | None:
-        """Where the recorded step of that number stands in this run."""
-        return self._places.get(self._steps_now.get(number, -1))
 
     def asked(self, place: int, way: Literal[1, -1] = 1) -> int | None:
         """The next step of the LM or of a tool, or the one before."""

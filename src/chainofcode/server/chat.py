@@ -19,11 +19,12 @@ from .desk import Desk
 from .jobs import decoded
 from .runs import Live
 from .store import Run
-from .streams import KEEP, EventStream, event, unless_gone
+from .streams import KEEP, EventStream, event
 from .talk import (
     Format,
     Turn,
     begun,
+    carried_out,
     check_ran,
     checked_tools,
     meant,
@@ -84,12 +85,7 @@ class Chat:
         if wanted.stream:
             with_usage = bool((wanted.stream_options or {}).get("include_usage"))
             return EventStream(self._chunks(live, wanted.model, with_usage), headers, live.cancel)
-        try:
-            await unless_gone(request, live.over.wait())
-        finally:
-            live.cancel()  # nobody waits any more, or it is over
-        await live.over.wait()
-        check_ran(live.run)
+        await carried_out(request, live)
         return answered(_completion(live.run, wanted.model), headers=headers)
 
     async def _chunks(self, live: Live, model: str, with_usage: bool) -> AsyncGenerator[bytes, None]:

@@ -16,8 +16,8 @@ from .desk import Desk
 from .jobs import decoded
 from .runs import Live
 from .store import Run
-from .streams import KEEP, EventStream, event, unless_gone
-from .talk import Format, Turn, begun, check_ran, checked_tools, question_in, unfit, why_not
+from .streams import KEEP, EventStream, event
+from .talk import Format, Turn, begun, carried_out, checked_tools, question_in, unfit, why_not
 
 
 class Text(msgspec.Struct):
@@ -60,12 +60,7 @@ class Responses:
         headers = {"x-coc-run": live.run.id}
         if wanted.stream:
             return EventStream(self._events(live, wanted.model), headers, live.cancel)
-        try:
-            await unless_gone(request, live.over.wait())
-        finally:
-            live.cancel()  # nobody waits any more, or it is over
-        await live.over.wait()
-        check_ran(live.run)
+        await carried_out(request, live)
         return answered(_response(live.run, wanted.model), headers=headers)
 
     async def _events(self, live: Live, model: str) -> AsyncGenerator[bytes, None]:

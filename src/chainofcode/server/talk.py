@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from starlette.requests import Request as HTTPRequest
 
 from ..methods import METHODS
 from .desk import Desk
@@ -13,6 +14,7 @@ from .jobs import Request
 from .runs import Live
 from .shapes import SAYS_SOMETHING, fits
 from .store import Run
+from .streams import unless_gone
 from .terms import Refusal
 
 _ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
@@ -98,6 +100,16 @@ def why_not(run: Run) -> str:
     message = (run.error or {}).get("message", "")
     told = run.reason or run.state
     return f"no answer: {told}" + (f": {message}" if message else "")
+
+
+async def carried_out(request: HTTPRequest, live: Live) -> None:
+    """Wait for a run as long as its client does; raises Refusal where nothing came of it."""
+    try:
+        await unless_gone(request, live.over.wait())
+    finally:
+        live.cancel()  # nobody waits any more, or it is over
+    await live.over.wait()
+    check_ran(live.run)
 
 
 def check_ran(run: Run) -> None:
