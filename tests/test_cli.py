@@ -173,6 +173,15 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["verify", "cut.jsonl"], "cut.jsonl, line 2: not a line of a trace: Input data was truncated"),
         (["show", "empty"], "empty is not a trace: line 1: the file is empty"),
         (["frobnicate"], "invalid choice"),
+        (
+            ["ask", "Why?", "--modle", "local"],
+            "coc ask: unrecognized option: --modle (did you mean --model?)\ncoc ask --help",
+        ),
+        (
+            ["ask", "Why?", "--api-kye=k-secret-k"],
+            "coc ask: unrecognized option: --api-kye (did you mean --api-key?)\n",
+        ),
+        (["ask", "How", "many?"], "coc ask: unrecognized argument: many? (what has spaces in it needs quotes)"),
         ([], "walk through a trace step by step"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,

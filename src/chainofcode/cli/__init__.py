@@ -14,6 +14,7 @@ from typing import NoReturn
 from ..errors import ChainOfCodeError
 from ..render import plain
 from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
+from .parser import Parser
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED
 
 
@@ -60,9 +61,7 @@ def script() -> NoReturn:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="coc", description="Reason in code: Python runs what it can, a language model runs the rest."
-    )
+    parser = Parser(prog="coc", description="Reason in code: Python runs what it can, a language model runs the rest.")
     from .. import __version__
 
     parser.add_argument("--version", action="version", version=f"coc {__version__}")
