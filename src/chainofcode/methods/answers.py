@@ -147,7 +147,7 @@ def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], e
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
-    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), made)
+    return AnswerType(name, fitting(schema), lambda value: _as_it_fits(value, fit), made)
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
@@ -168,7 +168,8 @@ def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
             raise (misfit if first is data else other) from None
 
 
-def _fitting(schema: Mapping[str, Any]) -> str:
+def fitting(schema: Mapping[str, Any]) -> str:
+    """What a model is told of a schema."""
     text = json.dumps(schema, ensure_ascii=False, default=str)
     cut = text if len(text) <= _MAX_SCHEMA_CHARS else text[:_MAX_SCHEMA_CHARS] + "…"
     return f"data that fits this JSON schema: {cut}"
@@ -270,7 +271,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
         list(checking.iter_errors({}))
     except RecursionError:
         raise InputError(f"{name} cannot be used: it refers to itself without end") from None
-    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), is_text=True)
+    return AnswerType(name, fitting(schema), lambda value: _as_it_fits(value, fit), is_text=True)
 
 
 def _check_references(name: str, schema: Mapping[str, Any], referencing: Any) -> None:
@@ -380,4 +381,4 @@ def _short(value: object) -> str:
     return brief(value, 100)
 
 
-__all__ = ["MISFIT", "NAMES", "AnswerType", "Misfit", "answer_type_of", "fitted", "is_misfit"]
+__all__ = ["MISFIT", "NAMES", "AnswerType", "Misfit", "answer_type_of", "fitted", "fitting", "is_misfit"]

@@ -23,6 +23,7 @@ from .streams import KEEP, EventStream, event
 from .talk import (
     Format,
     Turn,
+    Wanted,
     begun,
     carried_out,
     check_ran,
@@ -50,8 +51,8 @@ class ChatRequest(msgspec.Struct):
     response_format: Format | None = None
 
     @property
-    def answer_type(self) -> str | None:
-        return self.response_format.answer_type("response_format") if self.response_format is not None else None
+    def answer_type(self) -> Wanted:
+        return self.response_format.wanted("response_format") if self.response_format is not None else None
 
 
 class Chat:

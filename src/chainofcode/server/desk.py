@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from .. import __version__
@@ -39,8 +39,10 @@ class Desk:
 
     # --- runs -------------------------------------------------------------------------------------------------
 
-    async def begin(self, owner: str, request: Request, *, detach: bool) -> Live:
-        """Start a run; it is kept when this returns. Raises Refusal."""
+    async def begin(
+        self, owner: str, request: Request, *, detach: bool, schema: Mapping[str, Any] | None = None
+    ) -> Live:
+        """Start a run; it is kept when this returns. `schema` is what its answer is to fit. Raises Refusal."""
         is_asking = request.program is None
         model = self.models.named(request.model) if is_asking or request.model is not None else None
         if model is not None:
@@ -48,7 +50,7 @@ class Desk:
         self.runs.check_room()
         check_counts(request)
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
-        job = await asyncio.to_thread(job_of, request, paths, self.terms, model)  # what was sent may be large
+        job = await asyncio.to_thread(job_of, request, paths, self.terms, model, schema)  # what was sent may be large
         method = request.method if is_asking else "run"
         run = new_run(owner, request.question, method, model, files=request.files)
         return await self.runs.submit(run, job, detach=detach)

@@ -1,12 +1,12 @@
 """What a run does: a question to a model, a program with its values, a trace again. From what was sent to events.
 
 What is sent comes from anywhere. It can name models and methods that are offered and files that were uploaded; no path,
-no tool, no grant, no schema (whose patterns would run here).
+no tool, no grant.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +24,7 @@ from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_o
 from ..sandbox import Sandbox
 from ..trace import Event, Trace
 from . import shapes
+from .structure import structured
 from .terms import MAX_QUESTION_CHARS, Refusal, Terms
 
 _REPAIRS = 2
@@ -99,7 +100,9 @@ def check_counts(request: Request) -> None:
             raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
 
 
-def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | None) -> Job:
+def job_of(
+    request: Request, paths: Sequence[Path], terms: Terms, model: str | None, schema: Mapping[str, Any] | None
+) -> Job:
     """Raises Refusal for what cannot be done, before anything is begun."""
     if request.method not in METHODS:
         known = ", ".join(METHODS)
@@ -114,7 +117,7 @@ def job_of(request: Request, paths: Sequence[Path], terms: Terms, model: str | N
     question = request.question or ""
     if not shapes.fits(shapes.SAYS_SOMETHING, question):
         raise Refusal(400, "invalid_request", "a run needs a question or a program")
-    return _asked(question.strip(), request.method, model or "", _wanted(request.type), paths, given)
+    return _asked(question.strip(), request.method, model or "", _wanted(request.type, schema), paths, given)
 
 
 def _given(request: Request, terms: Terms) -> Given:
@@ -128,14 +131,12 @@ def _given(request: Request, terms: Terms) -> Given:
     return Given(inputs=inputs, packages=terms.packages, scratch=terms.has_scratch, limits=terms.limits)
 
 
-def _wanted(text: str | None) -> AnswerType | None:
-    """An answer type by its text alone: one that is a path would have us read a file here."""
-    if text is None:
-        return None
-    if len(text) > shapes.MAX_TYPE_CHARS or not shapes.fits(shapes.TYPE, text):
+def _wanted(text: str | None, schema: Mapping[str, Any] | None) -> AnswerType | None:
+    """An answer type by its schema or its text alone: one that is a path would have us read a file here."""
+    if text is not None and (len(text) > shapes.MAX_TYPE_CHARS or not shapes.fits(shapes.TYPE, text)):
         raise Refusal(400, "invalid_request", "a type is int, list[str], json, choice:A,B and the like")
     try:
-        return answer_type_of(text)
+        return structured(schema) if schema is not None else answer_type_of(text)
     except (InputError, RecursionError) as error:
         raise Refusal(400, "invalid_request", str(error).replace(" and SCHEMA.json", "")) from None
 

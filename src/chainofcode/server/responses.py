@@ -17,7 +17,7 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event
-from .talk import Format, Turn, begun, carried_out, checked_tools, question_in, unfit, why_not
+from .talk import Format, Turn, Wanted, begun, carried_out, checked_tools, question_in, unfit, why_not
 
 
 class Text(msgspec.Struct):
@@ -36,9 +36,9 @@ class ResponseRequest(msgspec.Struct):
     text: Text | None = None
 
     @property
-    def answer_type(self) -> str | None:
-        wanted = self.text.format if self.text is not None else None
-        return wanted.answer_type("text.format") if wanted is not None else None
+    def answer_type(self) -> Wanted:
+        given = self.text.format if self.text is not None else None
+        return given.wanted("text.format") if given is not None else None
 
 
 class Responses:

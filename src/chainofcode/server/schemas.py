@@ -14,6 +14,7 @@ TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OBJECT: Schema = {"type": "object"}
 _NOTHING: Schema = {"type": "null"}
+_STRUCTURE = "A JSON schema that the answer is to fit; patterns and rare keywords are told to the model, not checked."
 _STATES = ["queued", "running", "done", "cancelled", "interrupted", "failed"]
 RUN_ID = shapes.text_of(shapes.RUN_ID)
 SHA256 = shapes.text_of(shapes.SHA256)
@@ -169,7 +170,9 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
     asked = shape({"role": {"const": "user"}, "content": shapes.text_of(shapes.SAYS_SOMETHING, maxLength=10_000)})
     turns = _list(turn, contains=asked)
     none = {"anyOf": [_NOTHING, {"type": "array", "maxItems": 0}]}
-    kinds = {"type": "object", "properties": {"type": {"enum": ["text", "json_object"]}}}
+    plainly = {"type": "object", "properties": {"type": {"enum": ["text", "json_object"]}}}
+    fitting: Schema = {"type": {"const": "json_schema"}, "schema": {"type": "object", "description": _STRUCTURE}}
+    deeper = {"type": fitting["type"], "json_schema": shape({"schema": fitting["schema"]})}
     either = {"type": ["boolean", "null"]}
     chat = {
         "model": {"enum": openai_names(models)},
@@ -179,7 +182,7 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "n": {"enum": [1, None]},
         "tools": none,
         "functions": none,
-        "response_format": _or_none(kinds),
+        "response_format": {"anyOf": [_NOTHING, plainly, shape(deeper)]},
     }
     respond = {
         "model": {"enum": openai_names(models)},
@@ -188,7 +191,7 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "stream": either,
         "tools": none,
         "previous_response_id": _NOTHING,
-        "text": _or_none({"type": "object", "properties": {"format": _or_none(kinds)}}),
+        "text": _or_none({"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plainly, shape(fitting)]}}}),
     }
     model = {"id": TEXT, "object": {"const": "model"}, "created": _COUNT, "owned_by": TEXT}
     error = {"message": TEXT, "type": TEXT, "param": _or_none(TEXT), "code": TEXT}

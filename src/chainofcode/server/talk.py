@@ -18,18 +18,30 @@ from .streams import unless_gone
 from .terms import Refusal
 
 _ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
-_FORMATS = {"text": None, "json_object": "json"}
+_FORMATS = ("text", "json_object", "json_schema")
+Wanted = str | dict[str, Any] | None  # what an answer is to be: a type by name, a schema, anything
+
+
+class Named(msgspec.Struct):
+    schema: dict[str, Any] | None = None
 
 
 class Format(msgspec.Struct):
-    """What an answer is to be, as clients ask for it."""
+    """What an answer is to be, as clients ask for it; chat completions have a schema one level deeper."""
 
     type: str = "text"
+    schema: dict[str, Any] | None = None
+    json_schema: Named | None = None
 
-    def answer_type(self, where: str) -> str | None:
+    def wanted(self, where: str) -> Wanted:
         if self.type not in _FORMATS:
-            raise unfit(f"{where} is {' or '.join(_FORMATS)} here", where.partition(".")[0])
-        return _FORMATS[self.type]
+            raise unfit(f"{where} is {', '.join(_FORMATS)} here", where.partition(".")[0])
+        if self.type != "json_schema":
+            return "json" if self.type == "json_object" else None
+        schema = self.schema if self.json_schema is None else self.json_schema.schema
+        if schema is None:
+            raise unfit(f"{where} needs a schema", where.partition(".")[0])
+        return schema
 
 
 class Part(msgspec.Struct):
@@ -80,10 +92,11 @@ def model_names(desk: Desk) -> list[str]:
     return [*METHODS, *(f"{method}:{model}" for model in desk.models.names for method in METHODS)]
 
 
-async def begun(desk: Desk, owner: str, model: str, question: str, answer_type: str | None) -> Live:
+async def begun(desk: Desk, owner: str, model: str, question: str, wanted: Wanted) -> Live:
     method, full = meant(desk, model)
-    request = Request(question, method=method, model=full, type=answer_type)
-    return await desk.begin(owner, request, detach=False)
+    name, schema = (wanted, None) if wanted is None or isinstance(wanted, str) else (None, wanted)
+    request = Request(question, method=method, model=full, type=name)
+    return await desk.begin(owner, request, detach=False, schema=schema)
 
 
 def checked_tools(tools: Any) -> None:
