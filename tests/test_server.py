@@ -22,7 +22,7 @@ import httpx
 import openai
 import pytest
 from processes import descendants
-from serving import FRUIT, Serving, parsed, served
+from serving import FRUIT, SCRIPT, Serving, parsed, served
 
 from chainofcode.audit import check_chain
 from chainofcode.trace import Trace
@@ -571,7 +571,8 @@ def test_limits_of_runs(tmp_path: Path) -> None:
 
 
 def test_nothing_acknowledged_is_lost_by_a_kill(tmp_path: Path) -> None:
-    with served(tmp_path, "--runs", "1") as server:
+    asleep = {"when": "Sleep", "reply": "```python\nimport time\nbegun = 1\ntime.sleep(12)\nanswer = 1\n```"}
+    with served(tmp_path, "--runs", "1", script=[asleep, *SCRIPT]) as server:
         done = server.begin()
         server.over(done)
         running, queued = server.begin(SLOW), server.begin()
