@@ -167,8 +167,12 @@ def test_data_that_is_hard_to_check() -> None:
     started = time.monotonic()
     assert len(unique.read([{"a": n} for n in range(20_000)])) == 20_000
     assert time.monotonic() - started < 5
-    with pytest.raises(Misfit, match=r"nested too deep|not JSON|recursion"):
-        tree.read('{"of": [' * 400 + "]}" * 400)
+    deep: Any = {"of": []}
+    for _ in range(3000):
+        deep = {"of": [deep]}
+    for nested in (deep, '{"of": [' * 5000 + "]}" * 5000):
+        with pytest.raises(Misfit, match=r"does not fit|not JSON"):
+            tree.read(nested)
 
 
 def test_the_form_is_told_to_the_model() -> None:

@@ -25,5 +25,5 @@ class Parser(argparse.ArgumentParser):
     def _refusal(self, unknown: str) -> str:
         if not unknown.startswith("-"):
             return f"unrecognized argument: {unknown} (what has spaces in it needs quotes)"
-        near = difflib.get_close_matches(unknown, self._option_string_actions, n=1)
+        near = difflib.get_close_matches(unknown, self._option_string_actions, n=1, cutoff=0.75)
         return f"unrecognized option: {unknown}" + (f" (did you mean {near[0]}?)" if near else "")

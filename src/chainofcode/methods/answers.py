@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import importlib
 import json
 import math
@@ -23,12 +22,14 @@ from ..errors import InputError
 from ..guest.values import Opaque, ValueFormatError, brief, decode, encode
 from ..sandbox.frames import Failure
 from ..trace import Answer
+from .aside import carried_out
 from .sql import Query
 
 MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
 _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
+_MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to hold an answer against a schema
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
@@ -147,7 +148,7 @@ def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], e
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
-    return AnswerType(name, fitting(schema), lambda value: _as_it_fits(value, fit), made)
+    return AnswerType(name, _fitting(schema), lambda value: _as_it_fits(value, fit), made)
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
@@ -168,8 +169,7 @@ def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
             raise (misfit if first is data else other) from None
 
 
-def fitting(schema: Mapping[str, Any]) -> str:
-    """What a model is told of a schema."""
+def _fitting(schema: Mapping[str, Any]) -> str:
     text = json.dumps(schema, ensure_ascii=False, default=str)
     cut = text if len(text) <= _MAX_SCHEMA_CHARS else text[:_MAX_SCHEMA_CHARS] + "…"
     return f"data that fits this JSON schema: {cut}"
@@ -243,86 +243,28 @@ def _schema_in(path: Path) -> Mapping[str, Any]:
 
 
 def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
-    jsonschema = _import("jsonschema", "a JSON schema", "jsonschema", "schema")
-    referencing = _import("referencing", "a JSON schema", "jsonschema", "schema")
-    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
-    try:
-        validator.check_schema(schema)
-    except jsonschema.SchemaError as error:
-        raise InputError(f"{name} is no JSON schema: {error.message[:300]}") from None
-    _check_references(name, schema, referencing)
-    checked = jsonschema.validators.extend(validator, {"uniqueItems": _unique_items})
-    registry = referencing.Registry()  # an empty one: the default fetches what is named
-    checking = checked(schema, registry=registry, format_checker=_formats(jsonschema, validator))
+    """Held against it aside: a schema may be anybody's, and patterns and references can make that take for ever."""
+    _import("jsonschema", "a JSON schema", "jsonschema", "schema")
+
+    def conformed(**more: Any) -> dict[str, Any]:
+        job = {"schema": schema, **more}
+        return carried_out("methods.conforming", job, seconds=_MAX_SECONDS, memory=_MAX_MEMORY_BYTES)
 
     def fit(value: Any) -> Any:
         data = _json_data(value)
-        try:
-            found = jsonschema.exceptions.best_match(checking.iter_errors(data))
-        except RecursionError:
-            raise Misfit(f"{_short(data)} is nested too deep") from None
-        except referencing.exceptions.Unresolvable as error:
-            raise InputError(f"{name} cannot be used: {str(error)[:300]}") from None
-        if found is not None:
-            raise Misfit(f"{_short(data)} does not fit: {found.message[:300]} (at {found.json_path[:100]})")
+        told = conformed(data=data)
+        if told:
+            why = told.get("misfit") or told.get("unfit") or f"to hold it against the schema fails: {told['error']}"
+            raise Misfit(f"{_short(data)} does not fit: {why}")
         return data
 
     try:
-        list(checking.iter_errors({}))
-    except RecursionError:
-        raise InputError(f"{name} cannot be used: it refers to itself without end") from None
-    return AnswerType(name, fitting(schema), lambda value: _as_it_fits(value, fit), is_text=True)
-
-
-def _check_references(name: str, schema: Mapping[str, Any], referencing: Any) -> None:
-    specification = importlib.import_module("referencing.jsonschema").DRAFT202012
-    root = referencing.Resource.from_contents(schema, default_specification=specification)
-    resolver = referencing.Registry().resolver_with_root(root)
-    for reference in _references(schema):
-        if not reference.startswith("#"):
-            raise InputError(f"{name} refers to {reference[:200]!r}: nothing is fetched; put all of the schema into it")
-        try:
-            resolver.lookup(reference)
-        except referencing.exceptions.Unresolvable:
-            raise InputError(f"{name} refers to {reference[:200]!r}, which is not in it") from None
-
-
-def _references(part: Any) -> typing.Iterator[str]:
-    if isinstance(part, Mapping):
-        found = (part.get(keyword) for keyword in ("$ref", "$dynamicRef", "$recursiveRef"))
-        yield from (reference for reference in found if isinstance(reference, str))
-    for inner in part.values() if isinstance(part, Mapping) else part if isinstance(part, list) else ():
-        has_own = isinstance(inner, Mapping) and "$id" in inner  # what it refers to by `#` is in itself
-        yield from (found for found in _references(inner) if not (has_own and found.startswith("#")))
-
-
-def _formats(jsonschema: Any, validator: Any) -> Any:
-    """Its own checks of `format`, and those of moments, which it leaves to another package."""
-    formats = jsonschema.FormatChecker(())
-    formats.checkers = {**validator.FORMAT_CHECKER.checkers}
-    for name, read in (("date-time", datetime.datetime.fromisoformat), ("time", datetime.time.fromisoformat)):
-        formats.checks(name, raises=ValueError)(lambda text, read=read: not isinstance(text, str) or bool(read(text)))
-    return formats
-
-
-def _unique_items(validator: Any, is_wanted: Any, items: Any, schema: Any) -> typing.Iterator[Any]:
-    """In place of jsonschema's own, which takes the square of their number."""
-    if is_wanted is True and isinstance(items, list) and len(set(map(_canonical, items))) < len(items):
-        error = importlib.import_module("jsonschema").ValidationError
-        yield error(f"{_short(items)} has non-unique elements")
-
-
-def _canonical(value: Any) -> str:
-    """The same text for what JSON holds to be the same."""
-
-    def plain(part: Any) -> Any:
-        if isinstance(part, list):
-            return [plain(inner) for inner in part]
-        if isinstance(part, dict):
-            return {name: plain(inner) for name, inner in part.items()}
-        return int(part) if isinstance(part, float) and part.is_integer() else part
-
-    return json.dumps(plain(value), sort_keys=True)
+        told, words = conformed(), _fitting(schema)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise InputError(f"{name} is no JSON schema: {error}") from None
+    if told:
+        raise InputError(f"{name} {told.get('unfit') or 'cannot be used: ' + told['error']}")
+    return AnswerType(name, words, lambda value: _as_it_fits(value, fit), is_text=True)
 
 
 def _import(module: str, what: str, package: str, extra: str) -> Any:
@@ -381,4 +323,4 @@ def _short(value: object) -> str:
     return brief(value, 100)
 
 
-__all__ = ["MISFIT", "NAMES", "AnswerType", "Misfit", "answer_type_of", "fitted", "fitting", "is_misfit"]
+__all__ = ["MISFIT", "NAMES", "AnswerType", "Misfit", "answer_type_of", "fitted", "is_misfit"]

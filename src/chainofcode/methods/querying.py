@@ -1,29 +1,23 @@
-"""The process that carries out one query and ends: `boot.py methods.querying`, JSON in, JSON out.
+"""One query, carried out aside: nothing but the kernel ends a query inside a function of the engine's.
 
-A process of its own, because nothing else ends a query inside a function of the engine's, or bounds its memory: here
-the kernel does both. Standard library, and DuckDB for a database of its own.
+Standard library, and DuckDB for a database of its own.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
 import os
-import resource
-import signal
-import sys
-from collections.abc import Iterator
 from urllib.parse import quote
 
 from ..guest.arrays import numbered
 from ..guest.values import encode
+from .aside import carry_out, timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take longer than all of ours
     from typing import Any
 
-_MAX_FILE_BYTES = 1024**2  # whatever is sorted stays in memory; SQLite keeps an index of a log beside some databases
 _MAX_CELL_BYTES = 1_000_000
 _UNKNOWN = ("no such table", "no such column", "no such function")  # without a database nobody can know
 _AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # no statement that does anything else parses there
@@ -36,30 +30,14 @@ class _Failed(Exception):
 
 
 def main() -> None:
-    job = json.load(sys.stdin)
-    for which, most in (
-        (resource.RLIMIT_DATA, job["memory"]),
-        (resource.RLIMIT_FSIZE, _MAX_FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(which)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(which, (allowed, allowed))
+    carry_out(_queried)
+
+
+def _queried(job: dict[str, Any]) -> dict[str, Any]:
     try:
-        told = (_duck if job["engine"] == "DuckDB" else _sqlite)(job)
+        return (_duck if job["engine"] == "DuckDB" else _sqlite)(job)
     except _Failed as error:
-        told = {"error": str(error)}
-    except MemoryError:
-        told = {"error": "it takes too much memory"}
-    json.dump(told, sys.stdout)
-
-
-@contextlib.contextmanager
-def _bounded(seconds: float) -> Iterator[None]:
-    """The kernel ends us when the time is over, whatever we are doing."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
+        return {"error": str(error)}
 
 
 def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +57,7 @@ def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
         return {"unreadable": str(error)}
     connection.set_authorizer(lambda what, *_: sqlite3.SQLITE_OK if what in reading else sqlite3.SQLITE_DENY)
     try:
-        with _bounded(job["seconds"]):
+        with timed(job["seconds"]):
             connection.execute(_AS_PART.format(query))
             return {"rows": [] if path is None else _rows(connection.execute(query), job)}
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
@@ -112,7 +90,7 @@ def _duck(job: dict[str, Any]) -> dict[str, Any]:
     except duckdb.Error as error:
         return {"unreadable": _first_line(error)}
     try:
-        with _bounded(job["seconds"]):
+        with timed(job["seconds"]):
             if len(connection.extract_statements(query)) != 1:
                 raise _Failed("it is more than one statement")
             connection.execute(_AS_PART.format(query))

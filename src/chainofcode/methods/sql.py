@@ -7,12 +7,7 @@ where its package is installed.
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +15,7 @@ from ..emulator.types import Misfit
 from ..errors import InputError
 from ..guest.values import brief, decode
 from ..sandbox.packages import is_installed
+from .aside import carried_out
 
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0
@@ -27,7 +23,6 @@ MAX_BYTES = 5_000_000
 MAX_MEMORY_BYTES = 2 * 1024**3
 _MAX_SCHEMA_CHARS = 8000
 _MAX_QUERY_CHARS = 20_000
-_BOOT = Path(__file__).parent.parent / "guest" / "boot.py"
 _FENCED = re.compile(r"\s*```\w*\n(.*?)(?:```\s*|\Z)", re.S)
 _START = re.compile(r"(?:\s|--[^\n]*\n|/\*(?>.*?\*/))*+(?:SELECT|WITH|VALUES)\b", re.S | re.I)
 
@@ -63,24 +58,10 @@ class Query:
             "engine": self._engine,
             "path": None if self._path is None else str(self._path),
             "query": query,
-            "seconds": MAX_SECONDS,
             "rows": MAX_ROWS,
             "bytes": MAX_BYTES,
-            "memory": MAX_MEMORY_BYTES,
         }
-        done = subprocess.run(
-            [sys.executable, "-P", "-X", "utf8", str(_BOOT), "methods.querying"],
-            input=json.dumps(job).encode(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            check=False,
-        )
-        if done.returncode == -signal.SIGALRM:
-            return {"error": f"it took over {MAX_SECONDS:g} seconds"}
-        if done.returncode != 0:
-            return {"error": "it takes too much memory, or breaks the engine"}
-        told: dict[str, Any] = json.loads(done.stdout)
+        told = carried_out("methods.querying", job, seconds=MAX_SECONDS, memory=MAX_MEMORY_BYTES)
         if "unreadable" in told:
             raise InputError(f"cannot read the database {self._path}: {told['unreadable']}")
         return told

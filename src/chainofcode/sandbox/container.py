@@ -84,7 +84,8 @@ class Container:
         python = "python3"
         if not self._image:
             python = os.path.realpath(sys.executable)
-            shown |= dict.fromkeys([*runtime_paths(), python, *grant.shown])
+            real = map(os.path.realpath, runtime_paths())  # it looks for its library beside itself, past all links
+            shown |= dict.fromkeys([*runtime_paths(), *real, python, *grant.shown])
         else:
             shown |= dict.fromkeys(path for path in grant.shown if path not in grant.search)
         binds = {path: path for path in shown} | {f"{WORK}/{name}": path for name, path in grant.links}

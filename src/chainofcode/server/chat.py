@@ -28,6 +28,7 @@ from .talk import (
     carried_out,
     check_ran,
     checked_tools,
+    is_cut,
     meant,
     model_names,
     question_in,
@@ -140,7 +141,7 @@ def _completion(run: Run, model: str) -> dict[str, Any]:
 
 
 def _finish(run: Run) -> str:
-    return "length" if (run.reason or "").startswith("limit:") else "stop"
+    return "length" if (run.reason or "").startswith("limit:") or is_cut(run) else "stop"
 
 
 def _usage(run: Run) -> dict[str, Any]:

@@ -6,6 +6,7 @@ no tool, no grant.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_o
 from ..sandbox import Sandbox
 from ..trace import Event, Trace
 from . import shapes
-from .structure import structured
 from .terms import MAX_QUESTION_CHARS, Refusal, Terms
 
 _REPAIRS = 2
@@ -117,7 +117,8 @@ def job_of(
     question = request.question or ""
     if not shapes.fits(shapes.SAYS_SOMETHING, question):
         raise Refusal(400, "invalid_request", "a run needs a question or a program")
-    return _asked(question.strip(), request.method, model or "", _wanted(request.type, schema), paths, given)
+    wanted = _wanted(request.type) if schema is None else schema
+    return _asked(question.strip(), request.method, model or "", wanted, paths, given)
 
 
 def _given(request: Request, terms: Terms) -> Given:
@@ -131,30 +132,38 @@ def _given(request: Request, terms: Terms) -> Given:
     return Given(inputs=inputs, packages=terms.packages, scratch=terms.has_scratch, limits=terms.limits)
 
 
-def _wanted(text: str | None, schema: Mapping[str, Any] | None) -> AnswerType | None:
-    """An answer type by its schema or its text alone: one that is a path would have us read a file here."""
-    if text is not None and (len(text) > shapes.MAX_TYPE_CHARS or not shapes.fits(shapes.TYPE, text)):
+def _wanted(text: str | None) -> AnswerType | None:
+    """An answer type by its text alone: one that is a path would have us read a file here."""
+    if text is None:
+        return None
+    if len(text) > shapes.MAX_TYPE_CHARS or not shapes.fits(shapes.TYPE, text):
         raise Refusal(400, "invalid_request", "a type is int, list[str], json, choice:A,B and the like")
     try:
-        return structured(schema) if schema is not None else answer_type_of(text)
+        return answer_type_of(text)
     except (InputError, RecursionError) as error:
         raise Refusal(400, "invalid_request", str(error).replace(" and SCHEMA.json", "")) from None
 
 
 def _asked(
-    question: str, method: str, model: str, wanted: AnswerType | None, paths: Sequence[Path], given: Given
+    question: str,
+    method: str,
+    model: str,
+    wanted: AnswerType | Mapping[str, Any] | None,
+    paths: Sequence[Path],
+    given: Given,
 ) -> Job:
     whole = compose(method, repairs=_REPAIRS, fallback=True)
 
     async def answer(workshop: Workshop) -> AsyncIterator[Trace | Event]:
         own = Given(**{**given, "store": workshop.store})
+        kind = await asyncio.to_thread(answer_type_of, wanted)  # whether a schema is one may take a moment to tell
         files = await files_of(paths, own, workshop.sandbox)
         yield new_trace(Options(question=question, **files.granted(given)))
         events = ask(
             question,
             workshop.lm(model),
             method=whole,
-            answer_type=wanted,
+            answer_type=kind,
             files=files,
             sandbox=workshop.sandbox,
             **own,

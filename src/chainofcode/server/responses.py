@@ -17,7 +17,7 @@ from .jobs import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event
-from .talk import Format, Turn, Wanted, begun, carried_out, checked_tools, question_in, unfit, why_not
+from .talk import Format, Turn, Wanted, begun, carried_out, checked_tools, is_cut, question_in, unfit, why_not
 
 
 class Text(msgspec.Struct):
@@ -91,7 +91,7 @@ class Responses:
             yield said("response.output_text.done", **place, text=run.answer, logprobs=[])
             yield said("response.content_part.done", **place, part=part)
             yield said("response.output_item.done", output_index=0, item=item)
-            yield said("response.completed", response=response)
+            yield said(f"response.{response['status']}", response=response)
         finally:
             await told.aclose()
 
@@ -107,9 +107,9 @@ def _response(run: Run, model: str) -> dict[str, Any]:
         "id": f"resp_{run.id}",
         "object": "response",
         "created_at": int(run.created),
-        "status": "in_progress" if is_open else "failed" if error else "completed",
+        "status": "in_progress" if is_open else "failed" if error else "incomplete" if is_cut(run) else "completed",
         "error": error,
-        "incomplete_details": None,
+        "incomplete_details": {"reason": "max_output_tokens"} if is_cut(run) else None,
         "instructions": None,
         "metadata": {},
         "model": model,

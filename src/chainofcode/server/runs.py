@@ -31,7 +31,7 @@ from .watching import Watched
 
 KEEP_SECONDS = 15.0
 _STILL_SECONDS = 0.02  # calls that come and go faster than this are not told: who looks would not see them
-_MAX_ANSWER_CHARS = 1_000_000
+MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has it whole
 _ERRORS: dict[type[Exception], str] = {InputError: "input", LMError: "model", SandboxError: "sandbox"}
 Told = tuple[int | None, str, bytes]  # number, kind, data: an event as those who follow a run hear of it
@@ -173,7 +173,7 @@ class Runs:
         if state == "done":
             run.reason, answer = live.answer.reason, live.answer
             if answer.reason == "answered":
-                run.answer = in_words(Result.of(Trace(events=[answer])))[:_MAX_ANSWER_CHARS]
+                run.answer = in_words(Result.of(Trace(events=[answer])))[:MAX_ANSWER_CHARS]
                 run.value = answer.value if len(as_json(answer.value)) <= _MAX_VALUE_BYTES else None
             elif answer.error is not None:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}

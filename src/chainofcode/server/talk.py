@@ -11,7 +11,7 @@ from starlette.requests import Request as HTTPRequest
 from ..methods import METHODS
 from .desk import Desk
 from .jobs import Request
-from .runs import Live
+from .runs import MAX_ANSWER_CHARS, Live
 from .shapes import SAYS_SOMETHING, fits
 from .store import Run
 from .streams import unless_gone
@@ -113,6 +113,11 @@ def why_not(run: Run) -> str:
     message = (run.error or {}).get("message", "")
     told = run.reason or run.state
     return f"no answer: {told}" + (f": {message}" if message else "")
+
+
+def is_cut(run: Run) -> bool:
+    """Whether the answer was longer than what is kept of it."""
+    return len(run.answer or "") >= MAX_ANSWER_CHARS
 
 
 async def carried_out(request: HTTPRequest, live: Live) -> None:
