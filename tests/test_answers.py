@@ -441,7 +441,7 @@ def test_comments_without_a_statement_end_soon(query: str) -> None:
     started = time.monotonic()
     with pytest.raises(Misfit, match="only reads"):
         sql.Query(None).read(query)
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
 
 
 def test_comments_before_a_statement() -> None:

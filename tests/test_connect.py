@@ -215,7 +215,7 @@ def test_an_ollama_that_misbehaves(endpoint: Any, act: Any, monkeypatch: pytest.
     monkeypatch.setenv("OLLAMA_HOST", endpoint.url)
     started = time.monotonic()
     assert default_model(8 * GB)[0] == "local:qwen2.5-coder-1.5b"
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 2.9
     monkeypatch.setenv("OLLAMA_HOST", "not a host:port")
     assert default_model(8 * GB)[0] == "local:qwen2.5-coder-1.5b"
 

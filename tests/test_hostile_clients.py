@@ -185,7 +185,7 @@ def test_many_names_of_one_file_are_not_looked_up(server: Serving) -> None:
     id = server.client.post("/api/files?name=a.txt", content=b"x").json()["id"]
     started = time.monotonic()
     reply = server.client.post("/api/runs", json={"program": "answer = 1", "files": [id] * 100_000})
-    assert (reply.status_code, time.monotonic() - started < 2) == (400, True)
+    assert (reply.status_code, time.monotonic() - started < 5) == (400, True)
 
 
 class Counting:

@@ -486,7 +486,7 @@ def test_a_critique_is_heard_without_repairs_being_asked_for() -> None:
 def test_long_empty_replies_are_read_in_no_time() -> None:
     started = time.monotonic()
     assert answer_in("x" + "\n" * 50_000 + "x" * 300) is None
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 5
     assert answer_in("The answer is 3.5. That is a lot.") == "3.5"
 
 

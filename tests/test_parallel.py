@@ -415,7 +415,7 @@ def test_overlap_on_the_command_line(tmp_path: Path) -> None:
     program, values = tmp_path / "p.py", tmp_path / "v.jsonl"
     program.write_text("answer = [f(n) for n in range(20)]")
     values.write_text("\n".join(json.dumps({"call": f"f({n})", "value": n}) for n in range(20)))
-    given = ("run", program, "--values", values, "--value-delay", "0.1", "--json")
+    given = ("run", program, "--values", values, "--value-delay", "0.2", "--json")
     ahead = json.loads(coc(*given, "--in-flight", "32").stdout)
     plain = json.loads(coc(*given, "--sequential").stdout)
     assert (ahead["lm_calls"], ahead["ahead"], ahead["wasted"]) == (20, 19, 0)

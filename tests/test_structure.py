@@ -173,7 +173,7 @@ def test_schemas_that_mean_harm_cost_little(server: Serving, question: str, sche
         while not reply.done():
             began = time.monotonic()
             assert server.client.get("/healthz").status_code == 200
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 5
             time.sleep(0.05)
     said = reply.result().json()["choices"][0]["message"]
     assert said["content"] is None and "does not fit" in said["refusal"]
