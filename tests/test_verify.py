@@ -187,6 +187,41 @@ def test_which_values_are_decisive(sandbox: Sandbox) -> None:
     assert len(few.flips) + few.untried == 3
 
 
+MOOT = {
+    "only how many": "flags = [is_fruit(w) for w in ['car', 'kiwi', 'stone']]\nanswer = len(flags) - 1",
+    "whatever they are": "n = sum(is_fruit(w) for w in ['car', 'kiwi'])\nanswer = 2 if n >= 0 else n",
+    "a number": "n = age('Bob')\nanswer = 7 * 6 + n * 0",
+    "a text": "kind = kind_of('kiwi')\nanswer = 'x' * 3 + kind[:0]",
+}
+DECISIVE_TOGETHER = {
+    "any": "answer = 'yes' if any([is_fruit('kiwi'), is_fruit('fig')]) else 'no'",
+    "most": "n = sum([is_fruit('kiwi'), is_fruit('fig'), is_fruit('lime'), is_fruit('car')])\nanswer = n >= 2",
+    "kinds": "answer = len({kind_of(w) for w in ['kiwi', 'fig', 'car', 'bus']})",
+    "far from the limit": "answer = 'adult' if age('Bob') >= 18 else 'child'",
+    "a word in a text": "answer = 'fruit' in kind_of('car')",
+    "the best": "answer = max(['kiwi', 'fig', 'lime'], key=lambda w: taste(w))",
+}
+
+
+def said_to(pause: Any) -> Any:
+    fruit, taste = pause.args[0] in ("kiwi", "fig", "lime"), {"kiwi": 9, "fig": 3}.get(pause.args[0], 1)
+    return {"is_fruit": fruit, "kind_of": "fruit" if fruit else "vehicle", "age": 40, "taste": taste}[pause.name]
+
+
+@pytest.mark.parametrize("name", [*MOOT, *DECISIVE_TOGETHER])
+def test_values_that_make_no_difference_even_together(name: str, sandbox: Sandbox) -> None:
+    async def both() -> Verdict:
+        result = await arun({**MOOT, **DECISIVE_TOGETHER}[name], said_to, sandbox=sandbox)
+        return await averify(result.trace, sandbox=sandbox)
+
+    found = asyncio.run(both())
+    assert found.are_moot is (name in MOOT)
+    if name in DECISIVE_TOGETHER:
+        assert (found.score, found.flags) == (1, ())
+    else:
+        assert found.score < 1 and (found.flags or "makes no difference" in found.losses[0][1])
+
+
 def test_a_flip_that_leads_where_no_value_is_known(sandbox: Sandbox) -> None:
     source = "if is_fruit('kiwi'):\n    answer = is_fruit('car')\nelse:\n    answer = never_asked(1) + 1"
     outcomes = {flip.step.call: flip.outcome for flip in verdict_on(source, sandbox).flips}

@@ -24,7 +24,7 @@ from ..trace import Answer, Call, Step, Trace
 from .chain import Chain
 from .compare import Difference
 from .counterfactuals import counterfactuals_of
-from .flips import Flip, flips_of
+from .flips import Flip, are_moot, flips_of
 from .handed import is_handed_all, is_handed_on, looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
@@ -59,6 +59,7 @@ class Verdict:
     shares: Mapping[str, float] = field(default_factory=dict)  # of what it rests on: by python, lm, tool
     flips: tuple[Flip, ...] = ()
     untried: int = 0  # values that there was no time to change
+    are_moot: bool = False  # whatever the values are, one or all of them, the answer is the same
     sampled: tuple[Sampled, ...] = ()
     calls: tuple[Call, ...] = ()  # what asking again cost
     seconds: float = 0.0
@@ -86,7 +87,7 @@ class Verdict:
         """What is missing from a score of 1, each with its reason; nothing where there are flags, which take all."""
         if self.flags:
             return []
-        idle = _idle(self.provenance) if self.provenance is not None else ""
+        idle = _idle(self.provenance, self.are_moot) if self.provenance is not None else ""
         why = f"what {idle} gave makes no difference" if idle else "nothing that it rests on works something out"
         lost = [(0.5 - 0.5 * self.used, why)] if self.used < 1 else []
         agreement = 1.0 if self.agreement is None else self.agreement
@@ -172,6 +173,7 @@ def verify_data(found: Verdict) -> dict[str, Any]:
             for flip in found.flips
         ],
         "untried": found.untried,
+        "moot": found.are_moot,
         "agreement": found.agreement,
         "sampled": [
             {"call": one.call, "recorded": encode(one.recorded), "said": [encode(value) for value in one.said]}
@@ -211,9 +213,11 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     tried, untried = list[Flip](), 0
     if most and origin != "none" and found.difference is None:
         tried, untried = await flips_of(trace, found.run.program, found.values, place, most=most, seconds=budget)
-    return Verdict(
-        origin, tuple(flags), found.difference, None, found, _used(found), _shares(found), tuple(tried), untried
-    )
+    moot = bool(tried) and not untried and all(flip.outcome == "keeps" for flip in tried)
+    if moot and not flags:
+        moot = await are_moot(trace, found.run.program, found.values, place, seconds=budget)
+    used, shares = _used(found, moot), _shares(found)
+    return Verdict(origin, tuple(flags), found.difference, None, found, used, shares, tuple(tried), untried, moot)
 
 
 def _budget(seconds: float) -> float:
@@ -286,23 +290,23 @@ def _left_out(found: Provenance) -> list[str]:
     return flags
 
 
-def _idle(found: Provenance) -> str:
+def _idle(found: Provenance, are_moot: bool = False) -> str:
     """The work that does not count, in words: `lines 3, 4 and 2 values`."""
     ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
     lines = sorted({found.run.program.statements[number].line for number in ignored})
-    values = len({step.call for step in found.unused_values})
+    values = len({step.call for step in (*found.unused_values, *(found.values if are_moot else ()))})
     told = [f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:5]))}"] if lines else []
     told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
     return " and ".join(told)
 
 
-def _used(found: Provenance) -> float:
+def _used(found: Provenance, are_moot: bool) -> float:
     """The share of the work that counts: statements that work something out, and values that were asked for."""
     ran = {statement for statement in found.statements if _works(found, statement) >= CHOOSES}
     used = ran & found.slice.statements
     kept, lost = {step.call for step in found.values}, {step.call for step in found.unused_values}
     whole = len(ran) + len(kept | lost)
-    return (len(used) + len(kept)) / whole if whole else 0.0
+    return (len(used) + (0 if are_moot else len(kept))) / whole if whole else 0.0
 
 
 def _shares(found: Provenance) -> dict[str, float]:
