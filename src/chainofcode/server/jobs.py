@@ -101,7 +101,7 @@ def check_counts(request: Request) -> None:
 
 
 def job_of(
-    request: Request, paths: Sequence[Path], terms: Terms, model: str | None, schema: Mapping[str, Any] | None
+    request: Request, paths: Sequence[Path], terms: Terms, model: str | None, schema: Mapping[str, Any] | None = None
 ) -> Job:
     """Raises Refusal for what cannot be done, before anything is begun."""
     if request.method not in METHODS:
