@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from endpoint import drip, endless, serving
 
-from chainofcode import LM, Message
+from chainofcode import LM, Message, solve
 from chainofcode.errors import InputError, LMError
 from chainofcode.lm import connect
 from chainofcode.lm.choose import default_model, free_memory_bytes, ollama_url
@@ -255,3 +255,10 @@ def test_free_memory_of_a_group_of_version_1(tmp_path: Path) -> None:
     proc, groups = machine(tmp_path, 8 * GB, "5:cpu:/x\n4:memory,hugetlb:/elsewhere/container\n1:name=systemd:/\n")
     group(groups / "memory", 1, 3 * GB, 2 * GB, 0)  # inside a container, its own group is the root
     assert free_memory_bytes(proc, groups) == GB
+
+
+def test_what_is_no_model_is_told_at_once() -> None:
+    with pytest.raises(LMError, match="there is no model 'nope'"):
+        connect("local:nope")
+    with pytest.raises(TypeError, match="a str cannot be asked: give a model"):
+        solve("What?", "local:qwen2.5-coder-1.5b")  # type: ignore[arg-type]

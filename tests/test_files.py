@@ -153,7 +153,7 @@ def test_a_file_does_not_hide_a_tool(tmp_path: Path) -> None:
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n1,2,3\n", "line 2: 3 cells, but 2 columns"),
         ("a.csv", b"a,a\n1,2\n", "two columns of the name 'a'"),
-        ("a.csv", b"a\n\xff\n", "neither text in UTF-8"),
+        ("a.csv", b"a\n\xff\n", "its text is not UTF-8; convert it"),
         ("a.csv", b'a\n"' + b"x" * 200_000 + b'"\n', "field larger than field limit"),
         ("a.json", b"{", "is not JSON"),
         ("a.json", b'{"a": [1, }]}', "is not JSON"),

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import io
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -99,21 +100,22 @@ async def _ask(given: argparse.Namespace, tools: Sequence[Tool]) -> int:
     if given.trace:
         check_place(given.trace)
     granted = Given(**options)  # type: ignore[typeddict-unknown-key]
+    started = time.monotonic()
     with keeping(given.trace) as remember:
         result = await _answered(question, given, tools, granted, remember)
     try:  # the answer first: it was paid for
-        _print(question, result, given)
+        _print(question, result, given, time.monotonic() - started)
     finally:
         if given.trace:
             result.trace.write(given.trace)
     return ANSWERED if result.reason == "answered" else NO_ANSWER
 
 
-def _print(question: str, result: Result, given: argparse.Namespace) -> None:
+def _print(question: str, result: Result, given: argparse.Namespace, seconds: float) -> None:
     if given.json:
         program = result.trace.program
         told = {"question": question, **record(result), "program": program.source if program is not None else None}
-        say_json(told)
+        say_json(told | {"seconds": round(seconds, 3)})  # with what the model took
     elif result.reason == "answered":
         say(in_words(result))
     keep(result, given, is_quiet=given.quiet)

@@ -49,6 +49,8 @@ class LocalLM:
     """`model` is a name of `coc models`, fetched when it is not here, or the path of a .gguf file."""
 
     def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:
+        if not model.endswith(".gguf"):
+            weights(model)  # a name that nobody knows is told now
         self.name = f"local:{model}"
         self.rows = _ROWS.get(model, 1)
         self._model, self._progress = model, progress

@@ -163,9 +163,7 @@ def prefix_directory() -> Path:
 
 def weights(name: str) -> Weights:
     if name not in MODELS:
-        raise LMError(
-            f"there is no model {name!r} to fetch; there are {', '.join(MODELS)}, and any path to a .gguf file"
-        )
+        raise LMError(f"there is no model {name!r}; there are {', '.join(MODELS)}, and any path to a .gguf file")
     return MODELS[name]
 
 

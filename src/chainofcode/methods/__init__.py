@@ -92,6 +92,8 @@ async def ask(
     a dataclass, a Struct, a Pydantic model, a JSON schema. `files` are granted for reading, and the program finds each
     as a variable.
     """
+    if not isinstance(lm, LM):
+        raise TypeError(f"a {type(lm).__name__} cannot be asked: give a model, as connect('local:…') makes it")
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
     found = await files_of(files, given, sandbox)

@@ -173,6 +173,8 @@ def _opened(path: str) -> Iterator[TextIO]:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         known = ", ".join(sorted(_KINDS))
+        if os.path.splitext(path)[1].lower() in _KINDS:
+            raise InputError(f"cannot read {path}: its text is not UTF-8; convert it first (iconv does that)") from None
         raise InputError(f"cannot read {path}: it is neither text in UTF-8 nor named as one of {known}") from None
 
 

@@ -84,7 +84,8 @@ class Models:
         for known in self.names:
             if name in (known, known.partition(":")[0]):
                 return known
-        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here", param="model")
+        known = ", ".join(self.names)[:500]
+        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here; there is {known}", param="model")
 
     def close(self) -> None:
         for lm in self._raw.values():
