@@ -18,6 +18,7 @@ from .changes import Changes
 from .replay import areplay
 
 _FAR = 10**6  # from any number that a program asks for, mostly
+_TOO_LARGE = 10**300
 _MAX_TEXTS, _MAX_TEXT = 8, 60
 _AT_ONCE, _LONG_SECONDS = 2, 0.25  # runs that take longer go one by one: at once they would only slow each other down
 
@@ -88,24 +89,29 @@ def _worlds(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Ste
     """All values at once, otherwise: each as another, all at one end or in the middle, all alike, all in reverse, and
     whatever the program has as text.
     """
-    known = {step.call: (step, decode(step.value)) for step in values if step.error is None}
     each = {step.call: other for step, other in _others(program, values)}
+    known = {step.call: (step, decode(step.value)) for step in values if step.call in each}
     first: dict[str, Any] = {}
     for step, value in known.values():
         first.setdefault(_name(step), value)
-    numbers = [value for _, value in known.values() if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    numbers = [value for _, value in known.values() if _is_number(value)]
     turn = max(numbers) + min(numbers) if numbers else 0
     ways: list[Callable[[Step, Any], Any]] = [
-        lambda step, value: each.get(step.call, value),
+        lambda step, value: each[step.call],
         *(lambda step, value, end=end: _at(value, end) for end in (-1, 0, 1)),
         lambda step, value: first[_name(step)],
-        lambda step, value: turn - value if isinstance(value, (int, float)) and not isinstance(value, bool) else value,
+        lambda step, value: turn - value if _is_number(value) else value,
         *(lambda step, value, text=text: text if isinstance(value, str) else value for text in _texts(program.source)),
     ]
     for way in ways:
         world = [(step, way(step, value)) for step, value in known.values()]
         if any(other != decode(step.value) for step, other in world):
             yield world
+
+
+def _is_number(value: Any) -> bool:
+    """One that can be reckoned with: no bool, none that is too large to be held against a float."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
 
 
 def _at(value: Any, end: int) -> Any:

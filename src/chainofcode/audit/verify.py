@@ -213,9 +213,8 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     tried, untried = list[Flip](), 0
     if most and origin != "none" and found.difference is None:
         tried, untried = await flips_of(trace, found.run.program, found.values, place, most=most, seconds=budget)
-    moot = bool(tried) and not untried and all(flip.outcome == "keeps" for flip in tried)
-    if moot and not flags:
-        moot = await are_moot(trace, found.run.program, found.values, place, seconds=budget)
+    moot = bool(tried) and not flags and not untried and all(flip.outcome == "keeps" for flip in tried)
+    moot = moot and await are_moot(trace, found.run.program, found.values, place, seconds=budget)
     used, shares = _used(found, moot), _shares(found)
     return Verdict(origin, tuple(flags), found.difference, None, found, used, shares, tuple(tried), untried, moot)
 

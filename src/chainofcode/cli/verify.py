@@ -112,7 +112,7 @@ def _flips(found: Verdict) -> str:
     told = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
     if counts["unknown"]:
         told += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
-    told += "; all of them others at once: the same answer" if found.are_moot and not found.flags else ""
+    told += "; all of them others at once: the same answer" if found.are_moot else ""
     told += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
     for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
         told += f"\n{_flip(flip)}"
