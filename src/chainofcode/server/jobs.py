@@ -157,7 +157,9 @@ def _asked(
 
     async def answer(workshop: Workshop) -> AsyncIterator[Trace | Event]:
         own = Given(**{**given, "store": workshop.store})
-        kind = await asyncio.to_thread(answer_type_of, wanted)  # whether a schema is one may take a moment to tell
+        kind = wanted
+        if isinstance(wanted, Mapping):  # whether a schema is one takes a moment to tell
+            kind = await asyncio.to_thread(answer_type_of, wanted)
         files = await files_of(paths, own, workshop.sandbox)
         yield new_trace(Options(question=question, **files.granted(given)))
         events = ask(
