@@ -7,6 +7,7 @@ import contextlib
 import functools
 import hashlib
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypedDict, Unpack
@@ -18,11 +19,12 @@ from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_em
 from .errors import BudgetError, EmulationError
 from .guest.values import Opaque, ValueFormatError, brief, decode, encode
 from .lm import Usage
+from .lookahead import Lookahead
 from .markup import as_html
 from .program import Program, Use
 from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
-from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled, Waiting
+from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled
 from .trace import Answer, Artifact, Call, Event, Settings, Step, Trace
 
 
@@ -63,11 +65,11 @@ async def execute(
     if getattr(answering, "is_ordered", False) or log.is_followed:  # what it says depends on who asks first
         options["in_flight"] = 1
     more = {"with_state": getattr(answering, "reads_state", False), "is_recorded": log.is_followed}
-    job = _job(program, options, tools=tuple(tools.tools), **more)
+    job = job_of(program, options, tools=tuple(tools.tools), **more)
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
-        _Answers(answering, session, job, log, share) as answers,
+        _Answers(answering, place, session, job, log, share) as answers,
     ):
         async for signal in session:
             match signal:
@@ -78,8 +80,6 @@ async def execute(
                         yield log.python(step)
                 case Paused():
                     answers.begin(signal)  # a task of its own: several may be open
-                case Waiting():
-                    answers.reach(signal)  # it was asked for ahead
                 case Settled():
                     for event in log.emulated(signal, answers.take(signal)):  # in program order
                         yield event
@@ -89,7 +89,8 @@ async def execute(
                         yield event
 
 
-def _job(program: str | Program, options: Any, **more: Any) -> Job:
+def job_of(program: str | Program, options: Any, **more: Any) -> Job:
+    """A program as a job for a sandbox."""
     known = Options.__optional_keys__
     unknown = options.keys() - known
     if unknown:
@@ -101,30 +102,39 @@ def _job(program: str | Program, options: Any, **more: Any) -> Job:
     return Job(program, **more, **options)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Fetch:
-    """A pause being answered: a task of its own, then the answer or the failure."""
+    """A value being asked for, by the program or its shadow: a task of its own, then the answer or the failure."""
 
-    paused: Paused
-    is_reached: bool
+    asked: Paused
+    is_foreseen: bool = False
+    paused: Paused | None = None  # the program's own pause, once it has got there
     task: asyncio.Task[None] | None = None
     answered: Answered | None = None
+    is_once: bool = False
     failure: Callable[[int], None] | None = None  # to be called when the program gets there, with the statement
     seconds: float = 0.0
     uses: int = 0
 
 
 class _Answers:
-    """Answers being fetched: begun when the guest asks, taken when the program has used them.
+    """Answers being fetched: begun when the guest asks or its shadow does, taken when the program has used them.
 
     What fails matters only when the program gets there.
     """
 
-    def __init__(self, emulator: Emulator, session: Session, job: Job, log: _Log, share: bool) -> None:
+    def __init__(
+        self, emulator: Emulator, place: Sandbox, session: Session, job: Job, log: _Log, share: bool
+    ) -> None:  # fmt: skip
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
-        self._fetches: dict[int, _Fetch] = {}
-        self._free, self._queue = job.in_flight, list[tuple[_Fetch, asyncio.Future[None]]]()
-        self._begun, self._is_closing = 0, False
+        self._lookahead = Lookahead(place, job, session, self) if job.in_flight > 1 else None
+        self._gathers: bool = getattr(emulator, "gathers", False)
+        self._fetches: dict[int, _Fetch] = {}  # by the number of the program's pause
+        self._foreseen: dict[bytes, _Fetch] = {}  # those that the program has not got to
+        self._by_shadow: dict[int, _Fetch] = {}  # the same, by the number that the shadow gave them
+        self._keys: set[bytes] = set()  # of all calls asked for
+        self._queue: deque[_Fetch] = deque()
+        self._free, self._begun, self._is_closing = job.in_flight, 0, False
 
     async def __aenter__(self) -> _Answers:
         return self
@@ -135,36 +145,85 @@ class _Answers:
     async def close(self) -> list[_Fetch]:
         """End what is under way; no call goes out after this. Gives those that nobody used."""
         self._is_closing = True
-        tasks = [fetch.task for fetch in self._fetches.values() if fetch.task is not None]
+        if self._lookahead is not None:
+            await self._lookahead.close()
+        tasks = [fetch.task for fetch in (*self._fetches.values(), *self._foreseen.values()) if fetch.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        return [fetch for fetch in self._fetches.values() if fetch.seconds and not fetch.is_reached and not fetch.uses]
+        return [fetch for fetch in self._foreseen.values() if fetch.task is not None]
 
     def begin(self, paused: Paused) -> None:
-        fetch = self._fetches[paused.id] = _Fetch(paused, is_reached=not paused.ahead)
-        self._begun += 1
-        allowed = self._job.limits.lm_calls
-        if self._begun > allowed + 2 * self._job.in_flight:  # more than a guest of ours asks for ahead
-            self._session.end("limit:calls", f"the program asked for over {allowed} calls")
-        elif self._begun > allowed:
-            self._lose(fetch, "limit:calls", f"the program asked for over {allowed} calls")
-        else:
+        """The program has stopped at a call, or at a statement."""
+        key = self._key(paused)
+        fetch = self._foreseen.pop(key, None)
+        if fetch is None:
+            fetch = _Fetch(paused)
+        self._keys.add(key)
+        self._fetches[paused.id] = fetch
+        fetch.paused = paused
+        if self._lookahead is not None:
+            self._lookahead.reach(is_foreseen=fetch.is_foreseen)
+        if fetch.answered is not None:
+            self._resume(fetch, paused)
+        elif fetch.failure is not None:
+            fetch.failure(paused.statement)
+        elif fetch.task is None:
+            with contextlib.suppress(ValueError):
+                self._queue.remove(fetch)
+            self._queue.appendleft(fetch)
+            self._pump()
+
+    def _key(self, paused: Paused) -> bytes:
+        """What a call is known by, to the program and to its shadow."""
+        if self._lookahead is None or paused.known_by is None:
+            return b""
+        return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by])
+
+    # --- calls that the shadow met ------------------------------------------------------------------------------
+
+    def foresee(self, paused: Paused) -> bool:
+        key = self._key(paused)
+        if not key or key in self._keys:
+            return False
+        self._keys.add(key)
+        fetch = self._foreseen[key] = self._by_shadow[paused.id] = _Fetch(paused, is_foreseen=True)
+        self._queue.append(fetch)
+        self._pump()
+        return True
+
+    def reorder(self, calls: list[int]) -> None:
+        expected = [fetch for fetch in map(self._by_shadow.get, calls) if fetch is not None and fetch.task is None]
+        self._queue = deque([fetch for fetch in self._queue if fetch.paused is not None])
+        self._queue.extend(fetch for fetch in expected if fetch.paused is None)
+        self._pump()
+
+    @property
+    def is_busy(self) -> bool:
+        return len(self._queue) >= self._job.in_flight
+
+    # --- asking -------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        """Ask for as many as may be under way at once."""
+        if self._gathers and self._lookahead is not None and self._lookahead.is_looking:
+            return
+        while self._queue and self._free > 0 and not self._is_closing:
+            fetch = self._queue.popleft()
+            if self._begun >= self._job.limits.lm_calls:
+                if fetch.paused is not None:
+                    message = f"the program asked for over {self._job.limits.lm_calls} calls"
+                    self._lose(fetch, "limit:calls", message)
+                continue
+            self._begun += 1
+            self._free -= 1
             fetch.task = asyncio.create_task(self._fetch(fetch))
 
-    def reach(self, waiting: Waiting) -> None:
-        fetch = self._fetches[waiting.id]
-        fetch.is_reached = True
-        if fetch.failure is not None:
-            fetch.failure(waiting.statement)
-
     async def _fetch(self, fetch: _Fetch) -> None:
-        paused = fetch.paused
+        started = time.monotonic()
         try:
-            async with self._turn(fetch):
-                started, fetch.seconds = time.monotonic(), 1e-9  # it is under way
-                answered = await self._emulator.answer(self._log.pause(paused, self._job))
-            value = _carriable(paused, answered.value)
+            answered = await self._emulator.answer(self._log.pause(fetch.asked, self._job))
+            value = _carriable(fetch.asked, answered.value)
         except (EmulationError, BudgetError) as error:
             self._log.lost += error.calls
             reason = "emulation failed" if isinstance(error, EmulationError) else f"limit:{error.which}"
@@ -177,28 +236,26 @@ class _Answers:
             raise
         else:
             fetch.seconds = time.monotonic() - started
-            is_once = answered.is_once or not self._share or answered.by == "tool"
+            fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
             fetch.answered = replace(answered, value=value)
-            self._session.resume(paused, value, answered.error, is_once=is_once)
-
-    @contextlib.asynccontextmanager
-    async def _turn(self, fetch: _Fetch) -> AsyncIterator[None]:
-        """Only so many are under way at once; what the program waits for goes before what it does not yet."""
-        if self._free > 0:
-            self._free -= 1
-        else:
-            turn = asyncio.get_running_loop().create_future()
-            self._queue.append((fetch, turn))
-            await turn
-        try:
-            yield
+            self._learn(fetch)
+            if fetch.paused is not None:
+                self._resume(fetch, fetch.paused)
         finally:
-            self._queue = [waiting for waiting in self._queue if not waiting[1].done()]  # some were cancelled
-            place = next((place for place, (one, _) in enumerate(self._queue) if one.is_reached), 0)
-            if self._queue:
-                self._queue.pop(place)[1].set_result(None)
-            else:
-                self._free += 1
+            self._free += 1
+            self._pump()
+            if self._lookahead is not None:
+                self._lookahead.wake()
+
+    def _learn(self, fetch: _Fetch) -> None:
+        answered = fetch.answered
+        if self._lookahead is not None and answered is not None:
+            reply = {"value": answered.value, "once": fetch.is_once or fetch.asked.known_by is None}
+            self._lookahead.learn(fetch.asked, {**reply, **({"error": answered.error} if answered.error else {})})
+
+    def _resume(self, fetch: _Fetch, paused: Paused) -> None:
+        if fetch.answered is not None:
+            self._session.resume(paused, fetch.answered.value, fetch.answered.error, is_once=fetch.is_once)
 
     def _raise(self, error: BaseException, statement: int) -> None:
         self._session.fail(error)
@@ -211,10 +268,8 @@ class _Answers:
 
     def _fail(self, fetch: _Fetch, failure: Callable[[int], None]) -> None:
         fetch.failure = failure
-        if fetch.is_reached:
+        if fetch.paused is not None:
             failure(fetch.paused.statement)
-        else:
-            self._session.give_up(fetch.paused, is_last=self._begun > self._job.limits.lm_calls)
 
     def take(self, settled: Settled) -> _Fetch:
         fetch = self._fetches[settled.id]
@@ -296,23 +351,23 @@ class _Log:
         return Step(number, "python", ran.statement, line, ran.visit, ran.delta, ran.outcome, ran.output)
 
     def emulated(self, settled: Settled, fetch: _Fetch) -> list[Event]:
-        paused, answered = fetch.paused, fetch.answered
+        asked, answered = fetch.asked, fetch.answered
         if answered is None:  # the session lets none settle that it did not resume
             raise AssertionError(f"pause {settled.id} has no answer")
         delta: dict[str, str | None] = {}
-        if paused.kind == "statement":
+        if asked.kind == "statement":
             delta = {name: brief(value) for name, value in decode(answered.value).items()}
         is_first = fetch.uses == 1
         how: Literal["ahead", "shared", "batched", ""] = "shared"
         if is_first:
-            how = "batched" if answered.is_batched else "ahead" if paused.ahead else ""
+            how = "batched" if answered.is_batched else "ahead" if fetch.is_foreseen else ""
         step = Step(
             self._number(),
             answered.by,
             settled.statement,
             self._line(settled.statement),
             delta=delta,
-            call=paused.text,
+            call=asked.text,
             value=answered.value,
             seconds=fetch.seconds if is_first else 0.0,
             error=answered.error,

@@ -1,61 +1,85 @@
-"""`coc explain`: which calls of a program can overlap, and why the others cannot."""
+"""`coc explain`: which calls of a program go out together, and what the others wait for."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from ..errors import InputError, ProgramError
-from ..program.explain import Overlap, explain
-from ..program.parse import NotAProgram, check_readable
+from ..emulator import Table
+from ..engine import Options
+from ..errors import InputError
+from ..explain import Expected, aexplain
+from ..methods import files_of
 from ..render import fit, plain
-from .options import add_packages, read_packages
+from .options import add_options, chosen_sandbox, read_options
 from .terminal import ANSWERED, read_text
+
+_WIDTH, _NAME_WIDTH = 60, 24
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
-        help="say which calls of a program can overlap, and why the others cannot",
-        description="Nothing of the program runs. A call that can overlap is asked for before the program gets to it, "
-        "together with others, where the model takes several at once (--in-flight).",
+        help="show which calls of a program go out together, and what the others wait for",
+        description="Run a shadow of the program, as lookahead does: calls without a value are skipped with all that "
+        "depends on them. No model is asked. With --values, show the rounds that follow, too.",
     )
     parser.add_argument(
         "program", metavar="PROGRAM", type=Path, help="a .py file, or a model's reply (- for standard input)"
     )
-    add_packages(parser)
+    parser.add_argument(
+        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a call")
+    add_options(parser)
     parser.set_defaults(command=_explain)
 
 
 def _explain(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
         raise InputError("coc explain takes one program, not a file of records")
-    source = read_text(given.program)
-    try:
-        check_readable(source)
-        calls = explain(source, packages=read_packages(given))
-    except (NotAProgram, RecursionError) as error:
-        raise ProgramError(str(error) or "the program is nested too deep to be explained") from None
+    source, options = read_text(given.program), read_options(given)
+    values = Table.read(given.values) if given.values else Table([])
+    with chosen_sandbox(given, spares=0) as sandbox:
+        if given.file:
+            options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
+        found = asyncio.run(aexplain(source, values, sandbox=sandbox, **options))
     if given.json:
-        for call in calls:
-            print(json.dumps({name: getattr(call, name) for name in ("line", "call", "can_overlap", "when")}))
-        return ANSWERED
-    _print(calls)
+        for call in found.calls:
+            told = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}
+            print(json.dumps(told))
+    else:
+        _print(found.calls)
+    if found.error is not None:
+        line = f"line {found.error.line}: " if found.error.line is not None else ""
+        print(f"coc: the program ends with an error: {line}{plain(found.error.message)}", file=sys.stderr)
+    sys.stdout.flush()
     return ANSWERED
 
 
-def _print(calls: list[Overlap]) -> None:
+def _print(calls: tuple[Expected, ...]) -> None:
     if not calls:
         print("Python runs all of it: no call is left to a model")
         return
-    can = sum(call.can_overlap for call in calls)
-    print(f"{can} of {len(calls)} calls can overlap\n")
-    width = min(max(len(call.call) for call in calls), 40)
-    for call in calls:
-        mark = "∥" if call.can_overlap else "·"
-        print(f"{call.line:>5} {mark} {fit(plain(call.call), width)}  {plain(call.when)}")
-    sys.stdout.flush()
+    for number in sorted({call.round for call in calls if call.round is not None}):
+        together = [call for call in calls if call.round == number]
+        print(f"round {number}: {len(together)} call{'s' if len(together) > 1 else ''} together")
+        for call in together:
+            print(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}")
+    later = [call for call in calls if call.round is None]
+    if later:
+        print("later")
+    for call in later:
+        print(f"{call.line:>5}  {fit(plain(call.call), _NAME_WIDTH)}  {_reason(call)}")
+
+
+def _reason(call: Expected) -> str:
+    if not call.waits_for:
+        return "not reached so far"
+    if call.waits_for.startswith(f"{call.call}("):
+        return "when the program gets there: it takes no arguments, or some that may change, or is a tool"
+    return f"waits for {fit(plain(call.waits_for), _WIDTH).rstrip()}"

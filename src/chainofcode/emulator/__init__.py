@@ -71,6 +71,7 @@ class First:
         # Those before the last only look something up: the last says how much it takes.
         self.in_flight = getattr(emulators[-1], "in_flight", 1)
         self.is_ordered = any(getattr(emulator, "is_ordered", False) for emulator in emulators)
+        self.gathers = getattr(emulators[-1], "gathers", False)
 
     async def answer(self, pause: Pause) -> Answered:
         for emulator in self._emulators[:-1]:
@@ -87,6 +88,7 @@ class Delayed:
         self.reads_state = getattr(emulator, "reads_state", False)
         self.in_flight = 32
         self.is_ordered = getattr(emulator, "is_ordered", False)
+        self.gathers = getattr(emulator, "gathers", False)
 
     async def answer(self, pause: Pause) -> Answered:
         await asyncio.sleep(self._seconds)

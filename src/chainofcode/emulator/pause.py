@@ -55,7 +55,8 @@ class Emulator(Protocol):
     """Whoever answers pauses. Raises EmulationError when it has no value.
 
     One with an attribute `in_flight` above 1 is asked for several at once, and for calls that the program has not got
-    to yet; one with a true `reads_state` is told the program's variables.
+    to yet; one with a true `reads_state` is told the program's variables; one with a true `gathers` asks for several
+    values together, and waits until lookahead has found what there is to ask for.
     """
 
     async def answer(self, pause: Pause) -> Answered: ...

@@ -25,7 +25,7 @@ _WAIT_SECONDS = 0.05  # for the calls that are sent along with the first
 class Rows:
     """A language model, asked for up to `rows` calls of a function at once; see Asking."""
 
-    reads_state = True
+    reads_state = gathers = True
 
     def __init__(self, lm: LM, rows: int, seen: Sequence[tuple[str, Any]] = ()) -> None:
         self._lm, self._rows, self._seen = lm, rows, seen

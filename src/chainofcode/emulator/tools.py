@@ -161,6 +161,7 @@ class _Using:
         self.reads_state = getattr(emulator, "reads_state", False)
         self.in_flight = getattr(emulator, "in_flight", 1)
         self.is_ordered = getattr(emulator, "is_ordered", False)
+        self.gathers = getattr(emulator, "gathers", False)
         self._used: collections.Counter[str] = collections.Counter()
 
     async def answer(self, pause: Pause) -> Answered:

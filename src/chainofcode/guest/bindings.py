@@ -15,18 +15,19 @@ from types import FrameType, ModuleType
 from ..program.analyse import Analysis, analyse, near_match
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
+from .identity import fields, identity
 from .link import Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
-from .requests import NotYet, Requests
+from .requests import Requests
 from .scope import state
-from .values import Record, decode, encode, type_name
+from .values import Record, encode, type_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
 
     from .recorder import Recorder
-    from .scout import Scout
+    from .shadow import Foresight
 
 MAX_TEXT_CHARS = 200_000
 _MAX_OPENED, _MAX_KEYS = 1000, 10_000
@@ -34,10 +35,6 @@ _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
-
-
-class ToolError(RuntimeError):
-    """A tool failed, or was not approved."""
 
 
 class Bindings:
@@ -51,12 +48,11 @@ class Bindings:
         source: str,
         places: Places,
         after_import: Callable[[], None],
-        requests: Requests,
+        requests: Requests | Foresight,
         tells_state: bool,
     ) -> None:
         self._requests, self._tells_state = requests, tells_state
         self._keys: dict[Any, str] = {}  # calls of plain arguments → what they are known by
-        self._scout: Scout | None = None  # who looks ahead, where that is wanted
         self.recorder: Recorder | None = None  # who follows the run, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
@@ -78,17 +74,11 @@ class Bindings:
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
 
-    def look_with(self, scout: Scout) -> None:
-        self._scout = scout
-        self.builtins.__dict__["$iter"] = scout.enter
-
     def rehearse(self) -> None:
-        if self._scout is not None:
-            self._scout.rehearse()
         self._called("f", ("x",), {}, 0)
 
     def _hole(self, name: str) -> Hole:
-        return Hole(name, self.ask, self._here, self._found.awaited, self._ask_ahead)
+        return Hole(name, self.ask, self._here, self._found.awaited)
 
     def _here(self) -> int:
         return self._places.current_statement(program_frame())
@@ -105,29 +95,18 @@ class Bindings:
             def tell() -> dict[str, Any]:
                 return message if message is not None else self._called(name, args, kwargs, statement)[1]
 
-            if self._scout is not None and self._scout.is_looking:
-                reply = self._scout.meet(key, name, tell)
-            else:
-                reply = self._requests.reach(key, statement, tell)
-            if "error" in reply:
-                raise ToolError(reply["error"])
-            return decode(reply["value"], record=Record)
-
-    def _ask_ahead(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> None:
-        """A call that will be awaited: it can be under way until then."""
-        if self._scout is not None and self._requests.has_room:
-            with headroom():
-                key, message = self._called(name, args, kwargs, statement)
-                self._scout.expect(key, name, message)
+            return self._requests.reach(key, statement, tell)
 
     def _called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
     ) -> tuple[str | None, dict[str, Any]]:
         """A call as the host is told of it; and what it is known by, if it is known again."""
-        objects: list[object] = []
+        known_by: list[Any] = []  # of arguments that the value language has no word for
 
         def brief(value: object) -> str:
-            objects.append(value)
+            self._requests.look_at(value, statement)
+            parts = fields(value)
+            known_by.append(identity(value) if parts is None else encode(parts, brief=brief))
             return shown(value)
 
         text = call_text(name, args, kwargs)
@@ -135,22 +114,26 @@ class Bindings:
         named = {clean(key, 1000): encode(value, brief=brief) for key, value in kwargs.items()}
         message = {"kind": "call", "name": name, "text": text, "args": positional, "kwargs": named}
         key = None
-        # What is an object of the program's may have changed since; without arguments nothing says what has.
-        if (args or kwargs) and not objects:
-            key = self._link.text([text, positional, named])
+        # Another object of the program's may have changed since; without arguments nothing says what has.
+        if (args or kwargs) and None not in known_by:
+            key = self._link.text([text, positional, named, known_by])
             plainly = _plainly(name, args, kwargs)
             if plainly is not None and len(self._keys) < _MAX_KEYS:
                 self._keys[plainly] = key
-        return key, {**message, "statement": statement, **self._state(program_frame(), statement)}
+        return key, {
+            **message,
+            "known_by": known_by if key is not None else None,
+            "statement": statement,
+            **self._state(program_frame(), statement),
+        }
 
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""
-        self._not_while_looking()
-        return bool(self._link.pause({"kind": "module", "name": module})["value"])
+        self._link.before_pause()
+        return bool(self._link.pause({"kind": "module", "name": module})[1]["value"])
 
     def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
         """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""
-        self._not_while_looking()
         frame = sys._getframe(1)
         names = self._lowered.writable[number]
         with headroom():
@@ -164,7 +147,7 @@ class Bindings:
             }
             if error is not None:
                 message["error"] = clean(f"{type_name(error)}: {_message(error, ())}", 1000)
-            delta = decode(self._link.pause(message)["value"], record=Record)
+            delta = self._requests.statement(message)
             if isinstance(delta, dict) and "return" in delta:
                 delta["$value"] = delta.pop("return")
             changes = {name: _in_place(name, value, frame) for name, value in delta.items() if name in names}
@@ -173,10 +156,6 @@ class Bindings:
             if self.recorder is not None:
                 self.recorder.emulated(changes, frame)
             return changes
-
-    def _not_while_looking(self) -> None:
-        if self._scout is not None and self._scout.is_looking:
-            raise NotYet
 
     def _state(self, frame: FrameType | None, statement: int) -> dict[str, Any]:
         if not self._tells_state:

@@ -45,26 +45,22 @@ def shown(value: object) -> str:
 class Hole:
     """A function nobody defined: calling it asks for its value. Its attributes are holes too."""
 
-    __slots__ = ("__dict__", "_ahead", "_ask", "_awaited", "_here", "_name")
+    __slots__ = ("__dict__", "_ask", "_awaited", "_here", "_name")
 
-    def __init__(
-        self, name: str, ask: Ask, here: Here, awaited: Collection[str] = (), ahead: Ask | None = None
-    ) -> None:
+    def __init__(self, name: str, ask: Ask, here: Here, awaited: Collection[str] = ()) -> None:
         self._name, self._ask, self._here, self._awaited = name, ask, here, awaited
-        self._ahead = ahead or (lambda *call: None)
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         statement = self._here()  # an awaited one is asked for elsewhere
         if self._name.rpartition(".")[2] in self._awaited:
-            self._ahead(self._name, args, kwargs, statement)
             return _awaited(lambda: self._ask(self._name, args, kwargs, statement))
         return self._ask(self._name, args, kwargs, statement)
 
     def __getattr__(self, name: str) -> Hole:
         if name.startswith("__"):
             raise AttributeError(name)
-        return Hole(f"{self._name}.{name}", self._ask, self._here, self._awaited, self._ahead)
+        return Hole(f"{self._name}.{name}", self._ask, self._here, self._awaited)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
         return ()  # as a base class it adds nothing: what the subclass lacks is a hole again

@@ -1,6 +1,7 @@
 """The guest's end of the wire: frames are a u32 length and a JSON message. Standard library only.
 
-guest → host  parsed · ran · paused · waiting · settled · wrote · ended        host → guest  start · resume
+guest → host  parsed · ran · paused · settled · wrote · ended      host → guest  start · resume
+A shadow of a program speaks otherwise: parsed · paused · surveyed, and hears start · survey.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ import contextlib
 import json
 import json.encoder
 import os
-import select
 import struct
 import sys
 import threading
@@ -35,13 +35,8 @@ class Link:
         self._inbox, self._outbox = b"", bytearray()
         self._pauses = 0
         self._getpid, self._pid = os.getpid, os.getpid()
-        self.asked: dict[int, Any] = {}  # what waits for a reply, by number
         self.before_pause: Callable[[], None] = lambda: None
-        self.while_waiting: Callable[[], None] = lambda: None
-        self.heard: Callable[[Any, dict[str, Any]], None] = lambda waiting, reply: None
         self.settled: Callable[[], None] = lambda: None  # the program took a value that becomes a step
-        self._readable = select.poll()
-        self._readable.register(read_fd, select.POLLIN)
         self.text = self._encode = _encoder()  # a message as JSON
         self._decode = json.JSONDecoder().decode
 
@@ -79,19 +74,19 @@ class Link:
         message: dict[str, Any] = self._decode(self._read(length).decode())
         return message
 
-    def pause(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn."""
-        self.before_pause()  # takes the watcher's lock, and then ours: never the other way round
+    def pause(self, message: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn.
+
+        Call `before_pause` first, without the lock. Gives the number of the pause and the host's reply.
+        """
         with self._lock:
             number = self.open(message)
             self.flush()
-            replies: list[dict[str, Any]] = []
-            self.asked[number] = replies
-            self.wait(lambda: bool(replies))
-            self._post(b'{"type":"settled","id":%d,"statement":%d}' % (number, message.get("statement", 0)))
-            if message["kind"] != "module":
-                self.settled()
-            return replies[0]
+            reply = self.receive()
+            if reply.get("type") != "resume" or reply.get("id") != number:
+                raise EOFError("the host resumed something else")
+            self.tell_settled(number, message.get("statement", 0), is_step=message["kind"] != "module")
+            return number, reply
 
     def open(self, message: dict[str, Any]) -> int:
         """Ask the host, with the next flush and without waiting. Gives the number by which it will answer."""
@@ -101,26 +96,11 @@ class Link:
         self.post({"type": "paused", "id": self._pauses, **message})
         return self._pauses
 
-    def wait(self, is_there: Callable[[], bool]) -> None:
-        """Take what the host says until it is there; meanwhile, look ahead."""
-        while not is_there():
-            self.while_waiting()
-            if not is_there():
-                self._take(self.receive())
-
-    def drain(self) -> None:
-        """Take what the host has said already."""
-        while self._inbox or self._readable.poll(0):
-            self._take(self.receive())
-
-    def _take(self, reply: dict[str, Any]) -> None:
-        waiting = self.asked.pop(reply.get("id", 0), None) if reply.get("type") == "resume" else None
-        if waiting is None:
-            raise EOFError("the host resumed something else")
-        if type(waiting) is list:
-            waiting.append(reply)
-        else:
-            self.heard(waiting, reply)
+    def tell_settled(self, number: int, statement: int, *, is_step: bool = True) -> None:
+        """Say that the program took the value of a pause."""
+        self._post(b'{"type":"settled","id":%d,"statement":%d}' % (number, statement))
+        if is_step:
+            self.settled()
 
     def _read(self, size: int) -> bytes:
         while len(self._inbox) < size:

@@ -20,12 +20,11 @@ import sys
 import threading
 from types import CodeType, FrameType, FunctionType, ModuleType
 
-from ..program.ahead import Ahead
 from ..program.analyse import Analysis, analyse
 from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.flow import Flows
-from ..program.lower import Lowered, Place, lower
+from ..program.lower import Lowered, Place, lower, lower_shadow
 from ..program.parse import NotAProgram, Parsed, parse
 from .arrays import plain
 from .artifacts import Artifacts
@@ -36,9 +35,8 @@ from .link import Link, clean
 from .places import FILENAME, Places
 from .recorder import Recorder
 from .requests import Requests
-from .scout import Scout
+from .shadow import Shadow
 from .values import brief, decode, encode
-from .walk import Walker
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock
 
@@ -83,8 +81,8 @@ def _own_stdio() -> tuple[int, int]:
 def rehearse() -> None:
     """Prepare a program that nobody will run: a fresh fork copies the memory it writes to, better before it matters."""
     start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
-    start |= {"clock": 0, "seed": 0, "ahead": 2}
-    program = _Prepared(start, {})
+    start |= {"clock": 0, "seed": 0}
+    program = Prepared(start, {})
     _Run(Link(0, 0), start, program, {}).rehearse()
     json.loads(json.dumps(program.description()))
 
@@ -94,7 +92,7 @@ def serve(read_fd: int, write_fd: int) -> NoReturn:
     link = Link(read_fd, write_fd)
     start = link.receive()
     _limit(start)
-    artifacts = Artifacts(_scratch()) if start["scratch"] else None
+    artifacts = Artifacts(_scratch()) if start["scratch"] and not start["is_shadow"] else None
     ended = _serve(link, start)
     if artifacts is not None:
         artifacts.send(link)
@@ -111,19 +109,25 @@ def _scratch() -> str:
 
 
 def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
-    inputs: dict[str, Any] = {name: decode(value) for name, value in start["inputs"].items()}
-    if start["question"] is not None:
-        inputs = {"question": decode(start["question"]), **inputs}
+    inputs = _inputs(start)
     GrantedPackages(start["package_names"], start["package_paths"]).install()
     try:
-        program = _Prepared(start, {**inputs, **{name: None for name, *_ in start["prelude"]}})
+        program = Prepared(start, {**inputs, **{name: None for name, *_ in start["prelude"]}})
     except NotAProgram as error:
         return {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
     except (RecursionError, MemoryError):
         message = "the source is nested too deep for Python to compile"
         return {"reason": "error", "error": {"type": "NotAProgram", "message": message}}
     link.send({"type": "parsed", "program": program.description()})
+    if start["is_shadow"]:
+        Shadow(link, start, program, lambda: _inputs(start)).run()
     return _Run(link, start, program, inputs).run()
+
+
+def _inputs(start: dict[str, Any]) -> dict[str, Any]:
+    """The variables that the program is given."""
+    inputs: dict[str, Any] = {name: decode(value) for name, value in start["inputs"].items()}
+    return inputs if start["question"] is None else {"question": decode(start["question"]), **inputs}
 
 
 def describe() -> None:
@@ -131,7 +135,7 @@ def describe() -> None:
     start = {"packages": [], "policy": "strict", **json.loads(sys.stdin.buffer.read())}
     resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
     try:
-        reply: dict[str, Any] = {"program": _Prepared(start, {"question": ""}).description()}
+        reply: dict[str, Any] = {"program": Prepared(start, {"question": ""}).description()}
     except NotAProgram as error:
         reply = {"error": str(error)}
     except (RecursionError, MemoryError):
@@ -163,13 +167,14 @@ def _depth(frame: FrameType | None) -> int:
     return depth
 
 
-def _ahead(found: Analysis, tools: Any) -> Ahead | None:
-    """The program for whoever looks ahead; nothing where that is not to be done."""
-    try:
-        ahead = Ahead(found, tools)
-    except RecursionError:
-        return None
-    return None if ahead.effects.whole else ahead
+def _call_name(hole: ast.expr, found: Analysis) -> str:
+    """The name by which a hole is asked for: a method's own, a module's function with its module."""
+    if isinstance(hole, ast.Attribute) and hole in found.methods:
+        return hole.attr
+    parent = found.syntax.parents.get(hole)
+    while isinstance(parent, ast.Attribute):
+        hole, parent = parent, found.syntax.parents.get(parent)
+    return ast.unparse(hole)
 
 
 def _flows(found: Analysis) -> Flows | None:
@@ -179,11 +184,10 @@ def _flows(found: Analysis) -> Flows | None:
         return None
 
 
-class _Prepared:
+class Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
-        self.ahead: Ahead | None = None  # where calls may be asked for ahead of the program
         self.flows: Flows | None = None  # where the run is to be followed
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
@@ -194,10 +198,11 @@ class _Prepared:
                 self.found: Analysis = analyse(
                     self.parsed.tree, defined=inputs, packages=start["packages"], tools=start.get("tools", ())
                 )
+                if start.get("is_shadow"):
+                    self._prepare_shadow()
+                    return
                 self.uses: list[Use] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
-                if start.get("ahead", 1) > 1:
-                    self.ahead = _ahead(self.found, start.get("tools", ()))
                 if start.get("is_recorded"):
                     self.flows = _flows(self.found)
                 self.lowered: Lowered = lower(
@@ -205,7 +210,6 @@ class _Prepared:
                     self.parsed.prose,
                     watch_by_line=WATCH_BY_LINE,
                     policy=start["policy"],
-                    loops=self.ahead.loops if self.ahead is not None else (),
                     is_recorded=self.flows is not None,
                 )
                 sys.setrecursionlimit(usual)
@@ -216,11 +220,18 @@ class _Prepared:
             sys.setrecursionlimit(usual)
             gc.enable()
 
+    def _prepare_shadow(self) -> None:
+        holes = {hole: _call_name(hole, self.found) for hole in self.found.hole_names()}
+        self.lowered = lower_shadow(self.found, self.parsed.prose)
+        self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+        places, self.is_hard_coded = Places(self.lowered.places, (), ()), False
+        self.uses = [Use(places.statement_at((hole.lineno, hole.col_offset)), name, "") for hole, name in holes.items()]
+
     def _fall_back(self) -> None:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
         if self.parsed.prose:
             raise NotAProgram("the source is nested too deep for Python to compile")
-        empty, self.ahead, self.flows = ast.Module([], []), None, None
+        empty, self.flows = ast.Module([], []), None
         self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
         self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
@@ -252,7 +263,7 @@ class _Prepared:
 class _Run:
     """One execution: the program's module, its builtins, and what is heard from it."""
 
-    def __init__(self, link: Link, start: dict[str, Any], program: _Prepared, inputs: dict[str, Any]) -> None:
+    def __init__(self, link: Link, start: dict[str, Any], program: Prepared, inputs: dict[str, Any]) -> None:
         self._link, self._program, self._inputs = link, program, inputs
         self._files = start.get("prelude", ())
         self._stderr = ""
@@ -262,14 +273,11 @@ class _Run:
         self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
         told = start.get("with_state", False)
         source = program.parsed.source
-        self._requests = Requests(link, start.get("ahead", 1))
+        self._requests = Requests(link)
         self._bindings = Bindings(
             link, program.found, program.lowered, source, places, self._settle, self._requests, told
         )
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
-        if program.ahead is not None:
-            walker = Walker(program.ahead, self._module.__dict__)
-            self._bindings.look_with(Scout(link, self._requests, self._watcher, places, walker, start.get("tools", ())))
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
 

@@ -33,7 +33,7 @@ from types import (
     WrapperDescriptorType,
 )
 
-from ..program.effects import CHANGES, HARMLESS, METHODS, PURE_MODULES
+from ..program.library import CHANGES, HARMLESS, METHODS, PURE_MODULES
 from .holes import Hole, HoleModule, stub
 from .places import FILENAME
 from .values import Record

@@ -12,6 +12,7 @@ from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
 
 from .holes import Hole
 from .link import clean
+from .promises import is_promise
 from .values import Record, brief, type_name
 
 TYPE_CHECKING = False
@@ -34,7 +35,7 @@ def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[st
     left = MAX_STATE_CHARS
     for name in names:
         value = seen[name]
-        if name in hidden or name.startswith(("__", "$")) or _says_nothing(value):
+        if name in hidden or name.startswith(("__", "$")) or _says_nothing(value) or is_promise(value):
             continue
         told[name] = clean(readable(value), MAX_VALUE_CHARS + 100)
         left -= len(name) + len(told[name])

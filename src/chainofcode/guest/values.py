@@ -378,6 +378,11 @@ _BRACKETS: dict[type, tuple[Any, str, str, bool]] = {
 }
 
 
+def show_as(kind: type, text: str) -> None:
+    """From now on, show values of a type by this text."""
+    _NAMED[kind] = lambda value: text
+
+
 def _moment(value: datetime.datetime | datetime.time) -> str:
     return repr(value) if _has_plain_zone(value) else _other(value)
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 class Clock:
     """A clock that depends only on how often it was read and how long the program slept."""
 
-    def __init__(self, start: float) -> None:
+    def __init__(self, start: float, *, sleeps: bool = True) -> None:
         self.start_ns = self._now_ns = int(start * 1e9)
-        self._real_sleep = time.sleep
+        self._real_sleep: Callable[[float], None] = time.sleep if sleeps else lambda seconds: None
+        self._sleeps = sleeps
         self._selectors_are_done = False
 
     def time_ns(self) -> int:
@@ -37,6 +38,9 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self._real_sleep(seconds)
         self._now_ns += int(seconds * 1e9)
+
+    def restart(self) -> None:
+        self._now_ns = self.start_ns
 
     def install(self) -> None:
         shown: dict[str, Callable[..., Any]] = {
@@ -69,7 +73,7 @@ class Clock:
         real = selector.select
 
         def select(this: Any, timeout: float | None = None) -> Any:
-            ready = real(this, timeout)
+            ready = real(this, timeout if self._sleeps or timeout is None else 0)
             if not ready and timeout is not None and timeout > 0:
                 self._now_ns += int(timeout * 1e9) + 1
             return ready
@@ -112,6 +116,12 @@ class Chance:
 
         os.urandom = urandom
         self.settle()
+
+    def restart(self) -> None:
+        """Draw the same again."""
+        self._drawn = 0
+        for name in self._done:
+            sys.modules[name].seed(self._seed)
 
     def settle(self) -> None:
         for name, seed in (("random", self._seed_random), ("numpy.random", self._seed_numpy)):

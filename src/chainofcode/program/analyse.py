@@ -60,7 +60,7 @@ class Analysis:
         """The parts of the program where the LM may be asked."""
         return (self.syntax.parents.get(name, name) for name in self.hole_names())
 
-    def hole_names(self) -> Iterator[ast.AST]:
+    def hole_names(self) -> Iterator[ast.Name | ast.Attribute]:
         """The names and attributes that mean holes."""
         names = self.holes | self.module_holes | {stub.name for stub in self.stubs}
         chosen: set[ast.AST] = {*self.shadowed, *self.methods}

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Callable, Iterator
 
 from .data import Data
-from .effects import CHANGES, HARMLESS, METHODS
+from .library import CHANGES, HARMLESS, METHODS
 from .statements import own_nodes, prose_number
 from .syntax import called_name
 

@@ -9,14 +9,14 @@ Standard library only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
-from .ahead import Loop
 from .analyse import Analysis
 from .data import Data
 from .parse import Prose
-from .rename import name_holes, tell_iterations
+from .rename import name_holes
 from .scopes import Function, Scope
+from .speculate import speculate
 from .statements import (
     bases_of_targets,
     is_docstring,
@@ -79,14 +79,17 @@ def lower(
     *,
     watch_by_line: bool,
     policy: Policy = "strict",
-    loops: Sequence[Loop] = (),
     is_recorded: bool = False,
 ) -> Lowered:
-    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated; the `loops` tell
-    what they go through. One that is recorded has marks around every statement.
+    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated. One that is
+    recorded has marks around every statement.
     """
-    tell_iterations(loops)
     return _Lowering(found, prose, watch_by_line, policy, is_recorded).run()
+
+
+def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
+    """Lower an analysed tree (in place) into speculative code, for a shadow of the program."""
+    return _Lowering(found, prose, False, "strict", False).run_shadow()
 
 
 class _Lowering:
@@ -121,13 +124,27 @@ class _Lowering:
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
         ast.fix_missing_locations(tree)
+        return self._lowered_with(tuple(ranges))
+
+    def run_shadow(self) -> Lowered:
+        tree = self.found.syntax.tree
+        for statement in statements(tree.body):
+            self._number(statement)
+        self._rewrite_names()
+        for statement, number in self.numbers.items():
+            if number in self.prose_of:
+                self.writable[number] = self._prose_names(self.found.names.scope_of[statement])
+        speculate(self.found, self.numbers, self.writable)
+        return self._lowered_with(())
+
+    def _lowered_with(self, hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]) -> Lowered:
         return Lowered(
-            tree,
+            self.found.syntax.tree,
             tuple(self.places),
             tuple(self.marks),
             tuple(self.stubs),
             self.writable,
-            tuple(ranges),
+            hole_ranges,
             self.prose_of,
             self.policy,
         )

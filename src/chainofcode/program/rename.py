@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
 
-from .ahead import Loop
 from .analyse import Analysis
 from .statements import put_instead
 
@@ -28,15 +26,3 @@ def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
         call.args[0] = ast.copy_location(ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []), call.args[0])
     elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
         name.id = "$eval"  # handed on as a function
-
-
-def tell_iterations(loops: Sequence[Loop]) -> None:
-    """`for x in xs:` → `for x in $iter(7, "for", xs):`, so that whoever looks ahead knows what comes (in place)."""
-    for index, loop in enumerate(loops):
-        is_method = isinstance(loop.node, ast.Call) and isinstance(loop.node.func, ast.Attribute)
-        kind = {ast.For: "for", ast.comprehension: "comprehension"}.get(
-            type(loop.node), "sort" if is_method else "call"
-        )
-        told = [ast.Constant(index), ast.Constant(kind), loop.iterable]
-        new = ast.copy_location(ast.Call(ast.Name("$iter", ast.Load()), told, []), loop.iterable)
-        put_instead(loop.node.func if is_method else loop.node, loop.iterable, new)  # type: ignore[attr-defined]

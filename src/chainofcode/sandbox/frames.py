@@ -50,8 +50,10 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The guest asks: for a call's value, a statement's delta, or whether the host has a module. It waits for it,
-    unless it asks `ahead`: before the program has got there."""
+    """The guest asks: for a call's value, a statement's delta, or whether the host has a module. A shadow of the
+    program asks, and does not wait. A call is the same as another one with the same text and arguments, if these can be
+    known again: `known_by` then says by what, of those that are more than their text.
+    """
 
     id: int
     kind: Literal["call", "statement", "module"]
@@ -63,14 +65,16 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
     statement: int = 0
     error: str | None = None
     state: dict[str, str] = {}
-    ahead: bool = False
+    known_by: list[Any] | None = None
 
 
-class Waiting(msgspec.Struct, frozen=True, tag="waiting"):
-    """The program has got to a call that was asked for ahead, and waits for its value."""
+class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
+    """A shadow of the program has run: the calls it met without a value, in program order, and the statements that
+    wait for a value, with the text of the call it comes from."""
 
-    id: int
-    statement: int
+    calls: list[int]
+    skipped: list[tuple[int, str]] = []
+    error: Failure | None = None  # that the program ended with
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
@@ -119,7 +123,7 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     lineage: Lineage | None = None  # where it was asked for, and is not too large
 
 
-Signal = Parsed | Ran | Paused | Waiting | Settled | Wrote | Ended
+Signal = Parsed | Ran | Paused | Surveyed | Settled | Wrote | Ended
 _decoder: msgspec.json.Decoder[Signal] = msgspec.json.Decoder(Signal)
 
 
@@ -189,15 +193,19 @@ class Reader:
                     raise FrameError(f"over {_MAX_QUESTIONS:,} questions about modules")
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
-                if signal.ahead and signal.kind != "call":
-                    raise FrameError(f"a {signal.kind} was asked for ahead")
                 self._take_step()
                 self._last_pause = signal.id
                 self._opened[signal.id] = signal.kind
                 self._check_statement(signal.statement)
-            case Settled(id, statement) | Waiting(id, statement):
+            case Surveyed(calls, skipped):
+                self._take_step()
+                if any(call not in self._opened for call in calls):
+                    raise FrameError("a survey of calls that were not asked for")
+                for statement, _ in skipped:
+                    self._check_statement(statement)
+            case Settled(id, statement):
                 kind = self._opened.get(id)
-                if kind is None or (kind != "call" and isinstance(signal, Waiting)):
+                if kind is None:
                     raise FrameError(f"pause {id} is not open")
                 if kind != "call":  # taken once, unlike a value that others may share
                     del self._opened[id]

@@ -61,6 +61,7 @@ class Job:
     tools: Sequence[str] = ()  # functions that the host runs
     with_state: bool = False  # pauses tell the program's variables: a model will read them
     in_flight: int = 1  # calls that may be asked for at once, those ahead of the program among them
+    is_shadow: bool = False  # the program is run ahead of itself, to find the calls it will make
     is_recorded: bool = False  # the run is followed, to tell what came from what
     limits: Limits = field(default_factory=Limits)
 
@@ -98,7 +99,7 @@ class Job:
             "tools": list(self.tools),
             "with_state": self.with_state,
             "is_recorded": self.is_recorded,
-            "ahead": 2 * self.in_flight if self.in_flight > 1 else 1,  # the next are there when a turn is free
+            "is_shadow": self.is_shadow,
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,
         }

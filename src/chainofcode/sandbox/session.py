@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,11 +15,12 @@ from ..errors import SandboxError
 from ..program.parse import NotAProgram, check_readable
 from . import packages
 from .artifacts import Wrote
-from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Waiting, encode
+from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
+_LOW_PRIORITY = 10
 _REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
 _LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
@@ -88,7 +89,7 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes, may_write=job.scratch)
         self._open: set[int] = set()  # asked for, no value sent
-        self._awaited: set[int] = set()  # those of them for which the guest waits
+        self._awaited: set[int] = set()  # those of them for which the guest waits; 0: for the next survey
         self._private: set[int] = set()  # pauses that are nobody's business but ours
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -152,13 +153,26 @@ class Session:
         message = {"type": "resume", "id": pause.id, "value": value}
         self._send({**message, **({"error": error} if error else {}), **({"once": True} if is_once else {})})
 
-    def give_up(self, pause: Paused, *, is_last: bool = False) -> None:
-        """Tell the guest that a call it asked for ahead got no value: for as long as it can do without.
-
-        After the last one nothing more will be answered that is asked for ahead.
-        """
+    def survey(self, values: Sequence[dict[str, Any]]) -> None:
+        """Let a shadow of the program run once more, with these values known besides those it has."""
         if self._verdict is None:
-            self._send({"type": "resume", "id": pause.id, "failed": True, "last": is_last})
+            self._awaited.discard(0)
+            self._resumed = time.monotonic()
+            self._send({"type": "survey", "values": values})
+
+    def answered(self, pause: Paused) -> None:
+        """The value of a call has come that a shadow asked for: it hears of it with the next survey."""
+        self._open.discard(pause.id)
+
+    def stand_back(self) -> None:
+        """Let other guests have the processor first."""
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
+
+    @property
+    def program_seconds(self) -> float:
+        """How long the program has run, without the time it waited."""
+        return self._ran_seconds + (0.0 if self._awaited else time.monotonic() - self._resumed)
 
     def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
         """Stop the guest; its last signal is an Ended with this reason."""
@@ -223,14 +237,17 @@ class Session:
             return None
         if isinstance(received, Paused):
             self._open.add(received.id)
-        if (isinstance(received, Paused) and not received.ahead) or (
-            isinstance(received, Waiting) and received.id in self._open
-        ):
-            if not self._awaited:
-                self._paused_at = time.monotonic()
-                self._ran_seconds += self._paused_at - self._resumed
-            self._awaited.add(received.id)
+            if not self._job.is_shadow:
+                self._note_wait(received.id)
+        elif isinstance(received, Surveyed):
+            self._note_wait(0)
         return received
+
+    def _note_wait(self, pause: int) -> None:
+        if not self._awaited:
+            self._paused_at = time.monotonic()
+            self._ran_seconds += self._paused_at - self._resumed
+        self._awaited.add(pause)
 
     def _is_private(self, received: Signal) -> bool:
         if isinstance(received, Paused) and received.kind == "module":
@@ -301,10 +318,9 @@ class Session:
 
     def _check_time(self) -> None:
         now = time.monotonic()
-        running = 0.0 if self._awaited else now - self._resumed
         if now - self._started > self._limits.wall_seconds:
             self._halt("limit:wall", f"the run took over {_seconds(self._limits.wall_seconds)} in all")
-        elif self._ran_seconds + running > self._limits.run_seconds:
+        elif self.program_seconds > self._limits.run_seconds:
             self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
         else:
             self._check_use()

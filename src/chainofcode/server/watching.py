@@ -24,7 +24,11 @@ class Watched:
 
     @property
     def waiting(self) -> list[dict[str, Any]]:
-        return [call for session in self._sessions for call in session.waiting.values()][:_MAX_TOLD]
+        calls = [call for session in self._sessions for call in session.waiting.values()]
+        once = {
+            (call["statement"], call["text"]): call for call in calls
+        }  # the program and its shadow ask for the same
+        return list(once.values())[:_MAX_TOLD]
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
@@ -69,5 +73,12 @@ class _Seen:
 
     def resume(self, paused: Paused, *given: Any, **more: Any) -> None:
         self._session.resume(paused, *given, **more)
+        self._forget(paused)
+
+    def answered(self, paused: Paused) -> None:
+        self._session.answered(paused)
+        self._forget(paused)
+
+    def _forget(self, paused: Paused) -> None:
         if self.waiting.pop(paused.id, None) is not None:
             self._changed()

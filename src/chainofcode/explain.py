@@ -1,0 +1,127 @@
+"""What lookahead does with a program: which calls go out in which round, and what the others wait for.
+
+A shadow of the program says so itself (guest/shadow.py); no model is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Unpack
+
+from .emulator import Answering, Emulator, Pause, Toolbox, as_emulator
+from .engine import Options, job_of
+from .errors import EmulationError, ProgramError
+from .guest.values import decode, encode
+from .program import Program, Use
+from .sandbox import Sandbox, Session, opened
+from .sandbox.frames import Ended, Failure, Parsed, Paused, Surveyed
+
+_MAX_ROUNDS = 100
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A call that the program leaves to a model, where it stands in the source, and when it goes out."""
+
+    line: int
+    call: str  # as it is made; where it never was, the function's name
+    round: int | None = None
+    waits_for: str = ""  # the call whose value it waits for; itself, where it goes out when the program gets there
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The calls of a program, and the error that its shadow ended with, if it did."""
+
+    calls: tuple[Expected, ...]
+    error: Failure | None = None
+
+
+@dataclass
+class _Survey:
+    """What the shadow has said so far."""
+
+    program: Program = field(default_factory=lambda: Program(""))
+    rounds: list[list[Paused]] = field(default_factory=lambda: [[]])
+    skipped: dict[int, str] = field(default_factory=dict)
+    error: Failure | None = None
+
+
+async def aexplain(
+    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
+) -> Explanation:
+    """Say when each call of a program goes out. The emulator's values, if it has any, lead to further rounds.
+
+    Raises ProgramError for source that is no program.
+    """
+    tools = Toolbox.of(options.get("tools", ()))
+    given = {name: value for name, value in options.items() if name not in ("tools", "share", "store", "lineages")}
+    job = job_of(program, given, tools=tuple(tools.tools), is_shadow=True)
+    survey = _Survey()
+    async with opened(sandbox) as place, place.start(job) as session:
+        session.survey([])
+        async for signal in session:
+            if isinstance(signal, Parsed):
+                survey.program = signal.program
+            elif isinstance(signal, Paused):
+                survey.rounds[-1].append(signal)
+            elif isinstance(signal, Surveyed):
+                survey.skipped, survey.error = dict(signal.skipped), signal.error
+                if not await _go_on(session, survey, as_emulator(emulator)):
+                    break
+            elif isinstance(signal, Ended):
+                if signal.error is not None and signal.error.type == "NotAProgram":
+                    raise ProgramError(signal.error.message)
+                break
+    calls = sorted(_expected(survey), key=lambda one: (one.round or _MAX_ROUNDS, one.line))
+    return Explanation(tuple(calls), survey.error)
+
+
+async def _go_on(session: Session, survey: _Survey, emulator: Emulator) -> bool:
+    """Begin another round, if the calls of this one have values."""
+    values = [value for paused in survey.rounds[-1] if (value := await _value(paused, survey, emulator)) is not None]
+    if not values or len(survey.rounds) >= _MAX_ROUNDS:
+        return False
+    survey.rounds.append([])
+    session.survey(values)
+    return True
+
+
+async def _value(paused: Paused, survey: _Survey, emulator: Emulator) -> dict[str, Any] | None:
+    args, kwargs = tuple(map(decode, paused.args)), {name: decode(arg) for name, arg in paused.kwargs.items()}
+    line = survey.program.statements[paused.statement].line
+    try:
+        answered = await emulator.answer(
+            Pause("call", paused.text, paused.name, args, kwargs, (), line, None, survey.program, None)
+        )
+    except EmulationError:
+        return None
+    told: dict[str, Any] = {"kind": "call", "text": paused.text, "args": paused.args, "kwargs": paused.kwargs}
+    told |= {"known_by": paused.known_by, "statement": paused.statement}
+    return {**told, "reply": {"value": encode(answered.value), "once": answered.is_once}}
+
+
+def _expected(survey: _Survey) -> Iterator[Expected]:
+    met: set[tuple[int, str]] = set()
+    statements = survey.program.statements
+    for number, calls in enumerate(survey.rounds, 1):
+        for paused in calls:
+            met.add((paused.statement, paused.name))
+            yield Expected(statements[paused.statement].line, paused.text, number)
+    for use in survey.program.uses:
+        if (use.statement, use.name) not in met:
+            met.add((use.statement, use.name))
+            yield Expected(statements[use.statement].line, use.name, waits_for=_waits_for(use, survey))
+
+
+def _waits_for(use: Use, survey: _Survey) -> str:
+    """What was not known where a call stands: at its statement, or at the innermost one around it."""
+    statements = survey.program.statements
+    own = statements[use.statement]
+    for number in range(use.statement, -1, -1):
+        around = statements[number]
+        holds = (around.line, around.column) <= (own.line, own.column) and own.end_line <= around.end_line
+        if holds and number in survey.skipped:
+            return survey.skipped[number]
+    return ""

@@ -1,0 +1,80 @@
+"""What makes an argument the same again that the value language has no word for. Standard library only.
+
+Types, functions, modules and members of enumerations are known by their names, dataclasses and named tuples by their
+fields. Other objects of the program's may have changed since, and are not known again. Runs no code of the program's.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import BuiltinFunctionType, FunctionType, GenericAlias, GetSetDescriptorType, ModuleType, UnionType
+
+from .holes import Hole
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+
+def identity(value: Any) -> str | None:
+    """The name by which a value is known again, if it has one."""
+    kind = type(value)
+    if issubclass(kind, type):
+        return _class_name(value)
+    if kind is FunctionType:
+        return _function_name(value)
+    if kind is BuiltinFunctionType:
+        owner = value.__self__
+        return f"{value.__module__}.{value.__qualname__}" if owner is None or type(owner) is ModuleType else None
+    if kind is ModuleType:
+        return f"module {vars(value).get('__name__')}"
+    if kind is Hole:
+        return f"hole {Hole.__repr__(value)}"
+    if kind in (GenericAlias, UnionType) or _namespace(kind).get("__module__") == "typing":
+        return repr(value)
+    return _member_name(value)
+
+
+def fields(value: Any) -> dict[str, Any] | None:
+    """The fields of a dataclass or a named tuple, without running a property of its class."""
+    kind = type(value)
+    names = _namespace(kind)
+    if issubclass(kind, tuple) and type(names.get("_fields")) is tuple:
+        return dict(zip(names["_fields"], tuple.__iter__(value), strict=False))
+    if not any("__dataclass_fields__" in _namespace(base) for base in _bases(kind)):
+        return None
+    for base in _bases(kind):
+        kept = _namespace(base).get("__dict__")
+        if type(kept) is GetSetDescriptorType:
+            return {"$type": _class_name(kind), **kept.__get__(value)}
+    return None
+
+
+def _function_name(function: FunctionType) -> str | None:
+    """A function at the top of the program or of a module; others may have been made with other values."""
+    if function.__closure__ is not None or "<" in function.__qualname__:
+        return None
+    return f"{function.__module__}.{function.__qualname__} {function.__code__.co_firstlineno}"
+
+
+def _member_name(value: Any) -> str | None:
+    enum = sys.modules.get("enum")
+    kind = type(value)
+    if enum is None or type(kind) is not enum.EnumType:
+        return None
+    name = object.__getattribute__(value, "__dict__").get("_name_")
+    return f"{_class_name(kind)}.{name}" if type(name) is str else None
+
+
+def _class_name(kind: type) -> str:
+    names = _namespace(kind)
+    return f"{names.get('__module__')}.{type.__dict__['__qualname__'].__get__(kind)}"
+
+
+def _bases(kind: type) -> tuple[type, ...]:
+    bases: tuple[type, ...] = type.__dict__["__mro__"].__get__(kind)
+    return bases
+
+
+def _namespace(kind: type) -> Any:
+    return type.__dict__["__dict__"].__get__(kind)

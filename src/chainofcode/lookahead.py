@@ -1,0 +1,138 @@
+"""Lookahead: a shadow of the program runs ahead of it, in a guest of its own, and finds the calls it will make.
+
+The shadow decides nothing. It reports calls, their values are asked for, and it runs again with what is known by then
+(guest/shadow.py). The program takes a value only for a call that it makes itself, with the same arguments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from .errors import SandboxError
+from .sandbox import Job, Sandbox, Session
+from .sandbox.frames import Ended, Paused, Surveyed
+
+_FREE_SECONDS = 2.0  # what a shadow may run longer than the program itself
+_MAX_PATIENCE = 64
+
+
+class Foreseeing(Protocol):
+    """Who is told of calls before the program makes them."""
+
+    def foresee(self, paused: Paused) -> bool:
+        """Take a call that the shadow met; whether it is news."""
+
+    def reorder(self, calls: list[int]) -> None:
+        """The calls, by number, that the shadow still expects, in program order; the round is over."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is enough to ask for already."""
+
+
+class Lookahead:
+    """Runs shadows of one program, from its first pause on.
+
+    A shadow runs no longer than the program has, but for a floor. It runs again when values have come; after rounds
+    that found nothing, only when more of them have.
+    """
+
+    def __init__(self, place: Sandbox, job: Job, session: Session, answers: Foreseeing) -> None:
+        self._place, self._job, self._session, self._answers = place, job, session, answers
+        self._values: list[dict[str, Any]] = []
+        self._news = 0  # values, and calls that the shadow had not foreseen, since it last ran
+        self._patience = 1  # how many of those it takes to run it again
+        self._spent_seconds = 0.0
+        self._shadow: Session | None = None
+        self._is_running = False
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    def learn(self, asked: Paused, reply: Mapping[str, Any]) -> None:
+        """A value has come."""
+        if self._shadow is not None:
+            self._shadow.answered(asked)
+        told = {"kind": asked.kind, "text": asked.text, "args": asked.args, "kwargs": asked.kwargs}
+        self._values.append({**told, "known_by": asked.known_by, "statement": asked.statement, "reply": reply})
+        self._hear()
+
+    def reach(self, *, is_foreseen: bool) -> None:
+        """The program has stopped at a call."""
+        if self._task is None or (self._task.done() and self._may_start()):
+            self._task, self._is_running = asyncio.create_task(self._look()), True
+        elif not is_foreseen:
+            self._hear()
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether the shadow runs, or is about to: more calls may come."""
+        has_shadow = self._task is not None and not self._task.done()
+        return has_shadow and (self._is_running or self._is_worthwhile())
+
+    def wake(self) -> None:
+        """There may be room for more calls."""
+        self._changed.set()
+
+    def _hear(self) -> None:
+        self._news += 1
+        self._changed.set()
+
+    def _may_start(self) -> bool:
+        """A shadow that cannot get as far as the program has come is no use."""
+        return self._left_seconds() > self._session.program_seconds
+
+    def _left_seconds(self) -> float:
+        return self._session.program_seconds + _FREE_SECONDS - self._spent_seconds
+
+    async def _look(self) -> None:
+        seconds = self._left_seconds()
+        limits = replace(self._job.limits, run_seconds=seconds, cpu_seconds=seconds)
+        job = replace(self._job, limits=limits, is_shadow=True)
+        with contextlib.suppress(SandboxError):  # then there is no shadow
+            async with self._place.start(job) as session:
+                self._shadow = session
+                try:
+                    session.stand_back()
+                    await self._run_rounds(session)
+                finally:
+                    self._shadow = None
+                    self._spent_seconds += session.program_seconds
+        self._is_running = False
+        self._answers.reorder([])
+
+    async def _run_rounds(self, session: Session) -> None:
+        told, found = self._tell(session, 0), 0
+        async for signal in session:
+            if isinstance(signal, Paused):
+                found += self._answers.foresee(signal)
+            elif isinstance(signal, Surveyed):
+                self._is_running = False
+                self._patience = 1 if found else min(2 * self._patience, _MAX_PATIENCE)
+                self._answers.reorder(signal.calls)
+                await self._until_worthwhile()
+                told, found = self._tell(session, told), 0
+            elif isinstance(signal, Ended):
+                return
+
+    def _tell(self, session: Session, told: int) -> int:
+        self._news, self._is_running = 0, True
+        session.survey(self._values[told:])
+        return len(self._values)
+
+    async def _until_worthwhile(self) -> None:
+        while not self._is_worthwhile():
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _is_worthwhile(self) -> bool:
+        return self._news >= self._patience and not self._answers.is_busy
