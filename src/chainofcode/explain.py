@@ -71,7 +71,7 @@ async def aexplain(
                 if not await _go_on(session, survey, as_emulator(emulator)):
                     break
             elif isinstance(signal, Ended):
-                if signal.error is not None and signal.error.type == "NotAProgram":
+                if signal.error is not None and not survey.program.source:
                     raise ProgramError(signal.error.message)
                 break
     calls = sorted(_expected(survey), key=lambda one: (one.round or _MAX_ROUNDS, one.line))
