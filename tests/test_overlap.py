@@ -1,0 +1,70 @@
+"""Overlap changes nothing but the time: overlapped runs, sequential runs and plain CPython agree."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from overlap_programs import FEATURES, HOLES, program
+from overlap_programs.plain import Plain, run_all
+from overlap_runs import Compared, compare
+
+from chainofcode import Jail
+
+COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
+SIZE = 25
+AT_ONCE = 4
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Jail]:
+    with Jail(spares=AT_ONCE) as jail:
+        yield jail
+
+
+def compare_all(sources: dict[int, str], plains: list[Plain], jail: Jail) -> dict[int, Compared]:
+    async def run() -> list[Compared]:
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def one(seed: int, plain: Plain) -> Compared:
+            async with slots:
+                return await compare(sources[seed], jail, plain, seed)
+
+        return await asyncio.gather(*map(one, sources, plains))
+
+    return dict(zip(sources, asyncio.run(run()), strict=True))
+
+
+@pytest.mark.parametrize("start", range(0, COUNT, SIZE))
+def test_random_programs(start: int, jail: Jail) -> None:
+    sources = {seed: program(seed).source for seed in range(start, min(start + SIZE, COUNT))}
+    compared = compare_all(sources, run_all(sources.values()), jail)
+    different = {seed: one.differences for seed, one in compared.items() if one.differences}
+    told = [f"seed {seed}: {found[0]}" for seed, found in different.items()]
+    sample = sources[min(different)] if different else ""
+    assert not different, "\n".join([f"{len(different)} of {len(sources)} programs differ", *told, "", sample])
+    calls, ahead = sum(one.calls for one in compared.values()), sum(one.ahead for one in compared.values())
+    assert ahead > calls / 20  # else nothing overlapped and the test would hold for nothing
+
+
+def test_the_generator_is_diverse() -> None:
+    """Every feature and every undefined function is in many programs; programs end in different ways and lengths."""
+    programs = [program(seed) for seed in range(600)]
+    used = Counter(name for one in programs for name in set(one.features))
+    assert [name for name in FEATURES if used[name] < 4] == []
+    assert len(FEATURES) > 100
+    plains = run_all(one.source for one in programs)
+    assert [one.seed for one, plain in zip(programs, plains, strict=True) if plain.error == "no end"] == []
+    called = Counter(name for plain in plains for name in {call.partition("(")[0] for call in plain.calls})
+    assert [name for name in HOLES if called[name] < 20] == []
+    assert len({plain.answer + plain.error for plain in plains}) > 590
+    assert sum(bool(plain.output) for plain in plains) > 300
+    assert sum(plain.answer.startswith("('early'") for plain in plains) > 5
+    assert sum(bool(plain.error) for plain in plains) > 5
+    numbers = sorted(len(plain.calls) for plain in plains)
+    assert numbers[0] >= 1
+    assert numbers[len(numbers) // 2] > 20
+    assert numbers[-1] < 500
