@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from overlap_cases import CASES
+from overlap_effects import effects
+from overlap_endless import endless
 from overlap_programs import FEATURES, HOLES, program
 from overlap_programs.plain import Plain, run_all
-from overlap_runs import Compared, compare
+from overlap_runs import LIMITS, Compared, Late, compare, events, first_difference
 
-from chainofcode import Jail
+from chainofcode import Jail, arun
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
 SIZE = 25
@@ -68,3 +72,35 @@ def test_the_generator_is_diverse() -> None:
     assert numbers[0] >= 1
     assert numbers[len(numbers) // 2] > 20
     assert numbers[-1] < 500
+
+
+# --- programs by hand ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", effects())
+def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
+    source = effects()[name]
+    (plain,) = run_all([source])
+    assert plain.error == ""
+    assert plain.calls
+    for seed in (0, 1):  # values for what is asked in vain, and none
+        compared = asyncio.run(compare(source, jail, plain, seed))
+        assert compared.differences == [], source
+
+
+@pytest.mark.parametrize("name", endless())
+def test_work_behind_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> None:
+    source = endless()[name]
+    began = time.perf_counter()
+    sequential = asyncio.run(arun(source, Late(), sandbox=jail, limits=LIMITS, in_flight=1))
+    between = time.perf_counter()
+    overlapped = asyncio.run(arun(source, Late(), sandbox=jail, limits=LIMITS))
+    ended = time.perf_counter()
+    assert (sequential.answer, sequential.reason) == (10, "answered")
+    assert first_difference(events(sequential), events(overlapped)) == ""
+    assert ended - between < between - began + 2
+
+
+def test_programs_by_hand_are_all_different() -> None:
+    sources = [*effects().values(), *endless().values(), *(source.lstrip() for source in CASES.values())]
+    assert len(set(sources)) == len(sources) > 200

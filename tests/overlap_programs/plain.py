@@ -7,6 +7,7 @@ print as they like) and writes a JSON list of what came of them. `run_all` start
 from __future__ import annotations
 
 import asyncio
+import atexit
 import builtins
 import contextlib
 import io
@@ -76,6 +77,7 @@ def run(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> Plain:
             plain.error = f"SystemExit: {end}" if end.code else ""
         except BaseException as error:
             plain.error = f"{type(error).__name__}: {error}"
+        atexit._run_exitfuncs()
     plain.output = printed.getvalue()
     plain.answer = "" if plain.error else repr(module.__dict__["answer"])
     return plain
