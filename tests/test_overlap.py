@@ -7,16 +7,19 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from conftest import has_tier
 from overlap_cases import CASES
 from overlap_effects import effects
 from overlap_endless import endless
 from overlap_programs import FEATURES, HOLES, program
 from overlap_programs.plain import Plain, run_all
 from overlap_runs import LIMITS, Compared, Late, compare, events, first_difference
+from overlap_sharing import SCRATCH, SHARING, TOOLS
 
-from chainofcode import Jail, arun
+from chainofcode import Jail, Result, arun
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
 SIZE = 25
@@ -88,6 +91,43 @@ def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
         assert compared.differences == [], source
 
 
+@pytest.mark.parametrize("name", SHARING)
+def test_what_processes_share_is_used_once(name: str, jail: Jail) -> None:
+    (plain,) = run_all([SHARING[name]])
+    assert plain.error == ""
+    assert asyncio.run(compare(SHARING[name], jail, plain)).differences == []
+
+
+@pytest.mark.parametrize("name", SCRATCH)
+def test_files_are_written_once(name: str, jail: Jail) -> None:
+    if not has_tier("A"):
+        pytest.skip("a scratch directory needs tier A of the sandbox")
+    given: Any = {"sandbox": jail, "limits": LIMITS, "scratch": True}
+    sequential = asyncio.run(arun(SCRATCH[name], Late(delay=0), in_flight=1, **given))
+    overlapped = asyncio.run(arun(SCRATCH[name], Late(), **given))
+    assert sequential.reason == "answered", sequential.error
+    assert first_difference(events(sequential), events(overlapped)) == ""
+    assert overlapped.artifacts == sequential.artifacts
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_tools_are_called_as_often_as_the_program_does(name: str, jail: Jail) -> None:
+    def traced(in_flight: int) -> tuple[list[int], Result]:
+        sent: list[int] = []
+
+        def send(value: int) -> int:
+            sent.append(value)
+            return value + len(sent)
+
+        options: Any = {"tools": [send], "sandbox": jail, "limits": LIMITS, "in_flight": in_flight}
+        return sent, asyncio.run(arun(TOOLS[name], Late(), **options))
+
+    (sent, sequential), (also_sent, overlapped) = traced(1), traced(8)
+    assert sequential.reason == "answered", sequential.error
+    assert also_sent == sent
+    assert first_difference(events(sequential), events(overlapped)) == ""
+
+
 @pytest.mark.parametrize("name", endless())
 def test_work_behind_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> None:
     source = endless()[name]
@@ -102,5 +142,6 @@ def test_work_behind_an_exit_does_not_delay_the_end(name: str, jail: Jail) -> No
 
 
 def test_programs_by_hand_are_all_different() -> None:
-    sources = [*effects().values(), *endless().values(), *(source.lstrip() for source in CASES.values())]
-    assert len(set(sources)) == len(sources) > 200
+    sources = [*effects().values(), *endless().values(), *CASES.values()]
+    sources += [*SHARING.values(), *SCRATCH.values(), *TOOLS.values()]
+    assert len({source.strip() for source in sources}) == len(sources) > 250

@@ -2,14 +2,14 @@
 
 `program(seed)` writes one. Every program ends quickly and sets `answer` to its state; what it calls and does not
 define is in `holes.HOLES`. Its features are functions in `functions`, `control`,
-`classes`, `subclasses`, `library` and `coroutines`.
+`classes`, `subclasses`, `library`, `system` and `coroutines`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import classes, control, coroutines, functions, library, subclasses
+from . import classes, control, coroutines, functions, library, subclasses, system
 from .holes import AWAITED, CALLED, HOLES
 from .registry import FEATURES
 from .writer import ANSWER, Writer
@@ -18,7 +18,7 @@ __all__ = ["AWAITED", "CALLED", "FEATURES", "HOLES", "Program", "program"]
 
 GROUPS = [
     [name for name, one in FEATURES.items() if one.write.__module__ == module.__name__]
-    for module in (functions, control, classes, subclasses, library, coroutines)
+    for module in (functions, control, classes, subclasses, library, system, coroutines)
 ]
 # Each program starts with a function that is known by another name, so that all its expressions can use it.
 CALLABLES = [
@@ -26,7 +26,7 @@ CALLABLES = [
     "bound_method_alias", "print_alias", "callable_object", "constructor_with_effect", "mutable_default",
 ]  # fmt: skip
 ENDS = ["exit_behind_a_condition", "uncaught_error", "work_behind_an_exit"]
-WEIGHTS = [6, 6, 4, 3, 5, 3]
+WEIGHTS = [6, 6, 4, 3, 5, 1, 3]
 
 
 @dataclass(frozen=True)
