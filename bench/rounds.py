@@ -1,0 +1,211 @@
+"""Rounds of calls: how many round trips to a model a program takes when calls overlap, and how many are in vain.
+
+    python bench/rounds.py                     ../shared/cases/bbh.jsonl and ../shared/data/bbh-runs, where they are
+    python bench/rounds.py --part cases        only the 41 programs of bbh.jsonl that have calls
+    python bench/rounds.py --part runs --limit 200
+    python bench/rounds.py --program p.py --values p.values.jsonl
+
+Values come in rounds: when nothing new has been asked for `--quiet` seconds, all calls asked so far are answered
+together. A program whose calls need nothing of each other takes one round; one call at a time takes as many rounds as
+calls. Raise `--quiet` on a slow or busy machine: what is asked after a round was closed counts as another round.
+Exits 1 when a target is missed: over 1.5 rounds per program, over 3 % of the calls in vain, or a wrong answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chainofcode import Answer, Jail, Pause, Program, Step, Table, Trace, arun
+from chainofcode.emulator import Answered
+
+SHARED = Path(__file__).parents[2] / "shared"
+CASES = SHARED / "cases" / "bbh.jsonl"
+RUNS = SHARED / "data" / "bbh-runs"
+MOST_ROUNDS = 1.5  # per program, on average
+MOST_WASTE = 0.03  # of the calls asked
+
+
+class InRounds:
+    """Answers all calls asked so far together, once nothing new has been asked for a while."""
+
+    in_flight = 1024
+
+    def __init__(self, values: Table, quiet: float) -> None:
+        self._values, self._quiet = values, quiet
+        self._waiting: list[asyncio.Future[None]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_ordered = values.is_ordered
+        self.rounds: list[int] = []  # the calls of each
+
+    async def answer(self, pause: Pause) -> Answered:
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        self.close()
+        self._timer = loop.call_later(self._quiet, self._release)
+        await turn
+        return await self._values.answer(pause)
+
+    def _release(self) -> None:
+        waiting = [turn for turn in self._waiting if not turn.done()]  # the others were cancelled
+        self._waiting = []
+        self.rounds += [len(waiting)] if waiting else []
+        for turn in waiting:
+            turn.set_result(None)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+# --- programs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A program, the values of its calls, and the answer it gives with them."""
+
+    name: str
+    program: str
+    values: Table
+    expected: str = ""
+    question: str | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+
+
+def cases() -> Iterator[Sample]:
+    """Programs of a frontier model, with calls."""
+    for line in CASES.read_text(encoding="utf-8").splitlines():
+        case = json.loads(line)
+        if case["calls"]:
+            values = Table.of_records(case["calls"], case["id"])
+            yield Sample(case["id"], case["program"], values, case["expect"], case["question"])
+
+
+def runs() -> Iterator[Sample]:
+    """Programs of a small model, from its traces: the last one of each, where it has calls and an answer."""
+    for path in sorted(RUNS.glob("*/traces.txz")):
+        with tarfile.open(path, "r|xz") as archive:  # in the order of the archive: seeking would unpack it again
+            for member in archive:
+                file = archive.extractfile(member) if "/coc/" in member.name else None
+                sample = _recorded(member.name, file) if file is not None else None
+                if sample is not None:
+                    yield sample
+
+
+def _recorded(name: str, file: Iterable[bytes]) -> Sample | None:
+    trace = Trace.parse(file, name)
+    events = trace.attempts[-1]
+    program = next((event for event in events if isinstance(event, Program)), None)
+    steps = [event for event in events if isinstance(event, Step) and event.by == "lm"]
+    answer = events[-1]
+    if program is None or not steps or not isinstance(answer, Answer) or answer.reason != "answered":
+        return None
+    # A call made again has the same value: written twice, it would make the order of the calls matter.
+    told = {json.dumps([step.call, step.value]): {"call": step.call, "value": step.value} for step in steps}
+    values = Table.of_records(list(told.values()), name)
+    return Sample(name, program.source, values, answer.text, trace.question, dict(trace.inputs))
+
+
+# --- measuring ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    sample: Sample
+    rounds: int
+    calls: int  # that the program got to
+    wasted: int
+    answer: str
+
+    @property
+    def is_right(self) -> bool:
+        return not self.sample.expected or self.answer == self.sample.expected
+
+
+async def measure(sample: Sample, sandbox: Jail, quiet: float) -> Measured:
+    emulator = InRounds(sample.values, quiet)
+    given: Any = {"question": sample.question, "inputs": sample.inputs, "in_flight": emulator.in_flight}
+    try:
+        result = await arun(sample.program, emulator, sandbox=sandbox, **given)
+    finally:
+        emulator.close()
+    text = result.trace.answer.text if result.error is None and result.trace.answer is not None else result.reason
+    return Measured(sample, len(emulator.rounds), result.trace.lm_calls, result.trace.wasted, text)
+
+
+def report(part: str, measured: list[Measured], worst: int) -> bool:
+    """Print what was measured; say whether the targets are met."""
+    programs = len(measured)
+    rounds, calls = sum(one.rounds for one in measured), sum(one.calls for one in measured)
+    wasted = sum(one.wasted for one in measured)
+    wrong = [one for one in measured if not one.is_right]
+    waste = wasted / max(1, calls + wasted)
+    is_met = rounds <= MOST_ROUNDS * programs and waste <= MOST_WASTE and not wrong
+    text = f"{part:<8} {programs} programs   {rounds / programs:.2f} rounds per program (target {MOST_ROUNDS})   "
+    text += f"{calls / programs:.2f} calls per program   {wasted} of {calls + wasted} calls in vain, "
+    text += f"{waste:.1%} (target {MOST_WASTE:.0%})   {len(wrong)} wrong"
+    print(text + ("" if is_met else "   MISSED"))
+    spread = sorted(Counter(one.rounds for one in measured).items())
+    print("         " + ", ".join(f"{number} of {count} rounds" for count, number in spread))
+    for one in sorted(measured, key=lambda one: -one.rounds - one.wasted)[:worst]:
+        print(f"         {one.sample.name}: {one.rounds} rounds, {one.calls} calls, {one.wasted} in vain")
+    for one in wrong:
+        print(f"         {one.sample.name}: {one.answer} instead of {one.sample.expected}")
+    return is_met
+
+
+async def measure_all(samples: list[Sample], given: argparse.Namespace, sandbox: Jail) -> list[Measured]:
+    slots = asyncio.Semaphore(given.at_once)
+
+    async def one(sample: Sample) -> Measured:
+        async with slots:
+            return await measure(sample, sandbox, given.quiet)
+
+    return await asyncio.gather(*map(one, samples))
+
+
+def chosen(given: argparse.Namespace) -> dict[str, list[Sample]]:
+    if given.program is not None:
+        values = Table.read(given.values)
+        return {"program": [Sample(given.program.name, given.program.read_text(encoding="utf-8"), values)]}
+    parts = {"cases": (CASES, cases), "runs": (RUNS, runs)}
+    samples = {}
+    for part, (path, read) in parts.items():
+        if given.part in (None, part) and not path.exists():
+            print(f"{part}: ../shared/{path.relative_to(SHARED)} is not here")
+        elif given.part in (None, part):
+            samples[part] = list(read())[: given.limit]
+    return samples
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=["cases", "runs"], help="only this one")
+    parser.add_argument("--limit", type=int, help="at most so many programs of each part")
+    parser.add_argument("--quiet", type=float, default=0.05, help="seconds without a new call that end a round")
+    parser.add_argument("--at-once", type=int, default=2, help="programs that run at the same time")
+    parser.add_argument("--worst", type=int, default=5, help="how many of the slowest programs to name")
+    parser.add_argument("--program", type=Path, help="measure this program, with --values")
+    parser.add_argument("--values", type=Path, help="its values, as `coc run --values` takes them")
+    given = parser.parse_args()
+    if (given.program is None) != (given.values is None):
+        parser.error("--program and --values go together")
+    is_met = True
+    with Jail(spares=given.at_once) as sandbox:
+        for part, samples in chosen(given).items():
+            is_met = report(part, await measure_all(samples, given, sandbox), given.worst) and is_met
+    return int(not is_met)
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

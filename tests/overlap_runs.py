@@ -1,0 +1,97 @@
+"""Runs of one program one call at a time and overlapped, and where they differ from each other and from CPython."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from overlap_programs import HOLES
+from overlap_programs.plain import Plain
+
+from chainofcode import EmulationError, Jail, Limits, Result, arun
+from chainofcode.emulator import Answered, Pause
+
+IN_FLIGHT = 8
+LIMITS = Limits(lm_calls=100_000, run_seconds=20)
+# What may differ between two runs that computed the same: when values came, and what was asked for in vain.
+TIMES = ("seconds", "how", "wasted", "chain")
+
+
+class Late:
+    """Gives values late and out of order; where `known` is given it refuses all other calls.
+
+    What is asked ahead and never reached must not matter, whether it has a value or not.
+    """
+
+    in_flight = IN_FLIGHT
+
+    def __init__(self, seed: int = 0, delay: float = 0.0015, known: Collection[str] | None = None) -> None:
+        self._random, self._delay, self._known = random.Random(seed), delay, known
+        self.asked: list[str] = []
+
+    async def answer(self, pause: Pause) -> Answered:
+        self.asked.append(pause.text)
+        await asyncio.sleep(self._random.random() * self._delay)
+        if pause.kind == "statement" or (self._known is not None and pause.text not in self._known):
+            raise EmulationError(f"no value for {pause.text}")
+        return Answered(HOLES[pause.name](*pause.args, **pause.kwargs))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A program's two runs: how they differ, and how much was asked ahead."""
+
+    differences: list[str]
+    calls: int = 0
+    ahead: int = 0
+    wasted: int = 0
+
+
+async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: int = 0) -> Compared:
+    """Run a program both ways; hold both against plain CPython where its run is given."""
+    known = set(plain.calls) if plain is not None and seed % 2 else None
+    late = Late(seed, known=known)
+    sequential = await arun(source, Late(delay=0), sandbox=sandbox, limits=LIMITS, in_flight=1)
+    overlapped = await arun(source, late, sandbox=sandbox, limits=LIMITS)
+    found = [] if plain is None else [f"sequential {one}" for one in unlike(sequential, plain)]
+    if difference := first_difference(events(sequential), events(overlapped)):
+        found.append(f"overlapped trace: {difference}")
+    trace = overlapped.trace
+    failed = overlapped.reason == "emulation failed"
+    if len(late.asked) != trace.lm_calls + trace.wasted + failed:
+        found.append(f"asked {len(late.asked)} calls, the trace tells {trace.lm_calls} and {trace.wasted} wasted")
+    ahead = sum(step.how == "ahead" for step in trace.steps)
+    return Compared(found, trace.lm_calls, ahead, trace.wasted)
+
+
+def unlike(result: Result, plain: Plain) -> list[str]:
+    """What differs from CPython: the answer or error, the output, the order of calls."""
+    answer = result.trace.answer
+    assert answer is not None
+    error = f"{answer.error.type}: {answer.error.message}" if answer.error is not None else ""
+    pairs: dict[str, tuple[Any, Any]] = {
+        "answer": (answer.text, plain.answer),
+        "error": (error, plain.error),
+        "output": (result.trace.output, plain.output),
+        "calls": ([step.call for step in result.trace.steps if step.call], plain.calls),
+    }
+    return [f"{what}: {ours!r}, CPython: {theirs!r}" for what, (ours, theirs) in pairs.items() if ours != theirs]
+
+
+def events(result: Result) -> list[dict[str, Any]]:
+    """A trace without what only tells the time."""
+    lines = [json.loads(line) for line in result.trace.lines()]
+    return [{key: line[key] for key in line if key not in TIMES} for line in lines]
+
+
+def first_difference(these: list[dict[str, Any]], those: list[dict[str, Any]]) -> str:
+    for this, that in zip(these, those, strict=False):
+        if this != that:
+            return f"{json.dumps(that)} instead of {json.dumps(this)}"
+    if len(these) != len(those):
+        return f"{len(those)} events instead of {len(these)}"
+    return ""
