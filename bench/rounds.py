@@ -37,7 +37,7 @@ MOST_WASTE = 0.03  # of the calls asked
 class InRounds:
     """Answers all calls asked so far together, once nothing new has been asked for a while."""
 
-    in_flight = 1024
+    in_flight, gathers = 1024, True
 
     def __init__(self, values: Table, quiet: float) -> None:
         self._values, self._quiet = values, quiet

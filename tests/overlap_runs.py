@@ -27,7 +27,7 @@ class Late:
     What is asked ahead and never reached must not matter, whether it has a value or not.
     """
 
-    in_flight = IN_FLIGHT
+    in_flight, gathers = IN_FLIGHT, True
 
     def __init__(self, seed: int = 0, delay: float = 0.0015, known: Collection[str] | None = None) -> None:
         self._random, self._delay, self._known = random.Random(seed), delay, known
