@@ -172,7 +172,7 @@ class _Answers:
             with contextlib.suppress(ValueError):
                 self._queue.remove(fetch)
             self._queue.appendleft(fetch)
-            self._pump()
+            self.pump()
 
     def _key(self, paused: Paused) -> bytes:
         """What a call is known by, to the program and to its shadow."""
@@ -189,14 +189,14 @@ class _Answers:
         self._keys.add(key)
         fetch = self._foreseen[key] = self._by_shadow[paused.id] = _Fetch(paused, is_foreseen=True)
         self._queue.append(fetch)
-        self._pump()
+        self.pump()
         return True
 
     def reorder(self, calls: list[int]) -> None:
         expected = [fetch for fetch in map(self._by_shadow.get, calls) if fetch is not None and fetch.task is None]
         self._queue = deque([fetch for fetch in self._queue if fetch.paused is not None])
         self._queue.extend(fetch for fetch in expected if fetch.paused is None)
-        self._pump()
+        self.pump()
 
     @property
     def is_busy(self) -> bool:
@@ -204,9 +204,9 @@ class _Answers:
 
     # --- asking -------------------------------------------------------------------------------------------------
 
-    def _pump(self) -> None:
+    def pump(self) -> None:
         """Ask for as many as may be under way at once."""
-        if self._gathers and self._lookahead is not None and self._lookahead.is_looking:
+        if self._gathers and self._lookahead is not None and self._lookahead.holds:
             return
         while self._queue and self._free > 0 and not self._is_closing:
             fetch = self._queue.popleft()
@@ -243,7 +243,7 @@ class _Answers:
                 self._resume(fetch, fetch.paused)
         finally:
             self._free += 1
-            self._pump()
+            self.pump()
             if self._lookahead is not None:
                 self._lookahead.wake()
 

@@ -18,6 +18,7 @@ from .sandbox.frames import Ended, Paused, Surveyed
 
 _FREE_SECONDS = 2.0  # what a shadow may run longer than the program itself
 _MAX_PATIENCE = 64
+_HOLD_SECONDS = 1.0  # how long calls are held back to be asked for together
 
 
 class Foreseeing(Protocol):
@@ -28,6 +29,9 @@ class Foreseeing(Protocol):
 
     def reorder(self, calls: list[int]) -> None:
         """The calls, by number, that the shadow still expects, in program order; the round is over."""
+
+    def pump(self) -> None:
+        """Ask for as many calls as may be under way."""
 
     @property
     def is_busy(self) -> bool:
@@ -48,11 +52,13 @@ class Lookahead:
         self._patience = 1  # how many of those it takes to run it again
         self._spent_seconds = 0.0
         self._shadow: Session | None = None
-        self._is_running = False
+        self._is_alive = self._is_running = False  # whether there is a shadow, and whether it runs now
+        self._hold: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
+        self._release()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -68,16 +74,18 @@ class Lookahead:
 
     def reach(self, *, is_foreseen: bool) -> None:
         """The program has stopped at a call."""
-        if self._task is None or (self._task.done() and self._may_start()):
-            self._task, self._is_running = asyncio.create_task(self._look()), True
+        if not self._is_alive and (self._task is None or self._may_start()):
+            self._is_alive = True
+            self._task = asyncio.create_task(self._look())
+            self._note_running()
         elif not is_foreseen:
             self._hear()
 
     @property
-    def is_looking(self) -> bool:
-        """Whether the shadow runs, or is about to: more calls may come."""
-        has_shadow = self._task is not None and not self._task.done()
-        return has_shadow and (self._is_running or self._is_worthwhile())
+    def holds(self) -> bool:
+        """Whether more calls are about to come, for whoever asks for several together."""
+        is_about_to_run = not self._is_running and self._is_worthwhile()
+        return self._is_alive and (self._hold is not None or is_about_to_run)
 
     def wake(self) -> None:
         """There may be room for more calls."""
@@ -87,6 +95,22 @@ class Lookahead:
         self._news += 1
         self._changed.set()
 
+    def _note_running(self) -> None:
+        if self._hold is not None:
+            self._hold.cancel()
+        self._is_running = True
+        self._hold = asyncio.get_running_loop().call_later(_HOLD_SECONDS, self._release)
+
+    def _note_surveyed(self) -> None:
+        self._is_running = False
+        self._release()
+
+    def _release(self) -> None:
+        if self._hold is not None:
+            self._hold.cancel()
+            self._hold = None
+            self._answers.pump()
+
     def _may_start(self) -> bool:
         """A shadow that cannot get as far as the program has come is no use."""
         return self._left_seconds() > self._session.program_seconds
@@ -95,20 +119,25 @@ class Lookahead:
         return self._session.program_seconds + _FREE_SECONDS - self._spent_seconds
 
     async def _look(self) -> None:
+        try:
+            with contextlib.suppress(SandboxError):  # then there is no shadow
+                await self._run_shadow()
+        finally:
+            self._is_alive = False
+            self._note_surveyed()
+
+    async def _run_shadow(self) -> None:
         seconds = self._left_seconds()
         limits = replace(self._job.limits, run_seconds=seconds, cpu_seconds=seconds)
         job = replace(self._job, limits=limits, is_shadow=True)
-        with contextlib.suppress(SandboxError):  # then there is no shadow
-            async with self._place.start(job) as session:
-                self._shadow = session
-                try:
-                    session.stand_back()
-                    await self._run_rounds(session)
-                finally:
-                    self._shadow = None
-                    self._spent_seconds += session.program_seconds
-        self._is_running = False
-        self._answers.reorder([])
+        async with self._place.start(job) as session:
+            self._shadow = session
+            try:
+                session.stand_back()
+                await self._run_rounds(session)
+            finally:
+                self._shadow = None
+                self._spent_seconds += session.program_seconds
 
     async def _run_rounds(self, session: Session) -> None:
         told, found = self._tell(session, 0), 0
@@ -116,16 +145,17 @@ class Lookahead:
             if isinstance(signal, Paused):
                 found += self._answers.foresee(signal)
             elif isinstance(signal, Surveyed):
-                self._is_running = False
                 self._patience = 1 if found else min(2 * self._patience, _MAX_PATIENCE)
                 self._answers.reorder(signal.calls)
+                self._note_surveyed()
                 await self._until_worthwhile()
                 told, found = self._tell(session, told), 0
             elif isinstance(signal, Ended):
                 return
 
     def _tell(self, session: Session, told: int) -> int:
-        self._news, self._is_running = 0, True
+        self._news = 0
+        self._note_running()
         session.survey(self._values[told:])
         return len(self._values)
 

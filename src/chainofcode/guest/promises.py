@@ -11,7 +11,7 @@ import math
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable
 from functools import partial
-from types import BuiltinFunctionType, GeneratorType
+from types import BuiltinFunctionType, FunctionType, GeneratorType
 
 from ..program.library import MUTATING, MUTATING_FIRST
 
@@ -173,26 +173,32 @@ class Lazy:
 
 # --- what speculative code calls ----------------------------------------------------------------------------------
 
-_LAZY_TYPES = (GeneratorType, map, filter, zip, enumerate, Lazy)
+_LAZY_TYPES = frozenset([GeneratorType, map, filter, zip, enumerate, Lazy])
 _CHANGING = MUTATING | MUTATING_FIRST  # what may leave an object half changed
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """A call of the program's: what cannot be known of it is a promise."""
-    is_builtin = type(function) is BuiltinFunctionType
     try:
+        if type(function) is FunctionType:
+            return function(*args, **kwargs)
         special = _SPECIAL.get(id(function))
-        if special is None and is_builtin and function is not next and function is not iter:
-            special = _reader(function) if any(type(arg) in _LAZY_TYPES for arg in args) else None
+        if special is None and args and type(args[-1]) in _LAZY_TYPES and _reads_all(function):
+            special = _reader(function)
         return function(*args, **kwargs) if special is None else special(*args, **kwargs)
     except Unknown as unknown:
-        if is_builtin and function.__name__ in _CHANGING:
+        if type(function) is BuiltinFunctionType and function.__name__ in _CHANGING:
             raise
         return Promise(unknown.origin)
     except (TypeError, ValueError, AttributeError) as error:
         if not is_about_promise(error):
             raise
         return Promise(_NAME)
+
+
+def _reads_all(function: Any) -> bool:
+    """Whether a function is one of Python's that reads an iterator to its end: `"".join`, `list.extend`."""
+    return type(function) is BuiltinFunctionType and function is not next and function is not iter
 
 
 def is_about_promise(error: Exception) -> bool:

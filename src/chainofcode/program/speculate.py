@@ -16,6 +16,7 @@ from .library import MUTATING, MUTATING_FIRST
 from .scopes import Function, Scope
 from .statements import is_docstring, prose_number, written
 from .syntax import called_name
+from .taint import Taint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -29,6 +30,7 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # Functions that look at the frame they are called from.
 _FRAME_READERS = {"super", "locals", "vars", "dir", "globals", "eval", "exec", "_getframe", "currentframe", "stack"}
+_UNCOUNTED = "$uncounted"  # a loop that no unknown condition can leave
 _WAYS = {ast.Return: "return", ast.Raise: "raise", ast.Break: "break", ast.Continue: "continue"}
 
 
@@ -55,10 +57,11 @@ class _Around(Data):
 class _Speculation:
     def __init__(self, found: Analysis, numbers: dict[ast.stmt, int], prose_names: dict[int, frozenset[str]]) -> None:
         self._found, self._numbers, self._prose_names = found, numbers, prose_names
-        self._expressions = _Expressions(found)
+        self._set_by_prose = {name for names in prose_names.values() for name in names}
+        self._taint = Taint(found, self._set_by_prose)
+        self._expressions = _Expressions(found, self._taint)
         self._outer_names: dict[Scope, set[str]] = {}  # names of outer functions that a function must be able to set
         self._loops = 0
-        self._set_by_prose = {name for names in prose_names.values() for name in names}
         self._global_writes = {
             name: self._writes_of_functions(functions) for name, functions in found.syntax.functions.items()
         }
@@ -102,6 +105,8 @@ class _Speculation:
         left = [_do("$skipped", ast.Constant(self._numbers[line])) for line in rest]
         left += self._forget(rest, around.scope)
         if ways == {"continue"}:
+            return [*left, ast.Continue()]
+        if around.loop == _UNCOUNTED:
             return [*left, ast.Continue()]
         doubt = _do_method(around.loop, "doubt", ast.Constant("return" in ways))
         return [*left, doubt, ast.Continue()]
@@ -192,7 +197,7 @@ class _Speculation:
     def _AnnAssign(self, node: ast.AnnAssign, around: _Around) -> list[ast.stmt]:
         self._expressions.rewrite(node.target)
         if node.value is not None:
-            node.value = self._expressions.visit(node.value)
+            node.value = self._expressions.careful(node.value)
         return [node]
 
     def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
@@ -209,25 +214,25 @@ class _Speculation:
         return body
 
     def _If(self, node: ast.If, around: _Around) -> list[ast.stmt]:
-        node.test = self._expressions.visit(node.test)
+        node.test = self._expressions.careful(node.test)
         node.body, node.orelse = self.block(node.body, around), self.block(node.orelse, around)
         return [node]
 
     def _For(self, node: ast.For | ast.AsyncFor, around: _Around) -> list[ast.stmt]:
-        node.iter = self._expressions.visit(node.iter)
+        node.iter = self._expressions.careful(node.iter)
         if isinstance(node, ast.For) and not set(_ways_of(node.body)) - {"continue"}:
             node.iter = _call("$read_all", node.iter)
         self._expressions.rewrite(node.target)
         return self._loop(node, around)
 
     def _While(self, node: ast.While, around: _Around) -> list[ast.stmt]:
-        node.test = self._expressions.visit(node.test)
+        node.test = self._expressions.careful(node.test)
         return self._loop(node, around)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, around: _Around) -> list[ast.stmt]:
         ways = set(_ways_of(node.body))
-        if not ways - {"continue"}:
-            inner = around.within("$none") if ways else around.within("")
+        if not ways - {"continue"} or not self._taint.touches(node):
+            inner = around.within(_UNCOUNTED) if ways else around.within("")
             node.body, node.orelse = self.block(node.body, inner), self.block(node.orelse, around)
             return [node]
         self._loops += 1
@@ -256,7 +261,7 @@ class _Speculation:
 
     def _With(self, node: ast.With | ast.AsyncWith, around: _Around) -> list[ast.stmt]:
         for item in node.items:
-            item.context_expr = self._expressions.visit(item.context_expr)
+            item.context_expr = self._expressions.careful(item.context_expr)
         node.body = self.block(node.body, around)
         return [node]
 
@@ -273,10 +278,10 @@ class _Speculation:
     _TryStar = _Try
 
     def _Match(self, node: ast.Match, around: _Around) -> list[ast.stmt]:
-        node.subject = _call("$need", self._expressions.visit(node.subject))
+        node.subject = _call("$need", self._expressions.careful(node.subject))
         for case in node.cases:
             if case.guard is not None:
-                case.guard = self._expressions.visit(case.guard)
+                case.guard = self._expressions.careful(case.guard)
             case.body = self.block(case.body, around)
         return [node]
 
@@ -288,9 +293,9 @@ class _Speculation:
         if outer:
             body.insert(1 if is_docstring(body[0]) else 0, ast.Nonlocal(outer))
         node.body = body
-        node.decorator_list = [self._expressions.visit(decorator) for decorator in node.decorator_list]
-        node.args.defaults = [self._expressions.visit(default) for default in node.args.defaults]
-        node.args.kw_defaults = [d and self._expressions.visit(d) for d in node.args.kw_defaults]
+        node.decorator_list = [self._expressions.careful(decorator) for decorator in node.decorator_list]
+        node.args.defaults = [self._expressions.careful(default) for default in node.args.defaults]
+        node.args.kw_defaults = [d and self._expressions.careful(d) for d in node.args.kw_defaults]
         return [node]
 
     def _ClassDef(self, node: ast.ClassDef, around: _Around) -> list[ast.stmt]:
@@ -302,15 +307,22 @@ class _Speculation:
 class _Expressions(ast.NodeTransformer):
     """Calls, items and elements that go on where something in them is not known."""
 
-    def __init__(self, found: Analysis) -> None:
-        self._scope_of = found.names.scope_of
+    def __init__(self, found: Analysis, taint: Taint) -> None:
+        self._scope_of, self._taint = found.names.scope_of, taint
 
     def _is_outside_classes(self, node: ast.AST) -> bool:
         scope = self._scope_of.get(node)
         return scope is not None and scope.kind != "class"
 
+    def careful(self, node: ast.expr) -> ast.expr:
+        """An expression that goes on without values, if it may lack some."""
+        careful: ast.expr = self.visit(node) if self._taint.touches(node) else node
+        return careful
+
     def rewrite(self, node: ast.AST) -> None:
-        self.generic_visit(node)
+        """Likewise, for all expressions in a statement or target."""
+        if self._taint.touches(node):
+            self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

@@ -29,7 +29,7 @@ class Syntax:
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
         self.functions: dict[str, list[Function | ast.Lambda]] = {}
-        self._initializers: dict[str, list[Function]] = {}
+        self.initializers: dict[str, list[Function]] = {}
         self._loop_targets: set[str] = set()
         for node in ast.walk(tree):
             self.nodes.append(node)
@@ -51,7 +51,7 @@ class Syntax:
             self.functions.setdefault(node.name, []).append(node)
         elif isinstance(node, ast.ClassDef):
             made = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"]
-            self._initializers.setdefault(node.name, []).extend(made)
+            self.initializers.setdefault(node.name, []).extend(made)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             for target in node.targets:
                 if isinstance(target, ast.Name):
@@ -68,12 +68,12 @@ class Syntax:
             return True
         if name == "run_in_executor" and argument in call.args[1:2]:
             return True
-        is_own = name in self.functions or name in self._initializers or name == "dict"
+        is_own = name in self.functions or name in self.initializers or name == "dict"
         if not is_own and any(k.value is argument and k.arg in FUNCTION_KEYWORDS for k in call.keywords):
             return True
         if name in ("append", "add", "insert", "setdefault") and isinstance(call.func, ast.Attribute):
             return self.calls_out_of_containers
-        for function in [*self.functions.get(name or "", ()), *self._initializers.get(name or "", ())]:
+        for function in [*self.functions.get(name or "", ()), *self.initializers.get(name or "", ())]:
             parameter = _parameter(function, call, argument)
             if parameter and (calls_parameter(function, parameter) or self._keeps_and_calls(function, parameter)):
                 return True

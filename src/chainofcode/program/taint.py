@@ -1,0 +1,122 @@
+"""Which names of a program may hold a value that a model gives, or one made from it: by name alone, all scopes in one.
+
+Decides where speculative code must be careful. A name too many costs time, one too few costs a guess; neither changes
+what the program computes. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from .analyse import Analysis
+from .library import MUTATING, MUTATING_FIRST
+from .scopes import Function
+from .statements import bases_of_targets, written_in
+from .syntax import called_name
+
+_BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
+
+
+class Taint:
+    """`touches(node)` says whether a part of the program mentions such a name."""
+
+    def __init__(self, found: Analysis, set_by_prose: Iterable[str]) -> None:
+        self._found = found
+        self._flows: dict[str, set[str]] = {}  # name → names that take values from it
+        for node in found.syntax.nodes:
+            for source, targets in self._flows_of(node):
+                names = set(targets)
+                for name in _names(source):
+                    self._flows.setdefault(name, set()).update(names)
+        self._tainted = self._reached_from({*self._sources(), *set_by_prose})
+
+    def touches(self, node: ast.AST) -> bool:
+        return any(name in self._tainted for name in _names(node))
+
+    def _sources(self) -> Iterator[str]:
+        for hole in self._found.hole_names():
+            yield hole.attr if isinstance(hole, ast.Attribute) else hole.id
+        if self._found.text_runners:  # what a text holds is known when it runs
+            yield from ("eval", "exec")
+        yield from self._found.unknown_modules
+
+    def _reached_from(self, names: set[str]) -> set[str]:
+        reached, pending = set(names), list(names)
+        while pending:
+            for name in self._flows.get(pending.pop(), ()):
+                if name not in reached:
+                    reached.add(name)
+                    pending.append(name)
+        return reached
+
+    # --- where values go --------------------------------------------------------------------------------------
+
+    def _flows_of(self, node: ast.AST) -> Iterator[tuple[ast.AST, Iterable[str]]]:
+        match node:
+            case ast.Assign(targets=targets, value=value):
+                yield value, [name for target in targets for name in _targets(target)]
+            case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
+                yield value, _targets(target)
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                yield value, _targets(target)
+            case ast.For(iter=value, target=target) | ast.AsyncFor(iter=value, target=target):
+                yield value, _targets(target)
+            case ast.comprehension(iter=value, target=target):
+                yield value, _targets(target)
+            case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
+                yield value, _targets(target)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield from self._flows_of_function(node)
+            case ast.Call():
+                yield from self._flows_of_call(node)
+        if isinstance(node, _BRANCHES):
+            written = {*written_in(node), *bases_of_targets(node, and_receivers=True)}
+            yield _header(node), written
+
+    def _flows_of_function(self, node: Function) -> Iterator[tuple[ast.AST, Iterable[str]]]:
+        for child in ast.walk(node):
+            if isinstance(child, (ast.Return, ast.Yield, ast.YieldFrom)) and child.value is not None:
+                yield child.value, [node.name]
+
+    def _flows_of_call(self, node: ast.Call) -> Iterator[tuple[ast.AST, Iterable[str]]]:
+        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
+        called = [called_name(node), *(arg.id for arg in arguments if isinstance(arg, ast.Name))]
+        taking = [name for function in called if function for name in self._parameters(function)]
+        if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
+            taking += _targets(node.func.value)
+        if called_name(node) in MUTATING_FIRST and node.args:
+            taking += _targets(node.args[0])
+        for argument in arguments if taking else ():
+            yield argument, taking
+
+    def _parameters(self, function: str) -> list[str]:
+        nodes = [*self._found.syntax.functions.get(function, ()), *self._found.syntax.initializers.get(function, ())]
+        return [arg.arg for node in nodes for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            yield child.id
+        elif isinstance(child, ast.Attribute):
+            yield child.attr
+
+
+def _targets(target: ast.AST) -> list[str]:
+    """The names that take a value stored in a target: of `self.items[key]` it is `items`."""
+    while isinstance(target, (ast.Subscript, ast.Starred)):
+        target = target.value
+    if isinstance(target, ast.Attribute):
+        return [target.attr]
+    if isinstance(target, ast.Name):
+        return [target.id]
+    return [name for child in ast.iter_child_nodes(target) for name in _targets(child)]
+
+
+def _header(node: ast.AST) -> ast.AST:
+    for field in ("test", "iter", "subject"):
+        if hasattr(node, field):
+            header: ast.AST = getattr(node, field)
+            return header
+    return node
