@@ -16,6 +16,7 @@ from chainofcode import EmulationError, Jail, Limits, Result, arun
 from chainofcode.emulator import Answered, Pause
 
 IN_FLIGHT = 8
+DELAYS = (0.0015, 0.005, 0.02)  # seconds, at most: values that come before lookahead gets far, and long after
 LIMITS = Limits(lm_calls=100_000, run_seconds=20)
 # What may differ between two runs that computed the same: when values came, and what was asked for in vain.
 TIMES = ("seconds", "how", "wasted", "chain")
@@ -29,7 +30,7 @@ class Late:
 
     in_flight, gathers = IN_FLIGHT, True
 
-    def __init__(self, seed: int = 0, delay: float = 0.0015, known: Collection[str] | None = None) -> None:
+    def __init__(self, seed: int = 0, delay: float = DELAYS[1], known: Collection[str] | None = None) -> None:
         self._random, self._delay, self._known = random.Random(seed), delay, known
         self.asked: list[str] = []
 
@@ -54,7 +55,7 @@ class Compared:
 async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: int = 0) -> Compared:
     """Run a program both ways; hold both against plain CPython where its run is given."""
     known = set(plain.calls) if plain is not None and seed % 2 else None
-    late = Late(seed, known=known)
+    late = Late(seed, DELAYS[seed % len(DELAYS)], known)
     sequential = await arun(source, Late(delay=0), sandbox=sandbox, limits=LIMITS, in_flight=1)
     overlapped = await arun(source, late, sandbox=sandbox, limits=LIMITS)
     found = [] if plain is None else [f"sequential {one}" for one in unlike(sequential, plain)]

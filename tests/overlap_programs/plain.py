@@ -47,12 +47,14 @@ def run_forked(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> 
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(SECONDS)
-        os.close(reader)
-        told = json.dumps(asdict(run(source, called, awaited))).encode()
-        with os.fdopen(writer, "wb") as pipe:
-            pipe.write(told)
-        os._exit(0)
+        try:
+            signal.alarm(SECONDS)
+            os.close(reader)
+            told = json.dumps(asdict(run(source, called, awaited))).encode()
+            with os.fdopen(writer, "wb") as pipe:
+                pipe.write(told)
+        finally:
+            os._exit(0)  # whatever happened: the rest of this script is the parent's
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         told = pipe.read()
@@ -79,6 +81,8 @@ def run(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> Plain:
             plain.error = f"{type(error).__name__}: {error}"
         atexit._run_exitfuncs()
     plain.output = printed.getvalue()
+    if not plain.error and "answer" not in module.__dict__:
+        plain.error = "NoAnswer"
     plain.answer = "" if plain.error else repr(module.__dict__["answer"])
     return plain
 
