@@ -10,9 +10,10 @@ import builtins
 import re
 import sys
 from collections.abc import Callable, Iterable
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
 from ..program.analyse import Analysis, analyse, near_match
+from ..program.hidden import built_into
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .link import Link, clean, headroom
@@ -61,6 +62,7 @@ class Bindings:
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
         self.last: Any = None
+        self.hidden: dict[str, Any] = {}  # what lowering calls
         self._opened: set[str] = set()  # texts whose holes are bound
         self.builtins = ModuleType("builtins", builtins.__doc__)
         self._bind(after_import)
@@ -77,6 +79,12 @@ class Bindings:
         own.update({"$text": self._text, "$eval": self._eval})
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
+
+    def built_into(self, code: CodeType) -> CodeType:
+        """The code with what lowering calls, which is no longer to be found among the builtins."""
+        own = self.builtins.__dict__
+        self.hidden.update({name: own.pop(name) for name in list(own) if name.startswith("$")})
+        return built_into(code, self.hidden)
 
     def look_with(self, scout: Scout) -> None:
         self._scout = scout

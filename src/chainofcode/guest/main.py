@@ -25,6 +25,7 @@ from ..program.analyse import Analysis, analyse
 from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.flow import Flows
+from ..program.hidden import compiled
 from ..program.lower import Lowered, Place, lower
 from ..program.parse import NotAProgram, Parsed, parse
 from .arrays import plain
@@ -209,7 +210,7 @@ class _Prepared:
                     is_recorded=self.flows is not None,
                 )
                 sys.setrecursionlimit(usual)
-                self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+                self.code = compiled(self.lowered.tree, FILENAME)
             except (RecursionError, SyntaxError):
                 self._fall_back()
         finally:
@@ -269,6 +270,7 @@ class _Run:
         self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
         if program.ahead is not None:
             walker = Walker(program.ahead, self._module.__dict__)
+            walker.hidden = self._bindings.hidden
             self._bindings.look_with(Scout(link, self._requests, self._watcher, places, walker, start.get("tools", ())))
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
@@ -332,7 +334,7 @@ class _Run:
         signal.signal(signal.SIGXCPU, self._halt)
         os._exit = self._exit  # type: ignore[assignment]
         sys.modules["__main__"] = self._module
-        code = self._watcher.watch(self._program.code)
+        code = self._watcher.watch(self._bindings.built_into(self._program.code))
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
         sys.setrecursionlimit(sys.getrecursionlimit() + _depth(sys._getframe()) + _OWN_FRAMES)

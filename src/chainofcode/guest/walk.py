@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from ..program.ahead import Ahead, each
+from ..program.hidden import built_into, compiled
 from ..program.scopes import Comprehension, Function
 from ..program.statements import prose_number
 from ..program.syntax import called_name
@@ -36,6 +37,7 @@ class Walker:
     def __init__(self, ahead: Ahead, module: dict[str, Any]) -> None:
         self.evaluate: Callable[[Callable[..., Any], Sequence[Any]], Any] = lambda function, values: Env.UNKNOWN
         self.ahead, self._module = ahead, Env({}, None, real=module)
+        self.hidden: dict[str, Any] = {}  # what lowering calls
         self._codes: dict[ast.AST, tuple[Callable[..., Any], tuple[str, ...], frozenset[str]] | None] = {}
         self._unit = Unit([], self._module)
         self._path: tuple[ast.AST, ...] = ()  # the calls of the program's functions that it is in
@@ -251,7 +253,7 @@ class Walker:
     def _compiled(self, node: ast.expr, names: tuple[str, ...]) -> Callable[..., Any]:
         args = ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
         tree = ast.Expression(ast.copy_location(ast.Lambda(args, node), node))
-        code = compile(ast.fix_missing_locations(tree), FILENAME, "eval", dont_inherit=True)
+        code = built_into(compiled(ast.fix_missing_locations(tree), FILENAME, "eval"), self.hidden)
         assert self._module.real is not None
         function: Callable[..., Any] = eval(code, self._module.real)
         return function

@@ -56,13 +56,13 @@ class Watcher:
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
         self.recorder: Recorder | None = None  # who is told of everything, where that is wanted
+        builtins["$mark"] = self._visit_by_flag
 
     def watch(self, code: CodeType) -> CodeType:
         """Begin to watch; gives the code to run."""
         if WATCH_BY_LINE:
             self._monitor(code)
             return code
-        self._builtins["$mark"] = self._visit_by_flag
         self._flags = Flags(len(self._marks), self._builtins)
         return self._flags.built_into(code)
 

@@ -1,9 +1,8 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
-Nothing is hoisted or reordered. Names that start with `$` cannot be spelt by a program; the guest binds them in the
-program's builtins. A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line
-number of its own (`sys.monitoring` sees the line and can disable it), on 3.11 a test of a global flag.
-Standard library only.
+Nothing is hoisted or reordered. Names that start with `$` are the guest's, and hidden from the program (see hidden.py).
+A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line number of its own
+(`sys.monitoring` sees the line and can disable it), on 3.11 a test of a flag. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from .ahead import Loop
 from .analyse import Analysis
 from .data import Data
+from .hidden import finish, tell_flags
 from .parse import Prose
 from .rename import name_holes, tell_iterations
 from .scopes import Function, Scope
@@ -120,17 +120,11 @@ class _Lowering:
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
-        ast.fix_missing_locations(tree)
-        return Lowered(
-            tree,
-            tuple(self.places),
-            tuple(self.marks),
-            tuple(self.stubs),
-            self.writable,
-            tuple(ranges),
-            self.prose_of,
-            self.policy,
-        )
+        if not self.watch_by_line:
+            tell_flags(tree.body, len(self.marks))
+        finish(tree)
+        places, marks, stubs = tuple(self.places), tuple(self.marks), tuple(self.stubs)
+        return Lowered(tree, places, marks, stubs, self.writable, tuple(ranges), self.prose_of, self.policy)
 
     def _number(self, statement: ast.stmt) -> None:
         number = self.numbers[statement] = len(self.places)
@@ -300,9 +294,10 @@ class _Lowering:
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
+        first = len(self.marks)
         node.body = self._body(node, inner)
-        if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
-            node.body.insert(1 if is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
+        if not self.watch_by_line:
+            tell_flags(node.body, len(self.marks), first)
         return [node, self._mark(node, "after", [node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
