@@ -5,14 +5,13 @@ Standard library only.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 import sys
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 
-from ..program.analyse import Analysis, analyse, near_match
+from ..program.analyse import Analysis, near_match
 from ..program.hidden import built_into
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
@@ -20,7 +19,9 @@ from .link import Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
 from .requests import NotYet, Requests
 from .scope import state
+from .texts import Texts, real
 from .values import Record, decode, encode, type_name
+from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -30,7 +31,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from .scout import Scout
 
 MAX_TEXT_CHARS = 200_000
-_MAX_OPENED, _MAX_KEYS = 1000, 10_000
+_MAX_KEYS = 10_000
 _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
@@ -63,7 +64,6 @@ class Bindings:
         self._lines = source.split("\n")
         self.last: Any = None
         self.hidden: dict[str, Any] = {}  # what lowering calls
-        self._opened: set[str] = set()  # texts whose holes are bound
         self.builtins = ModuleType("builtins", builtins.__doc__)
         self._bind(after_import)
 
@@ -76,7 +76,7 @@ class Bindings:
         own.update({missing.name: missing.load() for missing in self._found.imports})
         own.update({name.id: self._hole(name.id.removeprefix("$")) for name in self._found.shadowed})
         own.update({"$attribute": self._attribute, "$stub": self._stub, "$last": self._keep_last})
-        own.update({"$text": self._text, "$eval": self._eval})
+        own.update({"$text": Texts(own, self._bind_text).opened, "$real": real})
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
 
@@ -241,30 +241,8 @@ class Bindings:
             self.recorder.kept()
         return value
 
-    # --- text that the program runs itself --------------------------------------------------------------------
-
-    def _text(self, source: Any) -> Any:
-        """The text, with the holes in it bound before it runs."""
-        self._open_holes(source, sys._getframe(1))
-        return source
-
-    def _eval(self, source: Any, /) -> Any:
-        """`eval` handed on as a function, as in `map(eval, texts)`."""
-        frame = sys._getframe(1)
-        self._open_holes(source, frame)
-        return eval(source, frame.f_globals, dict(frame.f_locals))
-
-    def _open_holes(self, source: Any, frame: FrameType) -> None:
-        if not isinstance(source, str) or source in self._opened:
-            return
-        if len(self._opened) < _MAX_OPENED and len(source) < 10_000:
-            self._opened.add(source)
-        try:
-            tree = ast.parse(source.strip(" \t"))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return
-        with headroom(2000):
-            found = analyse(tree, defined={*frame.f_globals, *frame.f_locals, *self.builtins.__dict__})
+    def _bind_text(self, found: Analysis) -> None:
+        """Bind what a text that the program is about to run leaves open."""
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
@@ -277,7 +255,8 @@ def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _in_place(name: str, value: Any, frame: FrameType) -> Any:
-    current = frame.f_locals.get(name, frame.f_globals.get(name))
+    names = names_of(frame) or frame.f_locals
+    current = names.get(name, frame.f_globals.get(name))
     if type(current) is list and type(value) is list:
         current[:] = value
     elif (type(current) is dict and type(value) is Record) or (type(current) is set and type(value) is set):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 _LENGTH = struct.Struct("<I")
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program gets others (see world.py)
 
 
 class Link:
@@ -152,16 +153,18 @@ class headroom:
         self._frames = frames
 
     def __enter__(self) -> None:
-        limit = sys.getrecursionlimit()
+        limit = _get_limit()
         self._usual = limit - headroom._lent if limit == headroom._raised_to else limit
         headroom._raised_to = min(self._usual + self._frames, 2**31 - 1)
         headroom._lent = headroom._raised_to - self._usual
-        sys.setrecursionlimit(headroom._raised_to)
+        _set_limit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
+        if _get_limit() != headroom._raised_to:  # the program has set another meanwhile, in a `__repr__` say
+            return
         # Refused where the stack is that deep just now: the next one to leave tries again.
         with contextlib.suppress(RecursionError):
-            sys.setrecursionlimit(self._usual)
+            _set_limit(self._usual)
             headroom._raised_to = headroom._lent = 0
 
 

@@ -41,7 +41,7 @@ from .scout import Scout
 from .values import brief, decode, encode
 from .walk import Walker
 from .watch import WATCH_BY_LINE, Output, Watcher
-from .world import Chance, Clock
+from .world import Chance, Clock, Depth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -57,7 +57,6 @@ _RESERVE_BYTES = 8 << 20
 _PARSE_CPU_SECONDS = 20
 _REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if g(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
-_OWN_FRAMES = 2  # what `exec` counts for, above the frames that stand below the program's first one
 
 
 def main(*arguments: str) -> None:
@@ -157,13 +156,6 @@ def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))
 
 
-def _depth(frame: FrameType | None) -> int:
-    depth = 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1
-    return depth
-
-
 def _ahead(found: Analysis, tools: Any) -> Ahead | None:
     """The program for whoever looks ahead; nothing where that is not to be done."""
     try:
@@ -260,7 +252,7 @@ class _Run:
         self._module = ModuleType("__main__")
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
-        self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
+        self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
         told = start.get("with_state", False)
         source = program.parsed.source
         self._requests = Requests(link, start.get("ahead", 1))
@@ -291,10 +283,12 @@ class _Run:
         try:
             self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
             self._settle()
+            self._recursion.install()
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
             del reserve
             error = raised
+        self._recursion.lift()
         try:
             self._finish_threads()
         except BaseException as raised:  # what it registered to run at its end
@@ -337,7 +331,6 @@ class _Run:
         code = self._watcher.watch(self._bindings.built_into(self._program.code))
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
-        sys.setrecursionlimit(sys.getrecursionlimit() + _depth(sys._getframe()) + _OWN_FRAMES)
         gc.freeze()  # our own objects are not the program's garbage to look through
         return code
 

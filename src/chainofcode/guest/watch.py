@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from ..program.lower import MARK_LINES, Mark
 from .flags import Flags
 from .link import Link, clean, headroom
-from .places import CO_OPTIMIZED, Places, program_frame
+from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
 from .values import Record, brief
 
 TYPE_CHECKING = False
@@ -258,6 +258,8 @@ def names_of(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
     code = frame.f_code
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
+    if keeps_cells(code):
+        return {}
     if is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold the very dict we would fill
         return {}
     live = frame.f_locals
