@@ -179,7 +179,7 @@ class _Answers:
             fetch.seconds = time.monotonic() - started
             is_once = answered.is_once or not self._share or answered.by == "tool"
             fetch.answered = replace(answered, value=value)
-            self._session.resume(paused, value, answered.error, is_once=is_once)
+            self._session.resume(paused, value, answered.error, answered.raised, is_once=is_once)
 
     @contextlib.asynccontextmanager
     async def _turn(self, fetch: _Fetch) -> AsyncIterator[None]:
@@ -316,6 +316,7 @@ class _Log:
             value=answered.value,
             seconds=fetch.seconds if is_first else 0.0,
             error=answered.error,
+            raised=answered.raised,
             how=how,
         )
         return [*answered.calls, step] if is_first else [step]

@@ -15,8 +15,9 @@ from ..program.analyse import Analysis, near_match
 from ..program.hidden import built_into
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
-from .link import Link, clean, headroom
+from .link import MAX_QUESTIONS, Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
+from .raised import made
 from .requests import NotYet, Requests
 from .scope import state
 from .texts import Texts, real
@@ -32,14 +33,11 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_TEXT_CHARS = 200_000
 _MAX_KEYS = 10_000
+_MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # of an argument that is not plain data, and of all in a call
 _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
-
-
-class ToolError(RuntimeError):
-    """A tool failed, or was not approved."""
 
 
 class Bindings:
@@ -62,6 +60,7 @@ class Bindings:
         self.recorder: Recorder | None = None  # who follows the run, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
+        self._modules: dict[str, bool] = {}  # those that the host was asked for
         self.last: Any = None
         self.hidden: dict[str, Any] = {}  # what lowering calls
         self.builtins = ModuleType("builtins", builtins.__doc__)
@@ -118,7 +117,7 @@ class Bindings:
             else:
                 reply = self._requests.reach(key, statement, tell)
             if "error" in reply:
-                raise ToolError(reply["error"])
+                raise made(reply["error"], reply.get("raised"))
             return decode(reply["value"], record=Record)
 
     def _ask_ahead(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> None:
@@ -133,10 +132,14 @@ class Bindings:
     ) -> tuple[str | None, dict[str, Any]]:
         """A call as the host is told of it; and what it is known by, if it is known again."""
         objects: list[object] = []
+        left = _MAX_OBJECTS_CHARS
 
         def brief(value: object) -> str:
+            nonlocal left
             objects.append(value)
-            return shown(value)
+            text = clean(shown(value), _MAX_OBJECT_CHARS) if left > 0 else f"<{type_name(value)}>"
+            left -= len(text)
+            return text
 
         text = call_text(name, args, kwargs)
         positional = [encode(arg, brief=brief) for arg in args]
@@ -154,7 +157,11 @@ class Bindings:
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""
         self._not_while_looking()
-        return bool(self._link.pause({"kind": "module", "name": module})["value"])
+        if module not in self._modules:
+            if len(self._modules) >= MAX_QUESTIONS:
+                self._link.exceeded("limit:modules", f"the program looked for over {MAX_QUESTIONS:,} modules")
+            self._modules[module] = bool(self._link.pause({"kind": "module", "name": module})["value"])
+        return self._modules[module]
 
     def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
         """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""

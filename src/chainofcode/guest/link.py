@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_QUESTIONS = 10_000  # about modules
+MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
+RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _LENGTH = struct.Struct("<I")
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program gets others (see world.py)
 
@@ -34,7 +37,9 @@ class Link:
         self._os_read, self._os_write, self._os_exit = os.read, os.write, os._exit  # the program may replace them
         self.lock = self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
-        self._pauses = 0
+        self._pauses = self._sent = 0
+        self.frame_bytes = MAX_FRAME_BYTES  # that the host takes
+        self.exceeded: Callable[[str, str], None] = lambda reason, message: None  # ends the run
         self._getpid, self._pid = os.getpid, os.getpid()
         self.asked: dict[int, Any] = {}  # what waits for a reply, by number
         self.before_pause: Callable[[], None] = lambda: None
@@ -59,12 +64,32 @@ class Link:
 
     def _post(self, body: bytes) -> None:
         with self._lock:
+            self._check(body)
             self._outbox += _LENGTH.pack(len(body)) + body
+
+    def _check(self, body: bytes) -> None:
+        """The host would take more for an attack. The last word of a run has a frame to itself."""
+        size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
+        self._sent += _LENGTH.size + size
+        if size > self.frame_bytes:
+            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; {self.frame_bytes:,} are allowed")
+        elif size > MAX_PARTS and parts_of(body) > MAX_PARTS:
+            self.exceeded("limit:frame", f"the program sent over {MAX_PARTS:,} parts of values at once")
+        elif self._sent > most:
+            self.exceeded("limit:bytes", f"the program sent over {most:,} bytes in all")
 
     def send(self, message: dict[str, Any]) -> None:
         with self._lock:
             self.post(message)
             self.flush()
+
+    def finish(self, message: dict[str, Any]) -> NoReturn:
+        """Send the last message, and end."""
+        with self._lock:
+            body = self._encode(message).encode()
+            self._outbox += _LENGTH.pack(len(body)) + body
+            self.flush()
+            self.leave()
 
     def flush(self) -> None:
         with self._lock:
@@ -131,6 +156,10 @@ class Link:
             self._inbox += chunk
         data, self._inbox = self._inbox[:size], self._inbox[size:]
         return data
+
+
+def parts_of(body: bytes) -> int:
+    return body.count(b"[") + body.count(b"{")
 
 
 def _encoder() -> Callable[[Any], str]:

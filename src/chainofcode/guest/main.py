@@ -34,11 +34,11 @@ from .bindings import Bindings, failure
 from .files import read_file
 from .holes import GrantedPackages, shown
 from .link import Link, clean
-from .places import FILENAME, Places
+from .places import FILENAME, Places, program_frame
 from .recorder import Recorder
 from .requests import Requests
 from .scout import Scout
-from .values import brief, decode, encode
+from .values import brief, decode, encode, type_name
 from .walk import Walker
 from .watch import WATCH_BY_LINE, Output, Watcher
 from .world import Chance, Clock, Depth
@@ -93,6 +93,7 @@ def serve(read_fd: int, write_fd: int) -> NoReturn:
     """Serve one program and exit."""
     link = Link(read_fd, write_fd)
     start = link.receive()
+    link.frame_bytes = start["frame_bytes"]
     _limit(start)
     artifacts = Artifacts(_scratch()) if start["scratch"] else None
     ended = _serve(link, start)
@@ -313,6 +314,7 @@ class _Run:
 
     def _enter_world(self) -> CodeType:
         self._link.before_pause = self._watcher.post
+        self._link.exceeded = self._exceed
         self._clock.install()
         self._chance.install()
         self._module.__dict__["__builtins__"] = self._bindings.builtins
@@ -337,12 +339,17 @@ class _Run:
     def _halt(self, number: int, frame: FrameType | None) -> None:
         """Tell what has been recorded and where the program is, then end: whoever asked is about to kill us."""
         self._watcher.post()
+        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
+        self._stop(reason, "the program used up its CPU seconds", frame)
+
+    def _exceed(self, reason: str, message: str) -> None:
+        self._stop(reason, message, program_frame())
+
+    def _stop(self, reason: str, message: str, frame: FrameType | None) -> NoReturn:
         statement = self._places.current_statement(frame)
         line = self._program.lowered.places[statement].start[0] if self._program.lowered.places else 0
-        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
-        error = {"type": reason, "message": "the program used up its CPU seconds", "line": line, "statement": statement}
-        self._link.send({"type": "ended", "reason": reason, "error": error})
-        self._link.leave()
+        error = {"type": reason, "message": message, "line": line, "statement": statement}
+        self._link.finish({"type": "ended", "reason": reason, "error": error})
 
     def _exit(self, code: int) -> NoReturn:
         self._watcher.post()
@@ -382,4 +389,6 @@ class _Run:
         told = plain(value)
         text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
+        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the rest of the frame is for the text
+            data = {"$object": {"type": type_name(value), "text": brief(value)}}
         return {"reason": "answered", "answer": data, "text": text, "source": source}

@@ -5,7 +5,6 @@ they are objects of ours, which do what CPython's do for whoever calls them. Sta
 """
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -26,7 +25,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _MAX_OPENED, _MAX_REMEMBERED_CHARS = 1000, 10_000
 _FLAGS = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
-_FUTURES = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # the flag of `nested_scopes` has another meaning by now
+_FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # the flag of `nested_scopes` has another meaning by now
 _NAMES_TAKEN = {"globals", "locals"} if sys.version_info >= (3, 13) else set()
 _COMPILE = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
 
@@ -78,7 +77,7 @@ def _unwarned() -> Iterator[None]:
     """CPython warns of a text when it runs it; we only read it. The module is not told, or it would warn anew of what
     it has warned of."""
     usual = warnings.filters
-    warnings.filters = [("ignore", None, Warning, None, 0)]  # type: ignore[assignment]
+    warnings.filters = [("ignore", None, Warning, None, 0)]
     try:
         yield
     finally:
@@ -99,7 +98,7 @@ class _Runner:
     name = ""
     real: Callable[..., Any]
     __module__ = "builtins"
-    __class__ = property(lambda self: type(len))  # type: ignore[assignment]
+    __class__ = property(lambda self: type(len))
 
     def __init__(self, texts: Texts) -> None:
         self._texts, self.real = texts, getattr(builtins, self.name)

@@ -95,9 +95,9 @@ def compiled(tree: ast.Module | ast.Expression, filename: str, mode: str = "exec
     """A finished tree as code, without the warning that a constant is called."""
     usual = warnings.filters
     # Set without telling the module, which would forget what it has warned of.
-    warnings.filters = [("ignore", None, SyntaxWarning, None, 0)]  # type: ignore[assignment]
+    warnings.filters = [("ignore", None, SyntaxWarning, None, 0)]
     try:
-        return compile(tree, filename, mode, dont_inherit=True)  # type: ignore[no-any-return, call-overload]
+        return compile(tree, filename, mode, dont_inherit=True)
     finally:
         warnings.filters = usual
 

@@ -19,6 +19,7 @@ from .rename import name_holes, tell_iterations
 from .scopes import Function, Scope
 from .statements import (
     bases_of_targets,
+    empty_body,
     is_docstring,
     last_expressions,
     may_mutate,
@@ -283,7 +284,7 @@ class _Lowering:
 
     def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
-        node.body = self._body(node, inner)
+        node.body = empty_body(node) if node in self.found.stubs else self._body(node, inner)
         return [node, self._mark(node, "after", [node.name])]
 
     def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
