@@ -5,10 +5,10 @@ guest → host  parsed · ran · paused · waiting · settled · wrote · ended 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import json.encoder
 import os
+import re
 import select
 import struct
 import sys
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_QUESTIONS = 10_000  # about modules
 MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
+_OVERSHOOT = 8  # frames beyond its limit that a program may be given by mistake
+_AT_DEPTH = re.compile(r"recursion depth (\d+)")
 RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _LENGTH = struct.Struct("<I")
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program gets others (see world.py)
@@ -173,28 +175,47 @@ def _encoder() -> Callable[[Any], str]:
 
 
 class headroom:
-    """Our own few frames must not make a deeply recursive program hit its limit early."""
+    """Our own few frames must not make a deeply recursive program hit its limit early.
+
+    Where the stack is too deep to take back all that was lent, as little as possible stays lent until the next one.
+    """
 
     __slots__ = ("_frames", "_usual")
-    _raised_to = _lent = 0  # what was lent and could not be taken back yet
+    _raised_to = 0  # the limit while one of us is at work
+    _owed = _kept = 0  # the limit that could not be set again, and the one that is set instead
 
     def __init__(self, frames: int = 120) -> None:
-        self._frames = frames
+        self._frames, self._usual = frames, 0
 
     def __enter__(self) -> None:
         limit = _get_limit()
-        self._usual = limit - headroom._lent if limit == headroom._raised_to else limit
-        headroom._raised_to = min(self._usual + self._frames, 2**31 - 1)
-        headroom._lent = headroom._raised_to - self._usual
+        if limit == headroom._raised_to:  # inside another one
+            return
+        if headroom._owed and limit == headroom._kept:
+            limit = headroom._owed
+            try:
+                _set_limit(limit + _OVERSHOOT)
+            except RecursionError:  # the program has gone on beyond its limit
+                raise RecursionError("maximum recursion depth exceeded") from None
+        headroom._owed, self._usual = 0, limit
+        headroom._raised_to = min(limit + self._frames, 2**31 - 1)
         _set_limit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
-        if _get_limit() != headroom._raised_to:  # the program has set another meanwhile, in a `__repr__` say
+        if not self._usual or _get_limit() != headroom._raised_to:  # the program may have set one in a `__repr__`
             return
-        # Refused where the stack is that deep just now: the next one to leave tries again.
-        with contextlib.suppress(RecursionError):
+        headroom._raised_to = 0
+        try:
             _set_limit(self._usual)
-            headroom._raised_to = headroom._lent = 0
+        except RecursionError as error:
+            headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
+            _set_limit(headroom._kept)
+
+
+def depth_of(error: RecursionError) -> int:
+    """How deep the stack is where a recursion limit was too low to be set."""
+    found = _AT_DEPTH.search(str(error))
+    return int(found[1]) if found is not None else 0
 
 
 def clean(text: str, limit: int) -> str:

@@ -12,10 +12,11 @@ import datetime
 import gc
 import operator
 import os
-import re
 import sys
 import time
 from collections.abc import Callable
+
+from .link import depth_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -25,7 +26,6 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 _MAX_DEPTH = 2**31 - 1
 _AMPLE_DEPTH = 10_000
 _MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 5  # what a watch mark needs before it makes room for itself
-_AT_DEPTH = re.compile(r"recursion depth (\d+)")
 _PROBE = compile("set_limit(1)", "<probe>", "exec")  # fails, and says how deep it is
 _PROBED_DEPTH = 1 if sys.version_info >= (3, 12) else 2  # where nothing is below it; on 3.11 calls of C count, too
 
@@ -129,17 +129,13 @@ class Depth:
         try:
             exec(_PROBE, {"set_limit": self._real})
         except RecursionError as error:
-            self._own = self._depth_in(error) - _PROBED_DEPTH - 1  # this method is not there when the program runs
+            self._own = depth_of(error) - _PROBED_DEPTH - 1  # this method is not there when the program runs
         self._real(self._limit + self._own + _MARK_FRAMES)
         sys.setrecursionlimit, sys.getrecursionlimit = self._set, lambda: self._limit
 
     def lift(self) -> None:
         """The program is over: what it set is no longer of use to anyone."""
         self._real(_AMPLE_DEPTH)
-
-    def _depth_in(self, error: RecursionError) -> int:
-        found = _AT_DEPTH.search(str(error))
-        return int(found[1]) if found is not None else 0
 
     def _set(self, limit: int, /) -> None:
         limit = operator.index(limit)
@@ -148,7 +144,7 @@ class Depth:
         try:
             self._real(min(limit + self._own + 1, _MAX_DEPTH))  # this frame counts, too
         except RecursionError as error:
-            depth = self._depth_in(error) - self._own - 1
+            depth = depth_of(error) - self._own - 1
             raise RecursionError(
                 f"cannot set the recursion limit to {limit} at the recursion depth {depth}: the limit is too low"
             ) from None
