@@ -409,7 +409,7 @@ def test_line_that_fails_only_sometimes_counts_once() -> None:
         ("while True: print('x' * 1000)", Limits(output_bytes=10_000), "limit:output"),
         ("import os\nwhile True: os.write(1, b'x' * 1000)", Limits(output_bytes=10_000), "limit:output"),
         ("for i in range(10): f(i)", Limits(lm_calls=3), "limit:calls"),
-        ("answer = 'x' * 2_000_000", Limits(frame_bytes=1_000_000), "guest died"),
+        ("answer = 'x' * 2_000_000", Limits(frame_bytes=1_000_000), "limit:frame"),
         ("import os\nos._exit(3)", Limits(), "guest died"),
         ("import os\nos.abort()", Limits(), "guest died"),
         ("raise KeyError('k')", Limits(), "error"),

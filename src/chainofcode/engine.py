@@ -251,11 +251,13 @@ class _Answers:
         answered = fetch.answered
         if self._lookahead is not None and answered is not None:
             reply = {"value": answered.value, "once": fetch.is_once or fetch.asked.known_by is None}
-            self._lookahead.learn(fetch.asked, {**reply, **({"error": answered.error} if answered.error else {})})
+            failed = {"error": answered.error, "raised": answered.raised} if answered.error else {}
+            self._lookahead.learn(fetch.asked, {**reply, **failed})
 
     def _resume(self, fetch: _Fetch, paused: Paused) -> None:
-        if fetch.answered is not None:
-            self._session.resume(paused, fetch.answered.value, fetch.answered.error, is_once=fetch.is_once)
+        answered = fetch.answered
+        if answered is not None:
+            self._session.resume(paused, answered.value, answered.error, answered.raised, is_once=fetch.is_once)
 
     def _raise(self, error: BaseException, statement: int) -> None:
         self._session.fail(error)
@@ -371,6 +373,7 @@ class _Log:
             value=answered.value,
             seconds=fetch.seconds if is_first else 0.0,
             error=answered.error,
+            raised=answered.raised,
             how=how,
         )
         return [*answered.calls, step] if is_first else [step]

@@ -55,6 +55,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     value: Any = None
     seconds: float | None = None
     error: str | None = None  # of a tool: raised in the program, at the call
+    raised: tuple[str, str] | None = None  # as what: a type of Python's own and its text; else as a ToolError
     how: Literal["ahead", "shared", "batched", ""] = ""  # asked for before its turn; there already; with others in one
 
 
@@ -230,8 +231,9 @@ class Trace:
             digest = linked(digest, line)
             yield chained(line, digest).decode()
 
-    def write(self, path: Path) -> None:
+    def write(self, path: str | os.PathLike[str]) -> None:
         """Write the trace; an interrupted or failed write leaves what was there before."""
+        path = Path(path)
         check_place(path)
         partial = path.with_name(path.name + ".partial")
         try:
@@ -246,13 +248,13 @@ class Trace:
             raise TraceError(f"cannot write {path}: {error.strerror}") from None
 
     @classmethod
-    def read(cls, path: Path, *, is_whole: bool = True) -> Trace:
+    def read(cls, path: str | os.PathLike[str], *, is_whole: bool = True) -> Trace:
         """Read a trace back. Raises TraceError, with the line, when it is none.
 
         Where it need not be whole, a last line that was cut off, as by a full disk, is left out.
         """
         try:
-            lines = path.read_bytes().splitlines()
+            lines = Path(path).read_bytes().splitlines()
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror}") from None
         return cls.parse(lines if is_whole else lines[: _whole_lines(lines)], str(path))

@@ -190,7 +190,7 @@ class Recorded:
         if self._changes is not None and step.number in self._changes.steps and not value.is_earlier:
             return Answered(self._changes.steps[step.number], by=by, is_once=is_once)
         try:
-            return Answered(decode(step.value), by=by, error=step.error, is_once=is_once)
+            return Answered(decode(step.value), by=by, error=step.error, raised=step.raised, is_once=is_once)
         except ValueFormatError as error:
             raise TraceError(f"the value of step {step.number} cannot be read: {error}") from None
 

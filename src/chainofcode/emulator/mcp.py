@@ -42,6 +42,14 @@ class MCPFailure(Exception):
     """A call that brought nothing; the program reads why."""
 
 
+class MCPTimeout(MCPFailure, TimeoutError):
+    """There was no reply in time."""
+
+
+class MCPGone(MCPFailure, ConnectionError):
+    """The server is no longer there."""
+
+
 @contextlib.contextmanager
 def mcp_tools(
     servers: Iterable[str],
@@ -169,7 +177,7 @@ class _Connection:
     async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         client = self._client
         if client is None:
-            raise MCPFailure("the server was never there")
+            raise MCPGone("the server was never there")
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
         # Not `client.call_tool`: it holds results against the server's own schema, whose patterns may take forever.
         return await self._raced(client.session.send_request(request, types.CallToolResult), self._seconds)
@@ -178,12 +186,14 @@ class _Connection:
         """What comes of it, or a failure: of the server, of the connection, of time."""
         if self._task is None or self._task.done():
             work.close()
-            raise MCPFailure("the server is gone")
+            raise MCPGone("the server is gone")
         call = asyncio.create_task(work)
         try:
             await asyncio.wait({call, self._task}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and self._task.done():
+                raise MCPGone("the server is gone")
             if not call.done():
-                raise MCPFailure("the server is gone" if self._task.done() else f"no reply within {seconds:g} s")
+                raise MCPTimeout(f"no reply within {seconds:g} s")
             return await call
         except MCPFailure:
             raise

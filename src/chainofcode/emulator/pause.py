@@ -46,6 +46,7 @@ class Answered:
     calls: tuple[Call, ...] = ()
     by: Literal["lm", "tool"] = "lm"
     error: str | None = None
+    raised: tuple[str, str] | None = None  # its type, one of Python's own, and its text; else it is a ToolError
     is_once: bool = False
     is_batched: bool = False  # it came in one reply with those of other calls
 

@@ -42,6 +42,14 @@ class HTTPError(Exception):
     """A request that could not be made, or brought nothing that can be used; the program reads it."""
 
 
+class HTTPTimeout(HTTPError, TimeoutError):
+    """There was no reply in time."""
+
+
+class HTTPUnreachable(HTTPError, ConnectionError):
+    """The host cannot be reached, or breaks off."""
+
+
 def rest_tools(
     documents: Iterable[tuple[Path, str | None]],
     environment: Mapping[str, str],
@@ -100,7 +108,8 @@ def _function(operation: Operation, secrets: Mapping[str, str], seconds: float) 
             return _without(secrets, _exchange(request, seconds))
         except (HTTPError, ValueError) as error:  # a redirect may lead to what is no address
             told: str = _without(secrets, str(error))  # before it is cut, which might leave half of a secret
-            raise HTTPError(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
+            kind = type(error) if isinstance(error, HTTPError) else HTTPError
+            raise kind(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
     call.__name__ = call.__qualname__ = operation.name
     call.__doc__, call.__annotations__ = operation.doc, types
@@ -285,13 +294,15 @@ def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple
         if is_over.is_set():
             raise TimeoutError
         if response.length and len(data) <= MAX_REPLY_BYTES:
-            raise HTTPError("the reply was cut short")
+            raise HTTPUnreachable("the reply was cut short")
         return response.status, response.headers, data
+    except HTTPError:
+        raise
     except (OSError, http.client.HTTPException, ValueError) as error:
         if is_over.is_set() or isinstance(error, TimeoutError):
-            raise HTTPError(f"there was no whole reply within {seconds:g} s") from None
+            raise HTTPTimeout(f"there was no whole reply within {seconds:g} s") from None
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise HTTPError(f"{parts.netloc} cannot be reached or breaks off: {why}") from None
+        raise HTTPUnreachable(f"{parts.netloc} cannot be reached or breaks off: {why}") from None
     finally:
         connection.close()
 

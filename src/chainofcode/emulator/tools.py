@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
+from ..guest.raised import plain, text_of, told
 from ..guest.values import Opaque, encode
 from .pause import Answered, Emulator, Pause
 
@@ -34,12 +35,24 @@ _MAX_HEAD_CHARS = 8000
 _MAX_ALL_CHARS = 500_000  # of all tools, to the model
 _MAX_TOLD_CHARS = 2000  # of one argument, to whoever approves
 _MAX_TOLD_ARGUMENTS = 50
+_MAX_ERROR_CHARS = 1000
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Refused(Exception):
-    """A call that is not made, or brought nothing: what the program is told. Whoever approves may raise it, too."""
+    """A call that is not made, or brought nothing: what the program is told. Whoever approves may raise it, too.
+
+    In the program it is a ToolError, unless it is `raised` as a type of Python's own, with a text.
+    """
+
+    def __init__(self, told: str, raised: tuple[str, str] | None = None) -> None:
+        super().__init__(plain(told))
+        self.raised = raised
+
+    @classmethod
+    def wrong_call(cls, told: str) -> Refused:
+        return cls(told, ("TypeError", plain(told)))
 
 
 @dataclass(frozen=True)
@@ -62,14 +75,14 @@ class Tool:
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments, each as its annotation wants it."""
         if _holds_object([*args, *kwargs.values()]):
-            raise Refused(f"{self.name} takes plain values, not objects of the program")
+            raise Refused.wrong_call(f"{self.name} takes plain values, not objects of the program")
         for name in kwargs:
             if not name.isidentifier():  # whoever approves would read something else
-                raise Refused(f"{self.name} takes no argument of the name {name[:100]!r}")
+                raise Refused.wrong_call(f"{self.name} takes no argument of the name {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            raise Refused(f"{self.name}: {error}") from None
+            raise Refused.wrong_call(f"{self.name}: {error}") from None
         hints = _hints(self.function)
         for name, value in bound.arguments.items():
             if name in hints:
@@ -86,7 +99,7 @@ class Tool:
         try:
             return msgspec.convert(value, wanted)
         except msgspec.ValidationError as error:
-            raise Refused(f"{self.name}: the argument {name!r} does not fit: {error}") from None
+            raise Refused.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
         except TypeError:  # an annotation of the user's own, which only the function understands
             return value
 
@@ -172,7 +185,7 @@ class _Using:
             bound = used.bound(pause.args, pause.kwargs)
             return Answered(await self._once(used, pause, bound), by="tool")
         except Refused as error:
-            return Answered(None, by="tool", error=str(error))
+            return Answered(None, by="tool", error=str(error), raised=error.raised)
 
     async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
         """What comes of this call: what came of the same one in an earlier attempt, as often as it was made there."""
@@ -210,7 +223,8 @@ class _Using:
         except Exception as error:  # the user's function: what it says is for the program
             if clock.expired():
                 raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
-            raise Refused(f"{used.name}: {type(error).__name__}: {str(error)[:1000]}") from None
+            text = f"{used.name}: {type(error).__name__}: {text_of(error)[:_MAX_ERROR_CHARS]}"
+            raise Refused(text, told(error, _MAX_ERROR_CHARS)) from None
         return _as_data(used.name, result)
 
 

@@ -5,22 +5,24 @@ Standard library only.
 
 from __future__ import annotations
 
-import ast
 import builtins
 import re
 import sys
 from collections.abc import Callable, Iterable
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 
-from ..program.analyse import Analysis, analyse, near_match
+from ..program.analyse import Analysis, near_match
+from ..program.hidden import built_into
 from ..program.lower import Lowered
 from .holes import Hole, Importer, call_text, shown, stub
 from .identity import fields, identity
-from .link import Link, clean, headroom
+from .link import MAX_QUESTIONS, Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
 from .requests import Requests
 from .scope import state
+from .texts import Texts, real
 from .values import Record, encode, type_name
+from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -30,7 +32,8 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from .shadow import Foresight
 
 MAX_TEXT_CHARS = 200_000
-_MAX_OPENED, _MAX_KEYS = 1000, 10_000
+_MAX_KEYS = 10_000
+_MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # of an argument that is not plain data, and of all in a call
 _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
@@ -56,8 +59,9 @@ class Bindings:
         self.recorder: Recorder | None = None  # who follows the run, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
+        self._modules: dict[str, bool] = {}  # those that the host was asked for
         self.last: Any = None
-        self._opened: set[str] = set()  # texts whose holes are bound
+        self.hidden: dict[str, Any] = {}  # what lowering calls
         self.builtins = ModuleType("builtins", builtins.__doc__)
         self._bind(after_import)
 
@@ -70,9 +74,15 @@ class Bindings:
         own.update({missing.name: missing.load() for missing in self._found.imports})
         own.update({name.id: self._hole(name.id.removeprefix("$")) for name in self._found.shadowed})
         own.update({"$attribute": self._attribute, "$stub": self._stub, "$last": self._keep_last})
-        own.update({"$text": self._text, "$eval": self._eval})
+        own.update({"$text": Texts(own, self._bind_text).opened, "$real": real})
         own.update({"$emulate": self._emulate, "$is_bug": self._is_bug, "$Exception": Exception})
         self.defined = [name for name in own if not name.startswith("$")]
+
+    def built_into(self, code: CodeType) -> CodeType:
+        """The code with what lowering calls, which is no longer to be found among the builtins."""
+        own = self.builtins.__dict__
+        self.hidden.update({name: own.pop(name) for name in list(own) if name.startswith("$")})
+        return built_into(code, self.hidden)
 
     def rehearse(self) -> None:
         self._called("f", ("x",), {}, 0)
@@ -102,12 +112,16 @@ class Bindings:
     ) -> tuple[str | None, dict[str, Any]]:
         """A call as the host is told of it; and what it is known by, if it is known again."""
         known_by: list[Any] = []  # of arguments that the value language has no word for
+        left = _MAX_OBJECTS_CHARS
 
         def brief(value: object) -> str:
+            nonlocal left
             self._requests.look_at(value, statement)
             parts = fields(value)
             known_by.append(identity(value) if parts is None else encode(parts, brief=brief))
-            return shown(value)
+            text = clean(shown(value), _MAX_OBJECT_CHARS) if left > 0 else f"<{type_name(value)}>"
+            left -= len(text)
+            return text
 
         text = call_text(name, args, kwargs)
         positional = [encode(arg, brief=brief) for arg in args]
@@ -129,8 +143,12 @@ class Bindings:
 
     def _exists(self, module: str) -> bool:
         """Whether the host has a module that the guest was not granted."""
-        self._link.before_pause()
-        return bool(self._link.pause({"kind": "module", "name": module})[1]["value"])
+        if module not in self._modules:
+            if len(self._modules) >= MAX_QUESTIONS:
+                self._link.exceeded("limit:modules", f"the program looked for over {MAX_QUESTIONS:,} modules")
+            self._link.before_pause()
+            self._modules[module] = bool(self._link.pause({"kind": "module", "name": module})[1]["value"])
+        return self._modules[module]
 
     def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
         """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""
@@ -212,30 +230,8 @@ class Bindings:
             self.recorder.kept()
         return value
 
-    # --- text that the program runs itself --------------------------------------------------------------------
-
-    def _text(self, source: Any) -> Any:
-        """The text, with the holes in it bound before it runs."""
-        self._open_holes(source, sys._getframe(1))
-        return source
-
-    def _eval(self, source: Any, /) -> Any:
-        """`eval` handed on as a function, as in `map(eval, texts)`."""
-        frame = sys._getframe(1)
-        self._open_holes(source, frame)
-        return eval(source, frame.f_globals, dict(frame.f_locals))
-
-    def _open_holes(self, source: Any, frame: FrameType) -> None:
-        if not isinstance(source, str) or source in self._opened:
-            return
-        if len(self._opened) < _MAX_OPENED and len(source) < 10_000:
-            self._opened.add(source)
-        try:
-            tree = ast.parse(source.strip(" \t"))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return
-        with headroom(2000):
-            found = analyse(tree, defined={*frame.f_globals, *frame.f_locals, *self.builtins.__dict__})
+    def _bind_text(self, found: Analysis) -> None:
+        """Bind what a text that the program is about to run leaves open."""
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
@@ -248,7 +244,8 @@ def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _in_place(name: str, value: Any, frame: FrameType) -> Any:
-    current = frame.f_locals.get(name, frame.f_globals.get(name))
+    names = names_of(frame) or frame.f_locals
+    current = names.get(name, frame.f_globals.get(name))
     if type(current) is list and type(value) is list:
         current[:] = value
     elif (type(current) is dict and type(value) is Record) or (type(current) is set and type(value) is set):

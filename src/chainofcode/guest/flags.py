@@ -27,7 +27,7 @@ class Flags:
     def __init__(self, count: int, builtins: dict[str, Any]) -> None:
         self._builtins = builtins
         self._slots: dict[str, list[tuple[tuple[Any, ...], int]]] = {f"$on{index}": [] for index in range(count)}
-        builtins.update(dict.fromkeys(self._slots, True))
+        self._asked: set[str] = set()
 
     def switch_off(self, index: int) -> None:
         self._switch(f"$on{index}", False)
@@ -38,7 +38,8 @@ class Flags:
             self._switch(name, True)
 
     def _switch(self, name: str, is_on: bool) -> None:
-        self._builtins[name] = is_on
+        if name in self._asked:
+            self._builtins[name] = is_on
         for constants, position in self._slots[name]:
             address = id(constants) + tuple.__basicsize__ + position * ctypes.sizeof(ctypes.c_void_p)
             slot: Any = ctypes.py_object.from_address(address)
@@ -48,6 +49,9 @@ class Flags:
         """The same code with loads of flag names turned into loads of constants, nested code included."""
         constants = [self.built_into(c) if isinstance(c, CodeType) else c for c in code.co_consts]
         own = {name: len(constants) + i for i, name in enumerate(n for n in code.co_names if n in self._slots)}
+        if max(len(constants) + len(own), len(code.co_names)) >= 1 << 15:  # some instruction may lack the room
+            self._asked.update(own)
+            self._builtins.update(dict.fromkeys(own, True))
         patched = code.replace(co_code=_patched(code, own), co_consts=(*constants, *[True] * len(own)))
         for name, position in own.items():
             self._slots[name].append((patched.co_consts, position))

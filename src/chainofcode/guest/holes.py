@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_CALL_CHARS = 200_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+_CO_COROUTINE = 0x80  # a flag of code objects: made by `async def`
 Here = Callable[[], int]  # the statement that is running
 
 
@@ -96,16 +97,16 @@ class HoleModule(ModuleType):
 
 def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
     """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
-    import inspect  # late, like every import that few programs need
-
-    signature = inspect.signature(function)
+    is_async = function.__code__.co_flags & _CO_COROUTINE
 
     @functools.wraps(function)
     def emulated(*args: Any, **kwargs: Any) -> Any:
-        signature.bind(*args, **kwargs)  # a wrong call is the program's TypeError, as ever
+        nothing = function(*args, **kwargs)  # a wrong call is the program's TypeError, as ever
+        if is_async:
+            nothing.close()
         return hole(*args, **kwargs)
 
-    if not inspect.iscoroutinefunction(function):
+    if not is_async:
         return emulated
 
     @functools.wraps(function)

@@ -6,10 +6,10 @@ A shadow of a program speaks otherwise: parsed · paused · surveyed, and hears 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import json.encoder
 import os
+import re
 import struct
 import sys
 import threading
@@ -20,7 +20,13 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any, NoReturn
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
+MAX_QUESTIONS = 10_000  # about modules
+MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
+_OVERSHOOT = 8  # frames beyond its limit that a program may be given by mistake
+_AT_DEPTH = re.compile(r"recursion depth (\d+)")
+RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _LENGTH = struct.Struct("<I")
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program gets others (see world.py)
 
 
 class Link:
@@ -33,7 +39,9 @@ class Link:
         self._os_read, self._os_write, self._os_exit = os.read, os.write, os._exit  # the program may replace them
         self.lock = self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
-        self._pauses = 0
+        self._pauses = self._sent = 0
+        self.frame_bytes = MAX_FRAME_BYTES  # that the host takes
+        self.exceeded: Callable[[str, str], None] = lambda reason, message: None  # ends the run
         self._getpid, self._pid = os.getpid, os.getpid()
         self.before_pause: Callable[[], None] = lambda: None
         self.settled: Callable[[], None] = lambda: None  # the program took a value that becomes a step
@@ -53,12 +61,32 @@ class Link:
 
     def _post(self, body: bytes) -> None:
         with self._lock:
+            self._check(body)
             self._outbox += _LENGTH.pack(len(body)) + body
+
+    def _check(self, body: bytes) -> None:
+        """The host would take more for an attack. The last word of a run has a frame to itself."""
+        size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
+        self._sent += _LENGTH.size + size
+        if size > self.frame_bytes:
+            self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; {self.frame_bytes:,} are allowed")
+        elif size > MAX_PARTS and parts_of(body) > MAX_PARTS:
+            self.exceeded("limit:frame", f"the program sent over {MAX_PARTS:,} parts of values at once")
+        elif self._sent > most:
+            self.exceeded("limit:bytes", f"the program sent over {most:,} bytes in all")
 
     def send(self, message: dict[str, Any]) -> None:
         with self._lock:
             self.post(message)
             self.flush()
+
+    def finish(self, message: dict[str, Any]) -> NoReturn:
+        """Send the last message, and end."""
+        with self._lock:
+            body = self._encode(message).encode()
+            self._outbox += _LENGTH.pack(len(body)) + body
+            self.flush()
+            self.leave()
 
     def flush(self) -> None:
         with self._lock:
@@ -112,6 +140,10 @@ class Link:
         return data
 
 
+def parts_of(body: bytes) -> int:
+    return body.count(b"[") + body.count(b"{")
+
+
 def _encoder() -> Callable[[Any], str]:
     """`json.JSONEncoder.encode`, which builds its C part anew for every message, with that part built once."""
     slow = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -123,26 +155,47 @@ def _encoder() -> Callable[[Any], str]:
 
 
 class headroom:
-    """Our own few frames must not make a deeply recursive program hit its limit early."""
+    """Our own few frames must not make a deeply recursive program hit its limit early.
+
+    Where the stack is too deep to take back all that was lent, as little as possible stays lent until the next one.
+    """
 
     __slots__ = ("_frames", "_usual")
-    _raised_to = _lent = 0  # what was lent and could not be taken back yet
+    _raised_to = 0  # the limit while one of us is at work
+    _owed = _kept = 0  # the limit that could not be set again, and the one that is set instead
 
     def __init__(self, frames: int = 120) -> None:
-        self._frames = frames
+        self._frames, self._usual = frames, 0
 
     def __enter__(self) -> None:
-        limit = sys.getrecursionlimit()
-        self._usual = limit - headroom._lent if limit == headroom._raised_to else limit
-        headroom._raised_to = min(self._usual + self._frames, 2**31 - 1)
-        headroom._lent = headroom._raised_to - self._usual
-        sys.setrecursionlimit(headroom._raised_to)
+        limit = _get_limit()
+        if limit == headroom._raised_to:  # inside another one
+            return
+        if headroom._owed and limit == headroom._kept:
+            limit = headroom._owed
+            try:
+                _set_limit(limit + _OVERSHOOT)
+            except RecursionError:  # the program has gone on beyond its limit
+                raise RecursionError("maximum recursion depth exceeded") from None
+        headroom._owed, self._usual = 0, limit
+        headroom._raised_to = min(limit + self._frames, 2**31 - 1)
+        _set_limit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
-        # Refused where the stack is that deep just now: the next one to leave tries again.
-        with contextlib.suppress(RecursionError):
-            sys.setrecursionlimit(self._usual)
-            headroom._raised_to = headroom._lent = 0
+        if not self._usual or _get_limit() != headroom._raised_to:  # the program may have set one in a `__repr__`
+            return
+        headroom._raised_to = 0
+        try:
+            _set_limit(self._usual)
+        except RecursionError as error:
+            headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
+            _set_limit(headroom._kept)
+
+
+def depth_of(error: RecursionError) -> int:
+    """How deep the stack is where a recursion limit was too low to be set."""
+    found = _AT_DEPTH.search(str(error))
+    return int(found[1]) if found is not None else 0
 
 
 def clean(text: str, limit: int) -> str:

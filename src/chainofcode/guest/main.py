@@ -24,6 +24,7 @@ from ..program.analyse import Analysis, analyse
 from ..program.constant import states_its_answer
 from ..program.expect import Use, expected
 from ..program.flow import Flows
+from ..program.hidden import compiled
 from ..program.lower import Lowered, Place, lower, lower_shadow
 from ..program.parse import NotAProgram, Parsed, parse
 from .arrays import plain
@@ -32,13 +33,13 @@ from .bindings import Bindings, failure
 from .files import read_file
 from .holes import GrantedPackages, shown
 from .link import Link, clean
-from .places import FILENAME, Places
+from .places import FILENAME, Places, program_frame
 from .recorder import Recorder
 from .requests import Requests
 from .shadow import Shadow
-from .values import brief, decode, encode
+from .values import brief, decode, encode, type_name
 from .watch import WATCH_BY_LINE, Output, Watcher
-from .world import Chance, Clock
+from .world import Chance, Clock, Depth
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -54,7 +55,6 @@ _RESERVE_BYTES = 8 << 20
 _PARSE_CPU_SECONDS = 20
 _REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if g(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
-_OWN_FRAMES = 2  # what `exec` counts for, above the frames that stand below the program's first one
 
 
 def main(*arguments: str) -> None:
@@ -91,6 +91,7 @@ def serve(read_fd: int, write_fd: int) -> NoReturn:
     """Serve one program and exit."""
     link = Link(read_fd, write_fd)
     start = link.receive()
+    link.frame_bytes = start["frame_bytes"]
     _limit(start)
     artifacts = Artifacts(_scratch()) if start["scratch"] and not start["is_shadow"] else None
     ended = _serve(link, start)
@@ -160,13 +161,6 @@ def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))
 
 
-def _depth(frame: FrameType | None) -> int:
-    depth = 0
-    while frame is not None:
-        frame, depth = frame.f_back, depth + 1
-    return depth
-
-
 def _call_name(hole: ast.expr, found: Analysis) -> str:
     """The name by which a hole is asked for: a method's own, a module's function with its module."""
     if isinstance(hole, ast.Attribute) and hole in found.methods:
@@ -213,7 +207,7 @@ class Prepared:
                     is_recorded=self.flows is not None,
                 )
                 sys.setrecursionlimit(usual)
-                self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+                self.code = compiled(self.lowered.tree, FILENAME)
             except (RecursionError, SyntaxError):
                 self._fall_back()
         finally:
@@ -270,7 +264,7 @@ class _Run:
         self._module = ModuleType("__main__")
         self._module.__dict__.update(inputs)
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
-        self._clock, self._chance = Clock(start["clock"]), Chance(start["seed"])
+        self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
         told = start.get("with_state", False)
         source = program.parsed.source
         self._requests = Requests(link)
@@ -297,10 +291,12 @@ class _Run:
         try:
             self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
             self._settle()
+            self._recursion.install()
             exec(code, self._module.__dict__)
         except BaseException as raised:  # the program's own, whatever it is
             del reserve
             error = raised
+        self._recursion.lift()
         try:
             self._finish_threads()
         except BaseException as raised:  # what it registered to run at its end
@@ -325,6 +321,7 @@ class _Run:
 
     def _enter_world(self) -> CodeType:
         self._link.before_pause = self._watcher.post
+        self._link.exceeded = self._exceed
         self._clock.install()
         self._chance.install()
         self._module.__dict__["__builtins__"] = self._bindings.builtins
@@ -340,22 +337,26 @@ class _Run:
         signal.signal(signal.SIGXCPU, self._halt)
         os._exit = self._exit  # type: ignore[assignment]
         sys.modules["__main__"] = self._module
-        code = self._watcher.watch(self._program.code)
+        code = self._watcher.watch(self._bindings.built_into(self._program.code))
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
-        sys.setrecursionlimit(sys.getrecursionlimit() + _depth(sys._getframe()) + _OWN_FRAMES)
         gc.freeze()  # our own objects are not the program's garbage to look through
         return code
 
     def _halt(self, number: int, frame: FrameType | None) -> None:
         """Tell what has been recorded and where the program is, then end: whoever asked is about to kill us."""
         self._watcher.post()
+        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
+        self._stop(reason, "the program used up its CPU seconds", frame)
+
+    def _exceed(self, reason: str, message: str) -> None:
+        self._stop(reason, message, program_frame())
+
+    def _stop(self, reason: str, message: str, frame: FrameType | None) -> NoReturn:
         statement = self._places.current_statement(frame)
         line = self._program.lowered.places[statement].start[0] if self._program.lowered.places else 0
-        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
-        error = {"type": reason, "message": "the program used up its CPU seconds", "line": line, "statement": statement}
-        self._link.send({"type": "ended", "reason": reason, "error": error})
-        self._link.leave()
+        error = {"type": reason, "message": message, "line": line, "statement": statement}
+        self._link.finish({"type": "ended", "reason": reason, "error": error})
 
     def _exit(self, code: int) -> NoReturn:
         self._watcher.post()
@@ -395,4 +396,6 @@ class _Run:
         told = plain(value)
         text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
+        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the rest of the frame is for the text
+            data = {"$object": {"type": type_name(value), "text": brief(value)}}
         return {"reason": "answered", "answer": data, "text": text, "source": source}

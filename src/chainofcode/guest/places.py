@@ -21,6 +21,13 @@ _PROTOCOLS = {
 }  # fmt: skip
 
 
+def keeps_cells(code: CodeType) -> bool:
+    """Whether a class body must not be asked for `f_locals`: before 3.13 that takes names out of its namespace which
+    it also has cells for (`__class__ = …` beside a method that says `super()`)."""
+    is_module_or_class = not code.co_flags & CO_OPTIMIZED
+    return is_module_or_class and sys.version_info < (3, 13) and not set(code.co_cellvars).isdisjoint(code.co_names)
+
+
 class Places:
     """Statement numbers by position, and which guard of the program covers a position."""
 

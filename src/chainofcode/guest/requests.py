@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .link import Link
+from .raised import made
 from .values import Record, decode
 
 TYPE_CHECKING = False
@@ -18,14 +19,10 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
 
 
-class ToolError(RuntimeError):
-    """A tool failed, or was not approved."""
-
-
 def given(reply: dict[str, Any]) -> Any:
     """The value of a reply; raises the error that a tool answered with."""
     if "error" in reply:
-        raise ToolError(reply["error"])
+        raise made(reply["error"], reply.get("raised"))
     return decode(reply["value"], record=Record)
 
 

@@ -14,6 +14,7 @@ from .holes import Hole
 from .link import clean
 from .promises import is_promise
 from .values import Record, brief, type_name
+from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -30,7 +31,7 @@ def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[st
     told: dict[str, str] = {}
     if frame is None:
         return told
-    seen = {**frame.f_globals, **frame.f_locals} if frame.f_locals is not frame.f_globals else frame.f_globals
+    seen = {**frame.f_globals, **names_of(frame)} if frame.f_code.co_name != "<module>" else frame.f_globals
     names = [name for name in reads if name in seen] + [name for name in seen if name not in reads]
     left = MAX_STATE_CHARS
     for name in names:

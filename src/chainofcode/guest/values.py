@@ -296,13 +296,13 @@ _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
 # --- bounded text ------------------------------------------------------------------------------------------------
 
 
-def brief(value: object, limit: int = 160) -> str:
+def brief(value: object, limit: int = 160, depth: int = 0) -> str:
     """A value as text of about `limit` characters, never running the program's own code.
 
     Exact builtin and standard-library types are shown as Python shows them; anything else only by its type's name.
     """
     writer = _Writer(limit)
-    writer.write(value, 0)
+    writer.write(value, depth)
     return "".join(writer.parts)
 
 
@@ -326,8 +326,15 @@ class _Writer:
             self.put(repr(value) if len(value) <= room else f"{value[:room]!r}… {len(value)} long")
         elif kind in _BRACKETS:
             self._write_items(value, depth)
+        elif issubclass(kind, BaseException) and kind.__module__ == "builtins":
+            self._write_error(value, depth)
         else:
             self.put(_NAMED.get(kind, _other)(value))
+
+    def _write_error(self, value: BaseException, depth: int) -> None:
+        """An exception with its arguments, which may be exceptions in turn."""
+        arguments = BaseException.args.__get__(value)[:3] if depth < 4 else ()  # type: ignore[attr-defined]
+        self.put(f"{type_name(value)}({', '.join(brief(argument, 60, depth + 1) for argument in arguments)})")
 
     def _write_items(self, value: Any, depth: int) -> None:
         opening, closing, empty, pairs = _BRACKETS[type(value)]
@@ -357,9 +364,6 @@ def _other(value: Any) -> str:
     kind = type(value)
     if issubclass(kind, type):  # not `isinstance`: that asks the value for its `__class__`
         return f"<class '{type.__dict__['__name__'].__get__(value)}'>"
-    if issubclass(kind, BaseException) and kind.__module__ == "builtins":
-        arguments = BaseException.args.__get__(value)  # type: ignore[attr-defined]
-        return f"{type_name(value)}({', '.join(brief(argument, 60) for argument in arguments[:3])})"
     return sketch(value) or f"<{type_name(value)}>"
 
 

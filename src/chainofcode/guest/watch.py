@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from ..program.lower import MARK_LINES, Mark
 from .flags import Flags
 from .link import Link, clean, headroom
-from .places import CO_OPTIMIZED, Places, program_frame
+from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
 from .values import Record, brief
 
 TYPE_CHECKING = False
@@ -56,13 +56,13 @@ class Watcher:
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
         self.recorder: Recorder | None = None  # who is told of everything, where that is wanted
+        builtins["$mark"] = self._visit_by_flag
 
     def watch(self, code: CodeType) -> CodeType:
         """Begin to watch; gives the code to run."""
         if WATCH_BY_LINE:
             self._monitor(code)
             return code
-        self._builtins["$mark"] = self._visit_by_flag
         self._flags = Flags(len(self._marks), self._builtins)
         return self._flags.built_into(code)
 
@@ -258,6 +258,8 @@ def names_of(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
     code = frame.f_code
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
+    if keeps_cells(code):
+        return {}
     if is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold the very dict we would fill
         return {}
     live = frame.f_locals

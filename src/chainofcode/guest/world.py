@@ -6,17 +6,28 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import datetime
 import gc
+import operator
 import os
 import sys
 import time
 from collections.abc import Callable
 
+from .link import depth_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
+
+
+_MAX_DEPTH = 2**31 - 1
+_AMPLE_DEPTH = 10_000
+_MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 5  # what a watch mark needs before it makes room for itself
+_PROBE = compile("set_limit(1)", "<probe>", "exec")  # fails, and says how deep it is
+_PROBED_DEPTH = 1 if sys.version_info >= (3, 12) else 2  # where nothing is below it; on 3.11 calls of C count, too
 
 
 class Clock:
@@ -24,6 +35,7 @@ class Clock:
 
     def __init__(self, start: float, *, sleeps: bool = True) -> None:
         self.start_ns = self._now_ns = int(start * 1e9)
+        self._idle_ns = 0  # of that, what it slept or waited
         self._real_sleep: Callable[[float], None] = time.sleep if sleeps else lambda seconds: None
         self._sleeps = sleeps
         self._selectors_are_done = False
@@ -35,12 +47,20 @@ class Clock:
     def elapsed_ns(self) -> int:
         return self.time_ns() - self.start_ns
 
+    def busy_ns(self) -> int:
+        """The time of the processor: it stands still while the program sleeps."""
+        return self.elapsed_ns() - self._idle_ns
+
     def sleep(self, seconds: float) -> None:
         self._real_sleep(seconds)
-        self._now_ns += int(seconds * 1e9)
+        self._idle(int(seconds * 1e9))
+
+    def _idle(self, nanoseconds: int) -> None:
+        self._now_ns += nanoseconds
+        self._idle_ns += nanoseconds
 
     def restart(self) -> None:
-        self._now_ns = self.start_ns
+        self._now_ns, self._idle_ns = self.start_ns, 0
 
     def install(self) -> None:
         shown: dict[str, Callable[..., Any]] = {
@@ -48,9 +68,10 @@ class Clock:
             "time_ns": self.time_ns,
             "sleep": self.sleep,
         }
-        for name in ("monotonic", "perf_counter", "process_time", "thread_time"):
-            shown[name] = lambda: self.elapsed_ns() / 1e9
-            shown[f"{name}_ns"] = self.elapsed_ns
+        for name in ("monotonic", "perf_counter"):
+            shown |= {name: lambda: self.elapsed_ns() / 1e9, f"{name}_ns": self.elapsed_ns}
+        for name in ("process_time", "thread_time"):
+            shown |= {name: lambda: self.busy_ns() / 1e9, f"{name}_ns": self.busy_ns}
         for name in ("localtime", "gmtime", "ctime"):
             shown[name] = self._with_default(getattr(time, name))
         for name, function in shown.items():
@@ -75,7 +96,7 @@ class Clock:
         def select(this: Any, timeout: float | None = None) -> Any:
             ready = real(this, timeout if self._sleeps or timeout is None else 0)
             if not ready and timeout is not None and timeout > 0:
-                self._now_ns += int(timeout * 1e9) + 1
+                self._idle(int(timeout * 1e9) + 1)
             return ready
 
         selector.select = select
@@ -101,6 +122,41 @@ class Clock:
         ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))  # someone may have looked them up already
 
 
+class Depth:
+    """The recursion limit as the program knows it: our own frames below its first one do not count."""
+
+    def __init__(self) -> None:
+        self._real, self._limit, self._own = sys.setrecursionlimit, sys.getrecursionlimit(), 0
+
+    def install(self) -> None:
+        """Begin. To be called where the program is about to be run by `exec`."""
+        try:
+            exec(_PROBE, {"set_limit": self._real})
+        except RecursionError as error:
+            self._own = depth_of(error) - _PROBED_DEPTH - 1  # this method is not there when the program runs
+        self._real(self._limit + self._own + _MARK_FRAMES)
+        sys.setrecursionlimit, sys.getrecursionlimit = self._set, lambda: self._limit
+
+    def lift(self) -> None:
+        """The program is over: what it set is no longer of use to anyone."""
+        self._real(_AMPLE_DEPTH)
+
+    def _set(self, limit: int, /) -> None:
+        limit = operator.index(limit)
+        if not 1 <= limit <= _MAX_DEPTH:
+            self._real(limit)  # which says what is wrong
+        try:
+            self._real(min(limit + self._own + 1, _MAX_DEPTH))  # this frame counts, too
+        except RecursionError as error:
+            depth = depth_of(error) - self._own - 1
+            raise RecursionError(
+                f"cannot set the recursion limit to {limit} at the recursion depth {depth}: the limit is too low"
+            ) from None
+        self._limit = limit
+        with contextlib.suppress(RecursionError):  # at the very depth that the limit allows
+            self._real(min(limit + self._own + _MARK_FRAMES, _MAX_DEPTH))
+
+
 class Chance:
     """Seeds whatever generator the program has brought in; call `settle` after each of its imports."""
 
@@ -108,9 +164,12 @@ class Chance:
         self._seed, self._done, self._drawn = seed, set[str](), 0
 
     def install(self) -> None:
-        def urandom(size: int) -> bytes:
+        def urandom(size: int, /) -> bytes:
             import hashlib
 
+            size = operator.index(size)
+            if size < 0:
+                raise ValueError("negative argument not allowed")
             self._drawn += 1
             return hashlib.shake_128(f"{self._seed}:{self._drawn}".encode()).digest(size)
 

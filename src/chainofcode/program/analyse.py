@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .data import Data
 from .missing import MissingImport, Use, find_import
+from .reaching import Reaching
 from .scopes import Function, Names, Scope
 from .syntax import Syntax, called_name, last_name
 
@@ -43,7 +44,7 @@ class Guard(Data):
 
 class Analysis:
     def __init__(self, syntax: Syntax, names: Names) -> None:
-        self.syntax, self.names = syntax, names
+        self.syntax, self.names, self.reaching = syntax, names, Reaching(syntax, names)
         self.given = ALWAYS_DEFINED  # names that are there before the program starts
         self.holes: set[str] = set()  # undefined names that are called or handed on as functions
         self.module_holes: set[str] = set()  # undefined names whose attributes are called
@@ -91,7 +92,7 @@ def analyse(
         if node.id in _TEXT_RUNNERS:
             found.text_runners.append(node)
         if node.id not in given and not node.id.startswith("$"):
-            uses.setdefault(node.id, []).append(_use(node, found.syntax))
+            uses.setdefault(node.id, []).append(_use(node, found.reaching))
     known = set(found.names.module.bindings) | set(defined)
     for name, seen in uses.items():
         missing = find_import(name, seen, packages) if name not in tools else None
@@ -151,8 +152,9 @@ def _star_imported(syntax: Syntax) -> set[str]:
     return names
 
 
-def _use(node: ast.expr, syntax: Syntax) -> Use:
+def _use(node: ast.expr, reaching: Reaching) -> Use:
     """How an occurrence of a name, or of an attribute, is used."""
+    syntax = reaching.syntax
     parent = syntax.parents.get(node)
     match parent:
         case ast.Call(func=func) if func is node:
@@ -169,7 +171,7 @@ def _use(node: ast.expr, syntax: Syntax) -> Use:
             if isinstance(call, ast.Call) and syntax.takes_function(call, node):
                 return Use("function")
         case ast.Attribute():
-            return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, syntax))
+            return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             if node in parent.decorator_list:
                 return Use("call", arity=1)
@@ -178,15 +180,15 @@ def _use(node: ast.expr, syntax: Syntax) -> Use:
             return Use("type")
     if syntax.is_in_annotation(node):
         return Use("type")
-    return Use("function" if syntax.reaches_call(node) else "read")
+    return Use("function" if reaching.is_called(node) else "read")
 
 
-def _chain_is_called(node: ast.expr, syntax: Syntax) -> bool:
+def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
     """Whether `a.b.c` ends in a call, or is handed on as a function."""
-    parent = syntax.parents.get(node)
-    while isinstance(parent, ast.Attribute):
-        node, parent = parent, syntax.parents.get(parent)
-    return _use(node, syntax).how in ("call", "function")
+    parents = reaching.syntax.parents
+    while isinstance(parent := parents.get(node), ast.Attribute):
+        node = parent
+    return _use(node, reaching).how in ("call", "function")
 
 
 # --- name = name(…) -----------------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
             continue
         if isinstance(node.value, ast.Call) and called_name(node.value) == "super":
             continue
-        if _use(node, found.syntax).how in ("call", "function"):
+        if _use(node, found.reaching).how in ("call", "function"):
             yield node
 
 

@@ -1,9 +1,8 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
-Nothing is hoisted or reordered. Names that start with `$` cannot be spelt by a program; the guest binds them in the
-program's builtins. A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line
-number of its own (`sys.monitoring` sees the line and can disable it), on 3.11 a test of a global flag.
-Standard library only.
+Nothing is hoisted or reordered. Names that start with `$` are the guest's, and hidden from the program (see hidden.py).
+A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line number of its own
+(`sys.monitoring` sees the line and can disable it), on 3.11 a test of a flag. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,12 +12,14 @@ from collections.abc import Callable, Iterable
 
 from .analyse import Analysis
 from .data import Data
+from .hidden import finish, tell_flags
 from .parse import Prose
 from .rename import name_holes
 from .scopes import Function, Scope
 from .speculate import speculate
 from .statements import (
     bases_of_targets,
+    empty_body,
     is_docstring,
     last_expressions,
     may_mutate,
@@ -123,7 +124,9 @@ class _Lowering:
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
-        ast.fix_missing_locations(tree)
+        if not self.watch_by_line:
+            tell_flags(tree.body, len(self.marks))
+        finish(tree)
         return self._lowered_with(tuple(ranges))
 
     def run_shadow(self) -> Lowered:
@@ -137,17 +140,9 @@ class _Lowering:
         speculate(self.found, self.numbers, self.writable)
         return self._lowered_with(())
 
-    def _lowered_with(self, hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]) -> Lowered:
-        return Lowered(
-            self.found.syntax.tree,
-            tuple(self.places),
-            tuple(self.marks),
-            tuple(self.stubs),
-            self.writable,
-            hole_ranges,
-            self.prose_of,
-            self.policy,
-        )
+    def _lowered_with(self, ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]) -> Lowered:
+        tree, places, marks, stubs = self.found.syntax.tree, tuple(self.places), tuple(self.marks), tuple(self.stubs)
+        return Lowered(tree, places, marks, stubs, self.writable, ranges, self.prose_of, self.policy)
 
     def _number(self, statement: ast.stmt) -> None:
         number = self.numbers[statement] = len(self.places)
@@ -306,7 +301,7 @@ class _Lowering:
 
     def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
-        node.body = self._body(node, inner)
+        node.body = empty_body(node) if node in self.found.stubs else self._body(node, inner)
         return [node, self._mark(node, "after", [node.name])]
 
     def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
@@ -317,9 +312,10 @@ class _Lowering:
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
+        first = len(self.marks)
         node.body = self._body(node, inner)
-        if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
-            node.body.insert(1 if is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
+        if not self.watch_by_line:
+            tell_flags(node.body, len(self.marks), first)
         return [node, self._mark(node, "after", [node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:

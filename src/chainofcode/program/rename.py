@@ -21,8 +21,7 @@ def name_holes(found: Analysis) -> None:
 
 
 def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
-    """`eval(x)` → `eval($text(x))`, which binds the holes in a text before it runs."""
+    """`eval(x)` → `$real(eval)($text(x))`: CPython's own `eval`, and the holes in the text bound before it runs."""
     if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
         call.args[0] = ast.copy_location(ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []), call.args[0])
-    elif isinstance(call, (ast.Call, ast.keyword)) and name.id == "eval":
-        name.id = "$eval"  # handed on as a function
+        call.func = ast.copy_location(ast.Call(ast.Name("$real", ast.Load()), [name], []), name)

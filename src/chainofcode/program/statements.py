@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from .parse import PROSE_NAME
+from .scopes import Function
 
 
 def statements(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
@@ -28,6 +29,12 @@ def prose_number(statement: ast.stmt) -> int | None:
 
 def is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def empty_body(function: Function) -> list[ast.stmt]:
+    """The body of a function that is left empty, without what it may raise: it is called to check its arguments."""
+    docstring = [statement for statement in function.body[:1] if is_docstring(statement)]
+    return [*docstring, ast.copy_location(ast.Pass(), function.body[-1])]
 
 
 def last_expressions(body: list[ast.stmt]) -> Iterator[ast.stmt]:

@@ -8,14 +8,18 @@ from typing import Any, Literal
 import msgspec
 
 from ..guest.artifacts import MAX_UNSENT
+from ..guest.link import MAX_PARTS, MAX_QUESTIONS, RUN_FRAMES, parts_of
 from ..program import Program
 from .artifacts import Artifacts, Wrote
 
 _LENGTH = struct.Struct("<I")
-_MAX_QUESTIONS = 10_000
-_MAX_CONTAINERS = 2_500_000  # two bytes on the wire, a hundred in our memory
-_RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
-_MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below
+_MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below, calls apart
+_STEPS_PER_CALL = 4  # asked for, waited for, settled, and what was printed before
+
+
+_GUESTS_REASONS = frozenset(
+    ["answered", "error", "limit:memory", "limit:cpu", "limit:frame", "limit:bytes", "limit:modules", "halted"]
+)
 
 
 class FrameError(ValueError):
@@ -110,8 +114,8 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The end. A guest gives the reasons `answered`, `error`, `limit:memory`, `limit:cpu`, and `halted` when it is
-    told to stop; the host knows more of them."""
+    """The end. A guest gives the reasons `answered`, `error`, those limits that it knows of itself, and `halted` when
+    it is told to stop; the host knows more of them."""
 
     reason: str
     answer: Any = None
@@ -135,10 +139,11 @@ def encode(message: dict[str, Any]) -> bytes:
 class Reader:
     """Cuts a guest's bytes into signals and holds them against the protocol."""
 
-    def __init__(self, frame_bytes: int, output_bytes: int, *, may_write: bool = False) -> None:
+    def __init__(self, frame_bytes: int, output_bytes: int, *, calls: int = 0, may_write: bool = False) -> None:
         self.artifacts = Artifacts(is_wanted=may_write)
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
-        self._bytes_left = _RUN_FRAMES * frame_bytes
+        self._max_bytes = self._bytes_left = RUN_FRAMES * frame_bytes
+        self._max_steps = _MAX_STEPS + _STEPS_PER_CALL * calls
         self._buffer = bytearray()
         self._statements = -1
         self._last_pause = self._steps = self._output = self._questions = 0
@@ -151,7 +156,7 @@ class Reader:
     def next(self) -> Signal | None:
         """The next whole signal, None when more bytes are needed. Raises FrameError, or OutputLimit."""
         if self._bytes_left < 0:  # what it says is kept in the trace: memory of ours
-            raise FrameError(f"over {_RUN_FRAMES * self._frame_bytes:,} bytes in all")
+            raise FrameError(f"over {self._max_bytes:,} bytes in all")
         if len(self._buffer) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._buffer)
@@ -162,8 +167,8 @@ class Reader:
             return None
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
-        if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
-            raise FrameError(f"a frame of over {_MAX_CONTAINERS:,} parts")
+        if parts_of(body) > MAX_PARTS:
+            raise FrameError(f"a frame of over {MAX_PARTS:,} parts")
         try:
             signal = _decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -189,8 +194,8 @@ class Reader:
                     raise OutputLimit(signal)
             case Paused():
                 self._questions += signal.kind == "module"
-                if self._questions > _MAX_QUESTIONS:
-                    raise FrameError(f"over {_MAX_QUESTIONS:,} questions about modules")
+                if self._questions > MAX_QUESTIONS:
+                    raise FrameError(f"over {MAX_QUESTIONS:,} questions about modules")
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
                 self._take_step()
@@ -219,7 +224,7 @@ class Reader:
             case Ended():
                 if len(signal.unsent) > MAX_UNSENT:
                     raise FrameError(f"over {MAX_UNSENT} files that did not come")
-                if signal.reason not in ("answered", "error", "limit:memory", "limit:cpu", "halted"):
+                if signal.reason not in _GUESTS_REASONS:
                     raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
                 if signal.error is not None and signal.error.statement is not None:
                     self._check_statement(signal.error.statement)
@@ -229,8 +234,8 @@ class Reader:
 
     def _take_step(self, count: int = 1) -> None:
         self._steps += count
-        if self._steps > _MAX_STEPS:
-            raise FrameError(f"over {_MAX_STEPS:,} steps")
+        if self._steps > self._max_steps:
+            raise FrameError(f"over {self._max_steps:,} steps")
 
     def _check_statement(self, number: int) -> None:
         if not 0 <= number < max(self._statements, 1):

@@ -22,7 +22,7 @@ class Limits:
     wall_seconds: float = 3600
     memory_bytes: int = 2 * 1024**3
     output_bytes: int = 1_000_000
-    frame_bytes: int = 16 * 1024**2
+    frame_bytes: int = 16 * 1024**2  # a call with its arguments, or an answer; a run may send 15 times as much
     processes: int = 512  # threads count, other processes cannot be had
     scratch_bytes: int = 64 * 1024**2
     lm_calls: int = 1000
@@ -102,6 +102,7 @@ class Job:
             "is_shadow": self.is_shadow,
             "cpu_seconds": self.limits.cpu_seconds,
             "memory_bytes": self.limits.memory_bytes,
+            "frame_bytes": self.limits.frame_bytes,
         }
 
 

@@ -17,6 +17,7 @@ from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
+from .usage import Use
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
@@ -24,7 +25,6 @@ _LOW_PRIORITY = 10
 _REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
 _LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
-_TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,6 @@ class Exit:
     code: int  # negative: the signal that killed it
     cpu_seconds: float
     has_started: bool = True  # False: whatever was to run it could not
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a process uses, as the kernel tells everyone."""
-
-    cpu_seconds: float
-    threads: int
-    memory_bytes: int
-
-    @classmethod
-    def of(cls, pid: int) -> Use | None:
-        try:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-        except OSError:  # no such process any more, or no /proc
-            return None
-        user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
-        return cls((user + system) / _TICKS, threads, pages * _PAGE_BYTES)
 
 
 class Guest(Protocol):
@@ -87,7 +68,8 @@ class Session:
     def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
         self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
         self._loop = asyncio.get_running_loop()
-        self._reader = Reader(job.limits.frame_bytes, job.limits.output_bytes, may_write=job.scratch)
+        limits = job.limits
+        self._reader = Reader(limits.frame_bytes, limits.output_bytes, calls=limits.lm_calls, may_write=job.scratch)
         self._open: set[int] = set()  # asked for, no value sent
         self._awaited: set[int] = set()  # those of them for which the guest waits; 0: for the next survey
         self._private: set[int] = set()  # pauses that are nobody's business but ours
@@ -138,7 +120,9 @@ class Session:
 
     # --- what the caller does ---------------------------------------------------------------------------------
 
-    def resume(self, pause: Paused, value: Any, error: str | None = None, *, is_once: bool = False) -> None:
+    def resume(
+        self, pause: Paused, value: Any, error: str | None = None, raised: Any = None, *, is_once: bool = False
+    ) -> None:
         """Let the guest go on with a tagged value, or with an error that is raised at the call.
 
         A pause is resumed once; after the end it no longer matters. A value that `is_once` is for this call alone:
@@ -151,7 +135,8 @@ class Session:
             self._awaited.remove(pause.id)
             self._resumed = time.monotonic()
         message = {"type": "resume", "id": pause.id, "value": value}
-        self._send({**message, **({"error": error} if error else {}), **({"once": True} if is_once else {})})
+        failed = {"error": error, "raised": raised} if error else {}
+        self._send({**message, **failed, **({"once": True} if is_once else {})})
 
     def survey(self, values: Sequence[dict[str, Any]]) -> None:
         """Let a shadow of the program run once more, with these values known besides those it has."""
