@@ -125,7 +125,7 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
 
             return sum(await asyncio.gather(*map(one, cases(name))))
 
-    assert asyncio.run(run_all()) > 10  # else this test would hold for nothing
+    assert asyncio.run(run_all()) > 5  # else this test would hold for nothing
 
 
 def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
@@ -436,7 +436,7 @@ def test_overlap_on_the_command_line(tmp_path: Path) -> None:
 
 def test_methods_overlap_too() -> None:
     """What a question's program asks for is under way at once, as what a program given by hand asks for."""
-    open_now, most = 0, 0
+    open_now, most, together = 0, 0, asyncio.Event()
 
     class Busy:
         name, in_flight = "busy", 8
@@ -445,9 +445,12 @@ def test_methods_overlap_too() -> None:
             nonlocal open_now, most
             open_now += 1
             most = max(most, open_now)
-            await asyncio.sleep(0.3)
-            open_now -= 1
             is_call = "delta state:" in messages[-1].content
+            if is_call and most == 8:
+                together.set()
+            elif is_call:
+                await asyncio.wait_for(together.wait(), 20)
+            open_now -= 1
             said = '{"value": true}' if is_call else "```python\nanswer = sum(is_fruit(x) for x in 'abcdefgh')\n```"
             return [Completion(said, Usage(requests=1))]
 
