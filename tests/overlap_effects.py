@@ -330,6 +330,32 @@ WHOLE = {
         b = shout(load('this').__name__)
         answer = (a, b)
     """,
+    "queue_behind_a_branch": """
+        import asyncio
+        a, b, c, d = 1, 2, 3, 4
+        p = shout(name_of(3) if is_lucky(5) else 'no')
+        q = kind_of((blend(b, scale=9), a + lucky_number()))
+        if blend(d, scale=5) > 1:
+            async def make(queue):
+                for v in [a, blend(b, scale=2), 0]:
+                    await queue.put(weigh(v))
+                await queue.put(None)
+            async def take(queue):
+                got = []
+                while (v := await queue.get()) is not None:
+                    got.append(await fetch(v))
+                return got
+            async def main():
+                queue = asyncio.Queue(maxsize=1)
+                _, got = await asyncio.gather(make(queue), take(queue))
+                return got, await fetch(9), await rank(1)
+            r = weigh(b)
+            s = asyncio.run(main())
+        else:
+            s = weigh(weigh(b))
+        t = kind_of(kind_of(c))
+        answer = (p, q, s, t)
+    """,
     "value_shared_by_two_calls": """
         first = pieces(7)
         first.append(9)

@@ -18,6 +18,7 @@ from chainofcode.emulator import Answered, Pause
 IN_FLIGHT = 8
 DELAYS = (0.0015, 0.005, 0.02)  # seconds, at most: values that come before lookahead gets far, and long after
 LIMITS = Limits(lm_calls=100_000, run_seconds=20)
+MOST_SECONDS = 30  # for one run, which should take a fraction of one
 # What may differ between two runs that computed the same: when values came, and what was asked for in vain.
 TIMES = ("seconds", "how", "wasted", "chain")
 
@@ -25,13 +26,16 @@ TIMES = ("seconds", "how", "wasted", "chain")
 class Late:
     """Gives values late and out of order; where `known` is given it refuses all other calls.
 
-    What is asked ahead and never reached must not matter, whether it has a value or not.
+    What is asked ahead and never reached must not matter, whether it has a value or not. One that gathers lets
+    lookahead ask for all it can before it answers.
     """
 
-    in_flight, gathers = IN_FLIGHT, True
+    in_flight = IN_FLIGHT
 
-    def __init__(self, seed: int = 0, delay: float = DELAYS[1], known: Collection[str] | None = None) -> None:
-        self._random, self._delay, self._known = random.Random(seed), delay, known
+    def __init__(
+        self, seed: int = 0, delay: float = DELAYS[1], known: Collection[str] | None = None, *, gathers: bool = False
+    ) -> None:
+        self._random, self._delay, self._known, self.gathers = random.Random(seed), delay, known, gathers
         self.asked: list[str] = []
 
     async def answer(self, pause: Pause) -> Answered:
@@ -53,11 +57,15 @@ class Compared:
 
 
 async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: int = 0) -> Compared:
-    """Run a program both ways; hold both against plain CPython where its run is given."""
+    """Run a program both ways; hold both against plain CPython where its run is given. `seed` says how values come."""
     known = set(plain.calls) if plain is not None and seed % 2 else None
-    late = Late(seed, DELAYS[seed % len(DELAYS)], known)
+    late = Late(seed, DELAYS[seed % len(DELAYS)], known, gathers=seed // 6 % 2 == 1)
     sequential = await arun(source, Late(delay=0), sandbox=sandbox, limits=LIMITS, in_flight=1)
-    overlapped = await arun(source, late, sandbox=sandbox, limits=LIMITS)
+    try:
+        async with asyncio.timeout(MOST_SECONDS):
+            overlapped = await arun(source, late, sandbox=sandbox, limits=LIMITS)
+    except TimeoutError:
+        return Compared([f"overlapped run: no end within {MOST_SECONDS} s, after {len(late.asked)} calls"])
     found = [] if plain is None else [f"sequential {one}" for one in unlike(sequential, plain)]
     if difference := first_difference(events(sequential), events(overlapped)):
         found.append(f"overlapped trace: {difference}")

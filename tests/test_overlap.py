@@ -24,6 +24,7 @@ from chainofcode import Jail, Result, arun
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
 SIZE = 25
 AT_ONCE = 4
+WAYS = (0, 7, 8)  # seeds: values come soon; gathered, and none for what is asked in vain; gathered and late
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def test_random_programs(start: int, jail: Jail) -> None:
     sample = sources[min(different)] if different else ""
     assert not different, "\n".join([f"{len(different)} of {len(sources)} programs differ", *told, "", sample])
     calls, ahead = sum(one.calls for one in compared.values()), sum(one.ahead for one in compared.values())
-    assert ahead > calls / 20  # else nothing overlapped and the test would hold for nothing
+    assert ahead > calls / 5  # else nothing overlapped and the test would hold for nothing
 
 
 def test_the_generator_is_diverse() -> None:
@@ -86,7 +87,7 @@ def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
     (plain,) = run_all([source])
     assert plain.error == ""
     assert plain.calls
-    for seed in (0, 1, 2):  # values that come soon and late; with 1, none for what is asked in vain
+    for seed in WAYS:
         compared = asyncio.run(compare(source, jail, plain, seed))
         assert compared.differences == [], source
 
@@ -95,7 +96,7 @@ def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
 def test_what_processes_share_is_used_once(name: str, jail: Jail) -> None:
     (plain,) = run_all([SHARING[name]])
     assert plain.error == ""
-    for seed in (0, 1, 2):
+    for seed in WAYS:
         assert asyncio.run(compare(SHARING[name], jail, plain, seed)).differences == []
 
 
