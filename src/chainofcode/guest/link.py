@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_QUESTIONS = 10_000  # about modules
 MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
-_OVERSHOOT = 8  # frames beyond its limit that a program may be given by mistake
+_OVERSHOOT = 1  # frames beyond its limit that a program may be given by mistake
 _AT_DEPTH = re.compile(r"recursion depth (\d+)")
 RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _LENGTH = struct.Struct("<I")
