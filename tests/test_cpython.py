@@ -19,6 +19,7 @@ KNOWN = {
     "test_patma": TRACING,
     "test_scope": {"testInteractionWithTraceFunc"},
     "test_descr": {"test_slots"},
+    "test_exceptions": {"testRaising", "test_WindowsError", "test_lineno_in_try"},
     "test_positional_only_arg": {"test_pos_only_definition"},
 }
 

@@ -69,7 +69,7 @@ def test_sizes_and_manners(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     assert ast.get_docstring(tree), "a module says what it is"
-    assert text.count("\n") <= 400
+    assert text.count("\n") <= 500
     limit = 40 if path.name == "engine.py" else 60
     for node in ast.walk(tree):
         assert not isinstance(node, ast.Global), f"global at line {node.lineno}"

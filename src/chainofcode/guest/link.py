@@ -184,12 +184,12 @@ class headroom:
     def __exit__(self, *exc: object) -> None:
         if not self._usual or _get_limit() != headroom._raised_to:  # the program may have set one in a `__repr__`
             return
-        headroom._raised_to = 0
         try:
             _set_limit(self._usual)
         except RecursionError as error:
             headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
             _set_limit(headroom._kept)
+        headroom._raised_to = 0
 
 
 def depth_of(error: RecursionError) -> int:
