@@ -185,6 +185,32 @@ def test_a_long_program_has_no_names_of_ours_either() -> None:
     assert len(result.trace.steps) > 1000
 
 
+def test_watching_what_other_threads_change() -> None:
+    program = """
+        import threading
+        errors, seen = [], set()
+        def work(start):
+            try:
+                for number in range(start, start + 300):
+                    seen.add(number)
+                    seen.discard(number - 5)
+            except Exception as error:
+                errors.append(repr(error))
+        for turn in range(10):
+            seen = set()
+            threads = [threading.Thread(target=work, args=(1000 * place,)) for place in range(8)]
+            for thread in threads: thread.start()
+            for thread in threads: thread.join()
+        answer = errors
+        """
+    assert run(textwrap.dedent(program)).answer == []
+
+
+def test_watching_an_exception_that_holds_thousands() -> None:
+    program = "e = TypeError(1)\nfor n in range(5000):\n    e = ExceptionGroup('eg', [e])\nanswer = len(e.exceptions)"
+    assert run(program).answer == 1
+
+
 # --- the recursion limit ------------------------------------------------------------------------------------------
 
 

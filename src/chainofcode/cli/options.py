@@ -25,6 +25,7 @@ LIMITS = {
     "output": "output_bytes",
     "processes": "processes",
     "scratch": "scratch_bytes",
+    "frame": "frame_bytes",
     "calls": "lm_calls",
 }
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_QUESTIONS = 10_000  # about modules
 MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
-_OVERSHOOT = 8  # frames beyond its limit that a program may be given by mistake
+_OVERSHOOT = 1  # frames beyond its limit that a program may be given by mistake
 _AT_DEPTH = re.compile(r"recursion depth (\d+)")
 RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
 _LENGTH = struct.Struct("<I")
@@ -184,12 +184,12 @@ class headroom:
     def __exit__(self, *exc: object) -> None:
         if not self._usual or _get_limit() != headroom._raised_to:  # the program may have set one in a `__repr__`
             return
-        headroom._raised_to = 0
         try:
             _set_limit(self._usual)
         except RecursionError as error:
             headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
             _set_limit(headroom._kept)
+        headroom._raised_to = 0
 
 
 def depth_of(error: RecursionError) -> int:

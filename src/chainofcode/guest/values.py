@@ -16,12 +16,14 @@ Nothing here evaluates or unpickles. Standard library only: the guest runs this 
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import decimal
 import fractions
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from .arrays import plain, sketch
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
 MAX_DEPTH = 100
+_MAX_SHOWN = 64  # parts of a container, in a short text
 MAX_NODES = 500_000
 MAX_BYTES = 5_000_000
 MAX_COLLISIONS = 100  # values of one hash in a set or dict
@@ -345,10 +348,10 @@ class _Writer:
         if depth >= 4 or self.left <= 0:
             self.put(f"…{closing}")
             return
-        for shown, item in enumerate(value.items() if pairs else value):
+        for shown, item in enumerate(_first_of(value, pairs)):
             if shown:
                 self.put(", ")
-            if self.left <= 0 or shown >= 64:
+            if self.left <= 0 or shown >= _MAX_SHOWN:
                 self.put(f"… {len(value)} in all")
                 break
             if pairs:
@@ -358,6 +361,14 @@ class _Writer:
         if type(value) is tuple and len(value) == 1:
             self.put(",")
         self.put(closing)
+
+
+def _first_of(value: Any, pairs: bool) -> list[Any]:
+    """The first parts of a container, which another thread may change meanwhile."""
+    for _ in range(100):
+        with contextlib.suppress(RuntimeError):
+            return list(islice(value.items() if pairs else value, _MAX_SHOWN + 1))
+    return []
 
 
 def _other(value: Any) -> str:

@@ -21,7 +21,9 @@ from .answers import fitted, is_misfit
 from .parts import Asked, Method, failed, prompt, stepping
 
 Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
-_REPAIRABLE = ("error", "limit:run", "limit:cpu", "limit:memory", "limit:output", "guest died")
+_REPAIRABLE = (
+    "error", "limit:run", "limit:cpu", "limit:memory", "limit:output", "limit:frame", "limit:bytes", "guest died",
+)  # fmt: skip
 _MAX_TOLD_CHARS = 6000
 
 

@@ -1,0 +1,34 @@
+"""CPython's own tests give under the engine what they give under CPython. LIMITATIONS.md lists what differs, and why."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from cpython import NAMES, QUICK, differences, plainly, source_of, under_the_engine
+
+TRACING = {
+    "test_default_capture",
+    "test_default_wildcard",
+    "test_no_default",
+    "test_only_default_capture",
+    "test_only_default_wildcard",
+    "test_unreachable_code",
+}
+KNOWN = {
+    "test_patma": TRACING,
+    "test_scope": {"testInteractionWithTraceFunc"},
+    "test_descr": {"test_slots"},
+    "test_exceptions": {"testRaising", "test_WindowsError", "test_lineno_in_try"},
+    "test_positional_only_arg": {"test_pos_only_definition"},
+}
+
+
+@pytest.mark.parametrize("name", NAMES if os.environ.get("COC_CPYTHON") else QUICK)
+def test_same_as_under_cpython(name: str) -> None:
+    source = source_of(name)
+    if source is None:
+        pytest.skip(f"this Python has no test.{name}")
+    plain, ours = plainly(source), under_the_engine(source)
+    assert plain["run"] > 0
+    assert differences(plain, ours) <= KNOWN.get(name, set()), ours["texts"]
