@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
-from .lineage import Lineage, Log, Node
+from .lineage import Lineage
+from .nodes import Log, Node
 from .places import FILENAME, program_frame
-from .watch import names_of
+from .watch import hides_names, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -26,10 +27,13 @@ _MAKERS = frozenset(["__init__", "__post_init__"])
 class Activation:
     """One call of a function (or the module) under way: what runs in it now, and what decided that it does."""
 
-    __slots__ = ("caller", "code", "function", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded")
+    __slots__ = (
+        "caller", "code", "function", "is_blind", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded"
+    )  # fmt: skip
 
     def __init__(self, serial: int, function: int, code: CodeType, caller: Node | None) -> None:
         self.serial, self.function, self.code, self.caller = serial, function, code, caller
+        self.is_blind = hides_names(code)  # its variables cannot be looked at
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
         self.sticky: dict[tuple[str, int | None], Log] = {}  # who could have left which loop, or the function

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FrameType
+from types import CodeType
 
 from ..program.header import LOOSE, Called, Region
 from .link import clean
+from .nodes import Log, Node, Thing, View
 from .reach import (
     ABSENT,
     ATOMS,
@@ -30,7 +31,6 @@ from .reach import (
     step,
     stored_key,
 )
-from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -47,87 +47,6 @@ class TooMuch(Exception):
     """A value holds on to more than can be looked at."""
 
 
-class Log:
-    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment."""
-
-    __slots__ = ("perhaps", "sure")
-
-    def __init__(self, *sure: int) -> None:
-        self.sure, self.perhaps = list(sure), list[int]()
-
-
-class Thing:
-    """An object that was changed: by whom at all, by whom under which key, and under who knows which.
-
-    It is held, so that no other object gets its address; where the program would notice that, it is not, and the next
-    one there depends on more than it needs to.
-    """
-
-    __slots__ = ("all", "any", "keys", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value, self.all, self.any = value, Log(), Log()
-        self.keys: dict[Any, Log] = {}
-
-
-class Node:
-    """One run of a statement; `read` are logs with how long they were, `whole` further statements it stands for."""
-
-    __slots__ = ("control", "data", "index", "places", "read", "roots", "statement", "values", "visits", "whole")
-
-    def __init__(self, index: int, statement: int | None) -> None:
-        self.index, self.statement = index, statement
-        self.data, self.control = list[int](), list[int]()
-        self.read: dict[int, tuple[Log, int, int]] = {}
-        self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
-        self.whole: list[int] = []
-        self.places: list[Any] = []  # the names it read
-        self.roots: list[Any] = []  # and their values
-
-
-class View:
-    """The names that a frame sees at one moment. `serial` tells calls of the same function apart."""
-
-    __slots__ = ("_names", "_own", "frame", "serial")
-
-    def __init__(self, frame: FrameType, serial: int, names: dict[str, Any]) -> None:
-        self.frame, self.serial, self._names = frame, serial, names
-        self._own: dict[str, Any] | None = None
-
-    def place(self, name: Name) -> Any:
-        """Where a name's value is kept: its own for every call of a function."""
-        return (self.serial, name[1]) if name[0] == "l" else name
-
-    def value(self, name: Name) -> Any:
-        if name[0] == "g":
-            return self._names.get(name[1], ABSENT)
-        return self.own.get(name[1], ABSENT)
-
-    def function(self, name: Name) -> Any:
-        """What a name means that is called: holes are among the builtins."""
-        value = self.value(name)
-        return vars(self._names["__builtins__"]).get(name[1], ABSENT) if value is ABSENT else value
-
-    @property
-    def own(self) -> dict[str, Any]:
-        if self._own is None:
-            self._own = names_of(self.frame)
-        return self._own
-
-    def key(self, how: str, key: Any) -> Any:
-        return self.value(key) if how == "var" else key
-
-    def follow(self, path: Path) -> Any:
-        """The object at the end of a path; the last one that can be told where it cannot be followed."""
-        value = self.value(path[0])
-        for how, key in path[1]:
-            part = step(value, how, self.key(how, key))[0]
-            if part is ABSENT:
-                return value
-            value = part
-        return value
-
-
 class Lineage:
     """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
 
@@ -137,6 +56,8 @@ class Lineage:
         self.logs: dict[Any, Log] = {}  # of names, by place
         self._things: dict[int, Thing] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
+        self._everything = Log()  # every node
+        self._barriers = Log()  # those that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
         self._inputs = {name: self._input(name) for name in inputs}
@@ -148,7 +69,15 @@ class Lineage:
     def new(self, statement: int | None) -> Node:
         node = Node(len(self.nodes), statement)
         self.nodes.append(node)
+        self._everything.sure.append(node.index)
+        self.note(node, self._barriers)
         return node
+
+    def barrier(self, node: Node) -> None:
+        """It may read and change anything: it depends on all that ran before, and all that runs later on it."""
+        self.note(node, self._everything)
+        if not self._barriers.sure or self._barriers.sure[-1] != node.index:
+            self._barriers.sure.append(node.index)
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -208,6 +137,7 @@ class Lineage:
 
     def look_again(self, node: Node) -> None:
         """Others ran while it did: what it read may be theirs."""
+        self.note(node, self._barriers)
         for place in node.places:
             self.note(node, self.logs[place])
         for value in node.roots:
@@ -323,13 +253,11 @@ class Lineage:
 
     def might(self, region: Region, node: Node, view: View) -> None:
         """Statements that did not run, or would not have, might have changed these."""
-        names = list(region.names)
         if region.is_dynamic:
-            own = [("l", text) for text in view.own]
-            names += [*(("g", text) for text in self._names if not text.startswith("__")), *own]
-        for name in names:
+            self._barriers.perhaps.append(node.index)
+        for name in region.names:
             self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
-        for name in dict.fromkeys([*region.objects, *names]) if region.is_dynamic else region.objects:
+        for name in region.objects:
             for held, _ in self._reachable_from(name, view):
                 self._might_change(held, node)
         for name in region.reads:

@@ -12,9 +12,11 @@ import re
 from collections.abc import Iterable
 from types import FrameType
 
+from ..program.channels import SCOPES
 from ..program.flow import LAST, OUTPUT, Flow, Flows, Region
 from .activations import BY_TURNS, Activation, Calls, Coarse
-from .lineage import Lineage, Node, TooMuch, View
+from .lineage import Lineage, TooMuch
+from .nodes import Node, View
 from .reach import ATOMS
 
 TYPE_CHECKING = False
@@ -40,12 +42,12 @@ class Recorder(Calls):
     """Hears of every mark of a run, of every value that was asked for, and of what is printed."""
 
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
-        super().__init__(flows, Lineage(names, inputs, holds=not flows.closes))
+        super().__init__(flows, Lineage(names, inputs, holds=not (flows.closes or flows.is_opaque)))
         self._names, self._prose = names, prose
         self._settled = self._since = 0
         self._is_line_open = False  # what is printed next belongs to a line that was begun
         self._has_catchers = any(flow.catchers for flow in flows.of)
-        if flows.is_hopeless:
+        if flows.is_opaque:
             self._lost = self._new(None)
         self.wake: Callable[[], None] = lambda: None  # lets marks speak again that were told not to
 
@@ -152,7 +154,7 @@ class Recorder(Calls):
             self.lineage.read(node, path, view, act.caller)
         for path, part in flow.touched:
             self.lineage.touch(node, path, part, view)
-        self._read_unknown(node, flow, view)
+        self._read_unknown(node, act, flow, view)
         act.latest[statement] = node.index
         if flow.has_yield:
             act.yielded = node.index
@@ -162,26 +164,35 @@ class Recorder(Calls):
             self._ways_out(node, act, flow, view)
         return node
 
-    def _read_unknown(self, node: Node, flow: Flow, view: View) -> None:
+    def _read_unknown(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
         """Prose reads what it mentions; `eval` and the like, anything."""
+        texts: list[str] = []
         if flow.kind == "Prose":
             texts = _WORD.findall(self._prose.get(node.statement or 0, ""))
+        elif flow.is_dynamic and self._is_told(act, flow, view):
+            texts = self._evaluated(flow, view)
         elif flow.is_dynamic:
-            texts = self._unknown(flow, view)
-        else:
-            return
+            self.lineage.barrier(node)
         for text in dict.fromkeys(texts):
             for home in ("g", "l"):
                 self.lineage.read(node, ((home, text), ()), view, None)
 
-    def _unknown(self, flow: Flow, view: View) -> list[str]:
-        """The names that a text which is evaluated may mean."""
+    def _is_told(self, act: Activation, flow: Flow, view: View) -> bool:
+        """Whether the texts that are evaluated are known, and mean names of the module alone."""
         texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
-        if texts and all(type(text) is str for text in texts):
-            return [word for text in texts for word in _WORD.findall(text)]
-        return [text for text in (*self._names, *view.own) if not text.startswith("__")]
+        if act.function >= 0 or not texts or not all(type(text) is str for text in texts):
+            return False
+        words = {word for text in texts for word in _WORD.findall(text)}
+        return words.isdisjoint(SCOPES) and not any("__" in word for word in words)
+
+    def _evaluated(self, flow: Flow, view: View) -> list[str]:
+        """The names that are evaluated as text."""
+        texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
+        return [word for text in texts if isinstance(text, str) for word in _WORD.findall(text)]
 
     def _control(self, node: Node, act: Activation, flow: Flow, caller: Node | None) -> None:
+        if act.is_blind:
+            self.lineage.barrier(node)
         if flow.parent is not None and flow.parent in act.latest:
             node.control.append(act.latest[flow.parent])
         elif caller is not None:
@@ -319,12 +330,12 @@ class Recorder(Calls):
             self.lineage.store(node, path, part, view)
         for call in flow.calls:
             self.lineage.call(node, call, view)
-        if flow.is_dynamic:
-            for text in self._unknown(flow, view):
-                for name in (("g", text), ("l", text)):
-                    self.lineage.change([view.value(name)], node)
-                    if not flow.evaluated:
-                        self.lineage.bind_too(view.place(name), node.index)
+        if flow.is_dynamic and self._is_told(act, flow, view):
+            self.lineage.change([view.value(("g", text)) for text in self._evaluated(flow, view)], node)
+        elif flow.is_dynamic:
+            self.lineage.barrier(node)
+        if flow.decides:
+            self.lineage.might(flow.region, node, view)
         if flow.has_yield:
             caller = self._current(view.frame.f_back)
             node.data += [caller.index] if caller is not None else []
@@ -371,6 +382,8 @@ class Recorder(Calls):
         inside = range(statement, self._flows.ends[statement])
         node.whole = [n for n, one in enumerate(self._flows.of) if n in inside or one.function >= 0]
         self._control(node, act, flow, self._current(frame.f_back))
+        if flow.region.is_dynamic:
+            self.lineage.barrier(node)
         for number in node.whole:
             for path in self._flows.of[number].reads:
                 if path[0][0] != "l" or number in inside:
@@ -381,6 +394,8 @@ class Recorder(Calls):
 
     def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
         self._coarse, node, act = None, coarse.node, coarse.act
+        if act.is_blind or self._flows.of[coarse.statements.start].region.is_dynamic:
+            self.lineage.barrier(node)
         names = {name: None for number in node.whole for name in self._flows.of[number].region.names}
         for name in names:
             place = (act.serial, name[1]) if name[0] == "l" else name

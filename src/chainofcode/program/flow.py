@@ -7,11 +7,13 @@ and paths are those of program/header.py; guest/recorder.py follows a run with t
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 
 from .analyse import HARMLESS_MANAGERS, Analysis
+from .channels import Channels
 from .data import Data
-from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Region
+from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Known, Region
 from .scopes import Function, Scope
 from .statements import statements
 from .syntax import called_name, last_name
@@ -28,10 +30,6 @@ _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 _LIKE_ATTRIBUTES = frozenset(["property", "cached_property", "setter", "getter", "deleter"])
 _MAKERS = frozenset(["__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__"])
 _BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "methodcaller", "attrgetter", "__dict__"])
-_HOPELESS = frozenset([
-    "__del__", "weakref", "gc", "getrefcount", "redirect_stdout", "redirect_stderr", "setrecursionlimit", "getcontext",
-    "setcontext", "localcontext", "settrace", "setprofile", "monitoring", "signal", "atexit",
-])  # fmt: skip
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -57,6 +55,7 @@ class Flow(Data):
     evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
     consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
+    decides: bool  # another value may have made it evaluate something else, or call another function
 
 
 class Flows:
@@ -72,12 +71,16 @@ class Flows:
         self._mentions: dict[str, Region] = {}  # function (or class) → what calling it may change, seen from outside
         self._regions: dict[ast.stmt, Region] = {}
         defined = frozenset([*found.syntax.functions, *found.names.module.bindings])
+        classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
+        functions = frozenset([*found.syntax.functions, *classes])
+        fixed = self._find_fixed()
+        known = self._known = Known(defined, functions, fixed, _keeping(self._numbers) & fixed, frozenset(found.holes), Channels(found))
         firsts = self._find_firsts()
         self._own: dict[ast.stmt, Header] = {
-            node: Header(node, self.name, defined, firsts.get(_frame(found.names.scope_of[node])))
+            node: Header(node, self.name, known, firsts.get(_frame(found.names.scope_of[node])))
             for node in self._numbers
         }
-        self.is_hopeless = _is_hopeless(found.syntax.nodes)
+        self.is_opaque = known.channels.everything
         self.closes = any(
             isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
             for node in self._numbers
@@ -90,8 +93,7 @@ class Flows:
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
-        classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
-        self.works = works_of(self._numbers, holes | classes | found.syntax.functions.keys())
+        self.works = works_of(self._numbers, holes | functions)
 
     # --- names ------------------------------------------------------------------------------------------------
 
@@ -115,6 +117,14 @@ class Flows:
                 name = self.name(given[0].arg, node.body[0])
                 firsts |= {self._names.scope_of[node.body[0]]: name} if name is not None else {}
         return firsts
+
+    def _find_fixed(self) -> frozenset[str]:
+        """Functions and classes whose names nothing else is bound to, so that it is clear what a call of them runs."""
+        sources = [item for scope in self._names.scopes for item in scope.bindings.items()]
+        counts = Counter(name for name, bound in sources for _ in bound)
+        counts.update(name for scope in self._names.scopes for name in scope.nonlocal_names)
+        defined = [node for node in self._numbers if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+        return frozenset(node.name for node in defined if counts[node.name] == 1 and not node.decorator_list)
 
     def name(self, text: str, node: ast.AST) -> Name | None:
         """What a name means where it stands; None for the variable of a comprehension or a lambda."""
@@ -144,6 +154,7 @@ class Flows:
                     by_itself.setdefault(node.name, "opens_instances")
                 elif node.decorator_list or any(self._own[line].has_yield for line in _within(node)):
                     by_itself[node.name] = "opens_all"
+        special = {name for name, opens in by_itself.items() if opens == "opens_instances"}
         by_itself |= {name: "opens_all" for name in bodies if escaping is None or name in escaping}
         self._mentions = {name: Region() for name in bodies}
         size = -1
@@ -152,12 +163,13 @@ class Flows:
                 self._mentions[name].add(self._of_lines(body), from_outside=True)
                 for mentioned in {text for line in body for text in self._own[line].mentioned} & bodies.keys():
                     self._mentions[name].add(self._mentions[mentioned])
-        self._always = Region()
+        self._always, self._implicit = Region(), Region()  # all of it; without what only a call can run
         for name, opens in by_itself.items():
-            self._always.add(self._mentions[name])
             given = self._of_lines(bodies[name])
-            if any(changed[0] != "g" and changed not in given.names for changed in given.objects):
-                setattr(self._always, opens, True)
+            opens_any = any(changed[0] != "g" and changed not in given.names for changed in given.objects)
+            for region in [self._always, *([self._implicit] if name in special else [])]:
+                region.add(self._mentions[name])
+                setattr(region, opens, getattr(region, opens) or opens_any)
         if escaping is None or not escaping.isdisjoint(["print", "stdout", "stderr"]):
             self._always.names[OUTPUT] = None
 
@@ -211,11 +223,18 @@ class Flows:
                 self.region(node), around.parent, around.catchers, around.loop, around.function,
                 frozenset(self._jumps(node, around.loop)), header.iterated, header.has_yield, header.is_dynamic,
                 header.evaluated, header.consumes, header.may_fail,
+                self._decides(header),
             )  # fmt: skip
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 self._lay_out_body(node, number)
             elif isinstance(node, _CONTROLS):
                 self._lay_out_parts(node, number, around)
+
+    def _decides(self, header: Header) -> bool:
+        """Whether another value may have made a statement run other functions."""
+        if header.decides or (header.may_call and _has_effects(self._always, self._known.functions)):
+            return True
+        return header.may_dispatch and _has_effects(self._implicit, self._known.functions)
 
     def _lay_out_body(self, node: Function | ast.ClassDef, number: int) -> None:
         scope = self._names.scope_of[node.body[0]]
@@ -294,6 +313,31 @@ def _within(node: ast.stmt) -> Iterator[ast.stmt]:
             yield from _within(child)
 
 
+def _has_effects(region: Region, functions: Collection[str]) -> bool:
+    """Whether running it changes more than functions, which change only where they are called."""
+    objects = [text for _, text in region.objects if text not in functions]
+    return bool(region.names or objects or region.is_dynamic or region.opens_instances or region.opens_all)
+
+
+def _keeping(nodes: Iterable[ast.stmt]) -> frozenset[str]:
+    """Classes that change nothing that they are made with: they only keep it."""
+    found = [node for node in nodes if isinstance(node, ast.ClassDef) and not node.decorator_list]
+    return frozenset(node.name for node in found if not node.bases and all(map(_only_keeps, node.body)))
+
+
+def _only_keeps(node: ast.stmt) -> bool:
+    if not isinstance(node, FUNCTIONS) or node.name not in _MAKERS:
+        return True
+    assigned = [line.targets[0] for line in node.body if isinstance(line, ast.Assign) and len(line.targets) == 1]
+    calls = any(isinstance(part, (ast.Call, ast.comprehension)) for part in ast.walk(node))
+    first = node.args.args[0].arg if node.args.args else ""
+    return not calls and len(assigned) == len(node.body) and all(_is_field(one, first) for one in assigned)
+
+
+def _is_field(target: ast.expr, first: str) -> bool:
+    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == first
+
+
 def _is_harmless(node: ast.stmt) -> bool:
     """Whether a `with` lets every error through."""
     if not isinstance(node, (ast.With, ast.AsyncWith)):
@@ -333,29 +377,6 @@ def _texts(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Name):
         return {node.id}
     return {node.attr} if isinstance(node, ast.Attribute) else set()
-
-
-def _is_hopeless(nodes: Iterable[ast.AST]) -> bool:
-    """Whether a program changes what others take for granted, or notices when objects go: then everything matters."""
-    imported = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in nodes
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    for node in nodes:
-        words = _texts(node)
-        if isinstance(node, FUNCTIONS):
-            words = {node.name}
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            words = {str(getattr(node, "module", None)), *(alias.name for alias in node.names)}
-        elif (
-            isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and last_name(node.value) in imported
-        ):
-            return True
-        if not words.isdisjoint(_HOPELESS):
-            return True
-    return False
 
 
 def _frame(scope: Scope) -> Scope:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from .channels import Channels, reads_scope
 from .data import Data
 from .effects import CHANGES, HARMLESS, METHODS
 from .statements import own_nodes, prose_number
@@ -25,10 +26,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 OUTPUT: Name = ("g", "$output")  # what was printed
 LAST: Name = ("g", "$last")  # the value of the last expression statement
 LOOSE = ("loose", None)  # something that can be reached from there is changed
-_DYNAMIC = frozenset([
-    "eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__", "__globals__", "f_back",
-    "f_globals", "f_locals", "_getframe", "modules", "import_module", "__main__",
-])  # fmt: skip
+WORLD: Name = ("g", "$world")  # the state that the functions of some modules share: program/channels.py
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FAILING = (
@@ -36,6 +34,17 @@ _FAILING = (
     ast.FormattedValue, ast.Import, ast.ImportFrom, ast.Raise, ast.Assert, ast.Delete, *LOOPS, ast.With, ast.AsyncWith,
     ast.AugAssign, ast.Tuple, ast.Starred,
 )  # fmt: skip
+_DECIDING = (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+# Operations that may run methods of the program's classes, and those that may run functions that were handed on.
+_DISPATCHING = (
+    ast.Subscript, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.AugAssign, ast.If,
+    ast.While, ast.Assert, ast.Match, ast.IfExp, ast.BoolOp, ast.Delete,
+)  # fmt: skip
+_CALLING = (
+    ast.Call, ast.Subscript, ast.Compare, ast.Await, ast.comprehension, *LOOPS, ast.With, ast.AsyncWith, ast.Starred,
+    ast.YieldFrom,
+)  # fmt: skip
+_LAZY = frozenset(["classmethod", "enumerate", "filter", "iter", "map", "partial", "property", "reversed", "zip"])
 _KEEPING = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.keyword)
 _PATH_DEPTH = 6
 
@@ -76,6 +85,17 @@ class Region:
         return len(self.names) + len(self.objects) + len(self.reads) + self.is_dynamic
 
 
+class Known(Data):
+    """What the headers of one program share."""
+
+    defined: frozenset[str]  # the program's own names
+    functions: frozenset[str]  # its functions, methods and classes
+    fixed: frozenset[str]  # its functions and classes that no other binding can stand for
+    keeping: frozenset[str]  # its classes that only keep what they are made with
+    holes: frozenset[str]  # functions that it does not define
+    channels: Channels
+
+
 class Header:
     """One statement's own expressions: what they read, bind, change and call."""
 
@@ -83,19 +103,21 @@ class Header:
         self,
         node: ast.stmt,
         name: Callable[[str, ast.AST], Name | None],
-        defined: frozenset[str] = frozenset(),
+        known: Known,
         first: Name | None = None,
     ) -> None:
         self._name = name  # what a text means where it stands; None for the variable of a comprehension
-        self._defined, self._first = defined, first  # the program's own names; what `super()` stands for
+        self._known, self._defined, self._first = known, known.defined, first  # `first`: what `super()` stands for
         self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
         self._tops = own_parts(node)
         self._nodes = [part for top in self._tops for part in own_nodes(top, into_lambdas=True)]
-        self._called_attributes = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
+        self._called = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
         self.mentioned = {part.id for part in self._nodes if isinstance(part, ast.Name)}
         self.mentioned |= {part.attr for part in self._nodes if isinstance(part, ast.Attribute)}
-        self.is_dynamic = not self.mentioned.isdisjoint(_DYNAMIC)
-        self.evaluated = self._evaluated() if self.mentioned & _DYNAMIC == {"eval"} else ()
+        scopes = {scope for part in self._nodes if (scope := reads_scope(part)) is not None} - self._defined
+        self.is_dynamic = bool(scopes)
+        self.evaluated = self._evaluated() if scopes == {"eval"} else ()
+        self.touches_world = any(known.channels.touches_world(part) for part in self._nodes)
         self.may_fail = any(isinstance(part, _FAILING) for part in (node, *self._nodes))
         self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
         reads = [path for top in self._tops for path in self._read(top)]
@@ -103,6 +125,7 @@ class Header:
         self.stores = tuple(self._stores(node))
         self.touched = tuple(self._touched())
         reads += [path for path, _ in self.stores]
+        reads += [(WORLD, ())] if self.touches_world else []
         if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
             reads += self._named(node.target)
         if isinstance(node, FUNCTIONS):  # `nonlocal x` needs an x around it
@@ -111,13 +134,16 @@ class Header:
                 (bound, ()) for text, one in declared if (bound := name(text, one)) is not None and bound[0] != "l"
             ]
         self.reads = tuple({path: None for path in reads if not _is_unhashable(path)})
-        self.perhaps = tuple(
-            bound
-            for part in self._nodes
-            if isinstance(part, ast.NamedExpr) and (bound := name(part.target.id, part.target)) is not None
-        )
+        walruses = [part.target for part in self._nodes if isinstance(part, ast.NamedExpr)]
+        perhaps = [bound for target in walruses if (bound := name(target.id, target)) is not None]
+        self.perhaps = (*perhaps, WORLD) if self.touches_world else tuple(perhaps)
         self.writes = tuple(name for name in self._bound(node) if name not in self.perhaps)
         self.calls = tuple(self._calls())
+        calls = [part for part in self._nodes if isinstance(part, ast.Call)]
+        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(called_name(call) in _LAZY for call in calls)
+        self.decides = any(map(self._decides, self._nodes))
+        self.may_dispatch = isinstance(node, _DISPATCHING) or any(isinstance(part, _DISPATCHING) for part in self._nodes)
+        self.may_call = isinstance(node, _CALLING) or any(map(self._may_call, self._nodes))
         self.consumes = self._consumes(node)
         is_loop = isinstance(node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(node.iter) if is_loop else None  # type: ignore[attr-defined]
@@ -128,7 +154,7 @@ class Header:
     def _read(self, node: ast.AST) -> Iterator[Path]:
         """The longest paths in an expression."""
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
-            target = node.value if id(node) in self._called_attributes else node
+            target = node.value if id(node) in self._called else node
             path = self._path(target)
             if path is not None:
                 yield path
@@ -286,6 +312,28 @@ class Header:
             is_told = receiver is None and is_own and method not in CHANGES
             yield Called(None, receiver, method, tuple(handed), is_told=is_told)
 
+    def _decides(self, part: ast.AST) -> bool:
+        """Whether it depends on values what an expression evaluates, or which function it calls."""
+        if isinstance(part, ast.Compare):
+            return len(part.ops) > 1
+        if isinstance(part, ast.Call):
+            return not isinstance(part.func, (ast.Name, ast.Attribute))
+        if isinstance(part, (ast.Name, ast.Attribute)):
+            text = part.id if isinstance(part, ast.Name) else part.attr
+            if id(part) in self._called:
+                return text in self._defined and not (isinstance(part, ast.Name) and text in self._known.fixed)
+            return self._hands_on and isinstance(part.ctx, ast.Load) and text in self._known.functions
+        return isinstance(part, _DECIDING)
+
+    def _may_call(self, part: ast.AST) -> bool:
+        """Whether it may run a function that was handed on."""
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            text = part.func.id
+            return text not in self._known.fixed and text not in self._known.holes and text not in _LAZY
+        if isinstance(part, (ast.Tuple, ast.List)):
+            return not isinstance(part.ctx, ast.Load)  # it goes through an iterator
+        return isinstance(part, _CALLING)
+
     def _region(self, node: ast.stmt) -> Region:
         region = Region()
         region.names.update(dict.fromkeys([*self.writes, *self.perhaps]))
@@ -293,11 +341,12 @@ class Header:
         for call in self.calls:
             changed = [] if call.receiver is None else [call.receiver]
             is_plain = call.method in CHANGES and call.method not in self._defined
-            changed += call.handed if call.receiver is None or not is_plain else []
+            is_kept = call.function is not None and call.function[1] in self._known.keeping
+            changed += call.handed if not is_kept and (call.receiver is None or not is_plain) else []
             region.objects.update(dict.fromkeys(path[0] for path in changed))
         region.reads.update(dict.fromkeys(path[0] for path in self.reads))
         region.is_dynamic = self.is_dynamic and not self.evaluated
-        if "print" in self.mentioned or "stdout" in self.mentioned or self.is_dynamic:
+        if "print" in self.mentioned or self.is_dynamic:
             region.names[OUTPUT] = None
         if isinstance(node, ast.Expr):
             region.names[LAST] = None
