@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 import textwrap
 from pathlib import Path
+
+from chainofcode.program.analyse import analyse
+from chainofcode.program.channels import Channels
 
 _PLACES = re.compile(r"\b(NEW|X|Y|H|C)\b")
 
@@ -16,16 +20,24 @@ def _ways() -> dict[str, str]:
 
 
 WAYS = _ways()
+_VALUES = {"NEW": "new", "X": "x", "Y": "y", "H": "weigh(3)", "C": "is_lucky(3)"}
+
+
+def _is_followed(way: str) -> bool:
+    """Whether a program with this way in it is followed at all: else everything matters, and there is little to find."""
+    return not Channels(analyse(ast.parse(filled(way, **_VALUES)))).everything
 
 
 def filled(way: str, **given: str) -> str:
     return _PLACES.sub(lambda found: given[found[0]], WAYS[way])
 
 
+FOLLOWED = [way for way in WAYS if _is_followed(way)]
+
+
 def alone(way: str, *, in_function: bool, chance: int) -> str:
     """A program of one way: in the module, or in a function; `chance` says whether its condition holds."""
-    given = {"NEW": "new", "X": "x", "Y": "y", "H": "weigh(3)", "C": f"is_lucky({chance})"}
-    lines = filled(way, **given)
+    lines = filled(way, **{**_VALUES, "C": f"is_lucky({chance})"})
     if not in_function:
         return f"x = weigh(1)\ny = weigh(2)\nother = weigh(5)\n{lines}answer = new\n"
     body = textwrap.indent(lines, "    ")
@@ -37,6 +49,7 @@ class Mix:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        self.ways = FOLLOWED if self.random.random() < 0.9 else list(WAYS)
         self.lines: list[str] = []
         self.serial = 0
         self.depth = 0
@@ -78,7 +91,7 @@ class Mix:
         new = self.fresh() if self.depth < 2 or self.random.random() < 0.7 else self.random.choice(known)
         given = {"NEW": new, "X": self.random.choice(known), "Y": self.random.choice(known)}
         given |= {"H": self.number(known), "C": self.truth(known)}
-        self.put(filled(self.random.choice(list(WAYS)), **given).rstrip("\n"))
+        self.put(filled(self.random.choice(self.ways), **given).rstrip("\n"))
         return [*known, new] if new not in known else known
 
     def function(self, known: list[str]) -> list[str]:

@@ -96,6 +96,8 @@ class Calls:
         if caller is None and function >= 0:
             self._lost = self._new(None)
         act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
+        if function in self._flows.classes:  # it sees the names around it
+            act.is_blind |= any(around.is_blind for _, around in self._under_way(frame.f_back))
         self._serial += 1
         if caller is not None:
             for text, home in self._flows.shared.get(function, {}).items():
@@ -113,6 +115,15 @@ class Calls:
             if act.open is not None and (flow is None or flow.consumes):
                 act.open.roots.append(value)
             if flow is None or flow.kind != "Return":
+                return
+
+    def _give(self, values: list[Any], frame: FrameType | None) -> None:
+        """A function gives these back: whoever uses them at once reads what is still done to them on the way."""
+        for _, act in self._under_way(frame) if self.lineage.holds else ():
+            if act.open is None:
+                return
+            act.open.roots += values
+            if act.open.statement is None or self._flows.of[act.open.statement].kind != "Return":
                 return
 
     def _activation(self, frame: FrameType) -> Activation | None:

@@ -57,6 +57,7 @@ class Lineage:
         self._things: dict[int, Thing] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
         self._everything = Log()  # every node
+        self._wild = Log()  # those that might have changed any object
         self._barriers = Log()  # those that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
@@ -64,7 +65,9 @@ class Lineage:
 
     def _input(self, name: str) -> int:
         self.logs["g", name] = Log(len(self.nodes))
-        return self.new(None).index
+        node = self.new(None)
+        node.varies = node.is_done = True
+        return node.index
 
     def new(self, statement: int | None) -> Node:
         node = Node(len(self.nodes), statement)
@@ -105,6 +108,7 @@ class Lineage:
             self.note(node, log)
 
     def read_part(self, node: Node, value: Any, key: Any) -> None:
+        self.note(node, self._wild)
         if value is self._names:
             self.read_name(node, ("g", key), None)
         thing = self._things.get(id(fields_of(value)))
@@ -118,6 +122,7 @@ class Lineage:
         if type(value) in ATOMS or value is ABSENT:
             return
         node.roots.append(value)
+        self.note(node, self._wild)
         lambdas: list[Any] = []
         for held, is_closed in self._reachable(value, lambda one, code: self._look_in(node, one, code, lambdas)):
             self._note_all(node, held)
@@ -138,6 +143,8 @@ class Lineage:
     def look_again(self, node: Node) -> None:
         """Others ran while it did: what it read may be theirs."""
         self.note(node, self._barriers)
+        if node.roots:
+            self.note(node, self._wild)
         for place in node.places:
             self.note(node, self.logs[place])
         for value in node.roots:
@@ -207,10 +214,10 @@ class Lineage:
         elif type(value) not in ATOMS:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
-    def call(self, node: Node, call: Called, view: View) -> None:
-        """A call is through: what it may have changed, as far as no statements of its own tell."""
+    def call(self, node: Node, call: Called, view: View) -> bool:
+        """A call is through: what it may have changed, as far as no statements of its own tell; False: nothing."""
         if call.is_told:
-            return
+            return False
         handed = [view.follow(path) for path in call.handed]
         changed = handed
         if call.is_super:
@@ -221,9 +228,10 @@ class Lineage:
             receiver = view.follow(call.receiver)
             if call.method == "append" and type(receiver) is list:
                 self.set(receiver, len(receiver) - 1, node)
-                return
+                return True
             changed = changes_of_method(receiver, call.method, handed)
         self.change(changed, node)
+        return bool(changed)
 
     def set(self, value: Any, key: Any, node: Node) -> None:
         """An object was changed, under a key or who knows where."""
@@ -279,6 +287,48 @@ class Lineage:
             for place, log in self.logs.items():
                 if place[0] == "g":
                     log.perhaps.append(node.index)
+
+    # --- what depends on what the program was given ------------------------------------------------------------
+
+    def weigh(self, node: Node) -> None:
+        """Find out whether a node depends on what the program was given."""
+        if not node.varies:
+            behind = (self.nodes[index].varies for index in (*node.data, *node.control))
+            logs = (self.log_varies(log) for log, _, _ in node.read.values())
+            node.varies = bool(node.values) or any(behind) or any(logs)
+
+    def log_varies(self, log: Log) -> bool:
+        if log.varies:
+            return True
+        seen = list(log.seen)
+        for part, indexes in enumerate((log.sure, log.perhaps)):
+            for index in indexes[seen[part] :]:
+                if self.nodes[index].varies:
+                    log.varies = True
+                    return True
+                if not self.nodes[index].is_done:
+                    break
+                seen[part] += 1
+        log.seen = (seen[0], seen[1])
+        return False
+
+    def changes_of(self, kept: Any) -> Log | None:
+        thing = self._things.get(id(kept))
+        return thing.all if thing is not None else None
+
+    def change_any(self, node: Node) -> None:
+        """It might have changed any object."""
+        self._wild.perhaps.append(node.index)
+
+    def might_change(self, value: Any, node: Node) -> None:
+        """It might have changed what can be reached from a value."""
+        for held, _ in self._reachable(value):
+            self._might_change(held, node)
+
+    def might_set(self, value: Any, node: Node) -> None:
+        """It might have changed an object under another key."""
+        if type(value) not in ATOMS and value is not ABSENT:
+            self._might_change(value, node)
 
     # --- the graph --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import FrameType
 
+from .places import CO_OPTIMIZED
 from .reach import ABSENT, step
 from .watch import names_of
 
@@ -18,12 +19,16 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 
 class Log:
-    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment."""
+    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment.
 
-    __slots__ = ("perhaps", "sure")
+    `varies`: one of them depends on what the program was given; `seen` is how far that was looked for.
+    """
+
+    __slots__ = ("perhaps", "seen", "sure", "varies")
 
     def __init__(self, *sure: int) -> None:
         self.sure, self.perhaps = list(sure), list[int]()
+        self.varies, self.seen = False, (0, 0)
 
 
 class Thing:
@@ -43,7 +48,10 @@ class Thing:
 class Node:
     """One run of a statement; `read` are logs with how long they were, `whole` further statements it stands for."""
 
-    __slots__ = ("control", "data", "index", "places", "read", "roots", "statement", "values", "visits", "whole")
+    __slots__ = (
+        "control", "data", "index", "is_done", "places", "read", "roots", "statement", "values", "varies", "visits",
+        "whole",
+    )  # fmt: skip
 
     def __init__(self, index: int, statement: int | None) -> None:
         self.index, self.statement = index, statement
@@ -51,6 +59,7 @@ class Node:
         self.read: dict[int, tuple[Log, int, int]] = {}
         self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
         self.whole: list[int] = []
+        self.varies = self.is_done = False  # it depends on what the program was given: an input, or a value it asked for
         self.places: list[Any] = []  # the names it read
         self.roots: list[Any] = []  # and their values
 
@@ -81,7 +90,7 @@ class View:
     @property
     def own(self) -> dict[str, Any]:
         if self._own is None:
-            self._own = names_of(self.frame)
+            self._own = _visible(self.frame)
         return self._own
 
     def key(self, how: str, key: Any) -> Any:
@@ -96,3 +105,11 @@ class View:
                 return value
             value = part
         return value
+
+
+def _visible(frame: FrameType) -> dict[str, Any]:
+    """A frame's variables; the frame of a class does not show those of the function around it."""
+    around = frame.f_back
+    if frame.f_code.co_flags & CO_OPTIMIZED or frame.f_code.co_name == "<module>" or around is None:
+        return names_of(frame)
+    return {**_visible(around), **names_of(frame)}

@@ -15,6 +15,7 @@ from types import FrameType
 from ..program.channels import SCOPES
 from ..program.flow import LAST, OUTPUT, Flow, Flows, Region
 from .activations import BY_TURNS, Activation, Calls, Coarse
+from .choices import Choices
 from .lineage import Lineage, TooMuch
 from .nodes import Node, View
 from .reach import ATOMS
@@ -44,6 +45,7 @@ class Recorder(Calls):
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
         super().__init__(flows, Lineage(names, inputs, holds=not (flows.closes or flows.is_opaque)))
         self._names, self._prose = names, prose
+        self._choices = Choices(flows, self.lineage, self._caller_of)
         self._settled = self._since = 0
         self._is_line_open = False  # what is printed next belongs to a line that was begun
         self._has_catchers = any(flow.catchers for flow in flows.of)
@@ -96,6 +98,7 @@ class Recorder(Calls):
         node = self._running()
         if node is not None:
             node.values.append(self._settled)
+            node.varies = True
         self._settled += 1
 
     def printed(self, text: str) -> None:
@@ -151,7 +154,10 @@ class Recorder(Calls):
         caller = self._current(view.frame.f_back)
         self._control(node, act, flow, caller)
         for path in flow.reads:
-            self.lineage.read(node, path, view, act.caller)
+            if flow.kind == "Delete" and path[0] in flow.writes:  # what it means is not held: it may go
+                self.lineage.read_name(node, view.place(path[0]), act.caller)
+            else:
+                self.lineage.read(node, path, view, act.caller)
         for path, part in flow.touched:
             self.lineage.touch(node, path, part, view)
         self._read_unknown(node, act, flow, view)
@@ -160,6 +166,8 @@ class Recorder(Calls):
             act.yielded = node.index
         if caller is not None and (flow.kind == "Return" or flow.has_yield or act.function in self._flows.classes):
             caller.data.append(node.index)
+            self._give(node.roots, view.frame.f_back)
+        self.lineage.weigh(node)
         if flow.kind not in _COMPOUND:
             self._ways_out(node, act, flow, view)
         return node
@@ -326,10 +334,18 @@ class Recorder(Calls):
             self.lineage.bind(view.place(name), node.index)
         for name in flow.perhaps:
             self.lineage.bind_too(view.place(name), node.index)
+        self.lineage.weigh(node)
         for path, part in flow.stores:
+            self._choices.store(node, path, part, view)
             self.lineage.store(node, path, part, view)
         for call in flow.calls:
-            self.lineage.call(node, call, view)
+            if self.lineage.call(node, call, view):
+                for path in call.handed if call.receiver is None else (call.receiver, *call.handed):
+                    self._choices.change(node, path, view)
+        if flow.is_loose:
+            self.lineage.change(list(node.roots), node)
+            if node.varies:
+                self.lineage.change_any(node)
         if flow.is_dynamic and self._is_told(act, flow, view):
             self.lineage.change([view.value(("g", text)) for text in self._evaluated(flow, view)], node)
         elif flow.is_dynamic:
@@ -355,6 +371,8 @@ class Recorder(Calls):
 
     def _done(self, node: Node) -> None:
         """It has come to its end; what was begun after it and has not will not."""
+        self.lineage.weigh(node)
+        node.is_done = True
         node.places.clear()
         node.roots.clear()
         while self._unfinished and self._unfinished[-1].index >= node.index:
@@ -369,6 +387,12 @@ class Recorder(Calls):
                 there = View(frame, around.serial, self._names)
                 self.lineage.might(self._flows.of[catcher].region, node, there)
                 around.may_leave(("catch", catcher), node.index)
+
+    def _caller_of(self, view: View) -> tuple[Node, View] | None:
+        """The statement that called a function, and what it sees."""
+        for frame, act in self._under_way(view.frame.f_back):
+            return (act.open, View(frame, act.serial, self._names)) if act.open is not None else None
+        return None
 
     # --- loops that run very often ----------------------------------------------------------------------------
 

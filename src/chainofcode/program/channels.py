@@ -33,7 +33,7 @@ _WORLD_METHODS = frozenset(["now", "today", "utcnow"])  # of datetime's classes
 SCOPES = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
 # Functions and attributes by which a program looks at itself, at other threads, or at what is outside.
 _OPAQUE = frozenset([
-    "__import__", "__main__", "breakpoint", "compile", "help", "input", "memoryview", "open",  # functions
+    "__import__", "__main__", "__subclasses__", "breakpoint", "compile", "help", "input", "memoryview", "open",  # functions
     "cell_contents", "currentframe", "exc_info", "gi_frame", "cr_frame", "ag_frame", "gi_yieldfrom", "cr_await",
     "tb_frame", "tb_next", "f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_lasti", "f_lineno",
     "_getframe", "modules", "mro", "import_module", "get_type_hints", "with_traceback", "ModuleType", "FunctionType",
@@ -107,7 +107,7 @@ class Channels:
     def _is_unknown(self, module: str | None, name: str) -> bool:
         """Whether a module's functions are not followed; a module that does not exist has undefined functions only."""
         top = (module or "").partition(".")[0]
-        return name not in self._undefined and top not in FOLLOWED and top not in WORLD
+        return top == "__main__" or (name not in self._undefined and top not in FOLLOWED and top not in WORLD)
 
     def _is_opaque_name(self, node: ast.Name, called: dict[int, ast.Call], bases: Collection[int]) -> bool:
         text = node.id
@@ -137,7 +137,7 @@ class Channels:
             return node.attr not in _SYS
         if (module in WORLD or node.attr in _WORLD_METHODS) and id(node) not in called:
             return True
-        if _is_special(node.attr):
+        if _is_special(node.attr) and node.attr not in _OPAQUE:
             return not is_load or (id(node) not in called and node.attr not in _PLAIN_SPECIAL)
         return node.attr in _OPAQUE
 

@@ -55,6 +55,9 @@ class Flow(Data):
     evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
     consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
+    handed: tuple[Path, ...]  # arguments and receivers of its calls that are paths
+    is_loose: bool  # it changes an object that is no path: what a call gave, or one of several
+    makes: bool  # what it binds is made just here
     decides: bool  # another value may have made it evaluate something else, or call another function
 
 
@@ -223,7 +226,7 @@ class Flows:
                 self.region(node), around.parent, around.catchers, around.loop, around.function,
                 frozenset(self._jumps(node, around.loop)), header.iterated, header.has_yield, header.is_dynamic,
                 header.evaluated, header.consumes, header.may_fail,
-                self._decides(header),
+                header.handed, header.changes_loose, header.makes, self._decides(header),
             )  # fmt: skip
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 self._lay_out_body(node, number)
@@ -272,6 +275,13 @@ class Flows:
             yield "raise", None
         for child in _children(node):
             yield from self._jumps(child, inner)
+
+    def is_fresh(self, binding: int, statement: int) -> bool:
+        """Whether a statement made what it binds, and surely ran before another that runs."""
+        made, around = self.of[binding], self.of[statement].parent
+        while around is not None and around != made.parent:
+            around = self.of[around].parent
+        return made.makes and around == made.parent
 
     def outermost_loop(self, statement: int) -> int | None:
         """The loop around a statement that no other stands around; it may be one itself."""

@@ -44,6 +44,11 @@ _CALLING = (
     ast.Call, ast.Subscript, ast.Compare, ast.Await, ast.comprehension, *LOOPS, ast.With, ast.AsyncWith, ast.Starred,
     ast.YieldFrom,
 )  # fmt: skip
+_MADE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.Constant, ast.JoinedStr, ast.Lambda)
+_MAKING = frozenset([
+    "Counter", "OrderedDict", "bool", "bytearray", "defaultdict", "deque", "dict", "float", "frozenset", "int", "iter",
+    "len", "list", "range", "set", "sorted", "str", "sum", "tuple",
+])  # fmt: skip
 _LAZY = frozenset(["classmethod", "enumerate", "filter", "iter", "map", "partial", "property", "reversed", "zip"])
 _KEEPING = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.keyword)
 _PATH_DEPTH = 6
@@ -58,6 +63,10 @@ class Called(Data):
     handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
     is_told: bool = False  # a method of the program's: its own statements say what they change
     is_super: bool = False  # of `super()`: the first that is handed is the object itself
+
+    @property
+    def is_loose(self) -> bool:
+        return self.function is None and self.receiver is None and not self.is_told and not self.is_super
 
 
 class Region:
@@ -126,8 +135,9 @@ class Header:
         self.touched = tuple(self._touched())
         reads += [path for path, _ in self.stores]
         reads += [(WORLD, ())] if self.touches_world else []
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            reads += self._named(node.target)
+        if isinstance(node, (ast.AugAssign, ast.Delete)):
+            targets = node.targets if isinstance(node, ast.Delete) else [node.target]
+            reads += [path for target in targets if isinstance(target, ast.Name) for path in self._named(target)]
         if isinstance(node, FUNCTIONS):  # `nonlocal x` needs an x around it
             declared = [(text, one) for one in ast.walk(node) if isinstance(one, ast.Nonlocal) for text in one.names]
             reads += [
@@ -139,11 +149,17 @@ class Header:
         self.perhaps = (*perhaps, WORLD) if self.touches_world else tuple(perhaps)
         self.writes = tuple(name for name in self._bound(node) if name not in self.perhaps)
         self.calls = tuple(self._calls())
+        self.changes_loose = any(part == LOOSE for _, part in self.stores) or any(call.is_loose for call in self.calls)
         calls = [part for part in self._nodes if isinstance(part, ast.Call)]
-        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(called_name(call) in _LAZY for call in calls)
+        lazy = _LAZY | known.holes
+        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(called_name(call) in lazy for call in calls)
         self.decides = any(map(self._decides, self._nodes))
         self.may_dispatch = isinstance(node, _DISPATCHING) or any(isinstance(part, _DISPATCHING) for part in self._nodes)
         self.may_call = isinstance(node, _CALLING) or any(map(self._may_call, self._nodes))
+        arguments = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+        arguments += [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+        self.handed = tuple(path for part in arguments if (path := self._path(part)) is not None)
+        self.makes = self._makes(node)
         self.consumes = self._consumes(node)
         is_loop = isinstance(node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(node.iter) if is_loop else None  # type: ignore[attr-defined]
@@ -311,6 +327,20 @@ class Header:
                 handed += self._made_of(value)
             is_told = receiver is None and is_own and method not in CHANGES
             yield Called(None, receiver, method, tuple(handed), is_told=is_told)
+
+    def _makes(self, node: ast.stmt) -> bool:
+        """Whether what a statement binds is an object that nothing else has yet."""
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            return self._is_made(node.value)
+        return isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
+
+    def _is_made(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Tuple):
+            return all(self._is_made(part) for part in node.elts)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            text = node.func.id
+            return text in self._known.keeping or (text in _MAKING and text not in self._defined)
+        return isinstance(node, _MADE)
 
     def _decides(self, part: ast.AST) -> bool:
         """Whether it depends on values what an expression evaluates, or which function it calls."""
