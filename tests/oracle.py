@@ -1,6 +1,6 @@
 """What really matters to an answer, by brute force: plain CPython runs the program again with one thing changed.
 
-A process of its own takes programs as JSON lines and forks for every trial, so that no trial sees what another did to a
+A process of its own takes programs as JSON lines and forks for each of them, so that none sees what another did to a
 module. A trial changes the value of one call of an undefined function, or takes statements away.
 """
 
@@ -15,6 +15,7 @@ import io
 import json
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -28,7 +29,7 @@ from programs import HOLES
 from chainofcode.guest.world import Chance, Clock
 
 _SECONDS = 5
-_NUMBERS = (0, 1, 3, 4, 5, 8)  # what the generated programs can work with
+_NUMBERS = (0, 3, 5, 8)  # what the generated programs can work with
 
 
 def others(value: Any) -> list[Any]:
@@ -60,7 +61,7 @@ class Oracle:
         self._process.wait()
 
     def tried(self, source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What came of each trial: `answer`, the text of the answer; or the `error`, and the `line` it came from."""
+        """What came of each trial: `answer`, the text of the answer; or the `error`, and the `lines` it came through."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"source": source, "trials": trials}) + "\n")
         self._process.stdin.flush()
@@ -105,13 +106,19 @@ def _holes(trial: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     return {name: hole(name) for name in HOLES}
 
 
-def _install_clock() -> None:
-    """The guest's clock, so that sleeping takes no time and every trial starts at the same moment."""
-    clock = Clock(1_000_000_000)
-    clock._real_sleep = lambda seconds: None
-    clock.install()
-    Chance(0).install()
-    clock.settle()
+class World:
+    """The guest's clock and random numbers, which start anew for every trial; sleeping takes no time."""
+
+    def __init__(self) -> None:
+        self._clock = Clock(1_000_000_000)
+        self._clock._real_sleep = lambda seconds: None
+        self._clock.install()
+        Chance(0).install()
+        self._clock.settle()
+
+    def restart(self) -> None:
+        self._clock._now_ns = self._clock.start_ns
+        random.seed(0)
 
 
 def _run(source: str, trial: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +126,6 @@ def _run(source: str, trial: dict[str, Any]) -> dict[str, Any]:
     module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     vars(builtins).update(_holes(trial, asked))
-    _install_clock()
     signal.alarm(_SECONDS)
     output = io.StringIO()
     try:
@@ -127,26 +133,40 @@ def _run(source: str, trial: dict[str, Any]) -> dict[str, Any]:
         with contextlib.redirect_stdout(output):
             exec(code, vars(module))
     except BaseException as error:
-        line, trace = 0, error.__traceback__
+        lines, trace = [], error.__traceback__
         while trace is not None:
-            line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == "<program>" else line
+            lines += [trace.tb_lineno] if trace.tb_frame.f_code.co_filename == "<program>" else []
             trace = trace.tb_next
-        return {"error": f"{type(error).__name__}: {error}", "line": line, "asked": asked}
+        return {"error": f"{type(error).__name__}: {error}", "lines": lines, "asked": asked}
+    finally:
+        signal.alarm(0)
     if "answer" not in vars(module):
         lines = [line for line in output.getvalue().split("\n") if line.strip()]
         return {"answer": lines[-1] if lines else "", "asked": asked}
     return {"answer": repr(vars(module)["answer"]), "asked": asked}
 
 
-def _forked(source: str, trial: dict[str, Any]) -> dict[str, Any]:
+def _run_all(source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def stop(*given: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, stop)
+    world, found = World(), []
+    for trial in trials:
+        world.restart()
+        found.append(_run(source, trial))
+    return found
+
+
+def _forked(source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
         try:
-            told = pickle.dumps(_run(source, trial))
+            told = pickle.dumps(_run_all(source, trials))
         except BaseException as error:
-            told = pickle.dumps({"error": repr(error), "line": 0, "asked": {}})
+            told = pickle.dumps([{"error": repr(error), "lines": []}])
         with os.fdopen(writer, "wb") as out:
             out.write(told)
         os._exit(0)
@@ -154,16 +174,17 @@ def _forked(source: str, trial: dict[str, Any]) -> dict[str, Any]:
     with os.fdopen(reader, "rb") as given:
         told = given.read()
     os.waitpid(child, 0)
-    return pickle.loads(told) if told else {"error": "died", "line": 0, "asked": {}}
+    found: list[dict[str, Any]] = pickle.loads(told) if told else []
+    return found
 
 
 def _serve() -> None:
-    for name in ("asyncio", "concurrent.futures.thread", "dataclasses", "random", "decimal", "inspect", "logging"):
+    for name in ("asyncio", "concurrent.futures.thread", "dataclasses", "decimal", "inspect", "logging"):
         importlib.import_module(name)  # once, not in every trial
     gc.freeze()
     for line in sys.stdin:
         request = json.loads(line)
-        found = [_forked(request["source"], trial) for trial in request["trials"]]
+        found = _forked(request["source"], request["trials"])
         sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
 

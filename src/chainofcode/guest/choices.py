@@ -17,14 +17,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from ..program.header import Name, Path
+    from ..program.regions import Name, Path
 
 _MAX_BINDINGS = 50  # of one name; with more, who knows
 _MAX_CALLERS = 20  # a parameter of a parameter of a parameter…
 
 
 class Choices:
-    """Notes for each change which other objects it might have changed. `caller` gives the view of who called, if any."""
+    """Notes which other objects a change might have hit. `caller` gives the statement that called, and what it sees."""
 
     def __init__(self, flows: Flows, lineage: Lineage, caller: Callable[[View], tuple[Node, View] | None]) -> None:
         self._flows, self._lineage, self._caller = flows, lineage, caller

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 
-from ..program.header import LOOSE, Called, Region
+from ..program.regions import LOOSE, Called, Region
 from .link import clean
 from .nodes import Log, Node, Thing, View
 from .reach import (
@@ -36,7 +36,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from ..program.header import Name, Path
+    from ..program.regions import Name, Path
 
 _INLINE = 4  # logs this short are told where they are read
 _MAX_SINKS = 200
@@ -341,7 +341,7 @@ class Lineage:
         names += ["answer"] if "answer" in self._names else []
         for name, value in [*((name, self._names[name]) for name in names), *ends.items()]:
             node = self.new(None)
-            node.control += always
+            node.data += always
             self.read_name(node, ("g", name), None)
             self.look(node, value if not always else None)
             sinks[clean(name, 200)] = node.index

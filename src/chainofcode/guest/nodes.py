@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from ..program.header import Name, Path
+    from ..program.regions import Name, Path
 
 
 class Log:
@@ -59,7 +59,7 @@ class Node:
         self.read: dict[int, tuple[Log, int, int]] = {}
         self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
         self.whole: list[int] = []
-        self.varies = self.is_done = False  # it depends on what the program was given: an input, or a value it asked for
+        self.varies = self.is_done = False  # `varies`: it depends on an input, or on a value asked for
         self.places: list[Any] = []  # the names it read
         self.roots: list[Any] = []  # and their values
 

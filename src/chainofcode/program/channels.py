@@ -2,7 +2,7 @@
 
 Three answers, from the most to the least precise:
 
-- WORLD: state that a module's functions share, such as the clock or the random generator. Each call reads and changes it.
+- WORLD: state that a module's functions share, such as the clock or the random generator. Calls read and change it.
 - SCOPES: functions that read or change names by text. A statement that calls one depends on everything so far, and
   everything after it depends on that statement.
 - The rest (modules that are not in FOLLOWED, frames, cells, hooks): everything that runs matters.
@@ -33,7 +33,7 @@ _WORLD_METHODS = frozenset(["now", "today", "utcnow"])  # of datetime's classes
 SCOPES = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
 # Functions and attributes by which a program looks at itself, at other threads, or at what is outside.
 _OPAQUE = frozenset([
-    "__import__", "__main__", "__subclasses__", "breakpoint", "compile", "help", "input", "memoryview", "open",  # functions
+    "__import__", "__main__", "__subclasses__", "breakpoint", "compile", "help", "input", "memoryview", "open",
     "cell_contents", "currentframe", "exc_info", "gi_frame", "cr_frame", "ag_frame", "gi_yieldfrom", "cr_await",
     "tb_frame", "tb_next", "f_back", "f_builtins", "f_code", "f_globals", "f_locals", "f_lasti", "f_lineno",
     "_getframe", "modules", "mro", "import_module", "get_type_hints", "with_traceback", "ModuleType", "FunctionType",

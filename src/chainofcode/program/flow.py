@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from .analyse import HARMLESS_MANAGERS, Analysis
 from .channels import Channels
 from .data import Data
-from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Known, Region
+from .escaping import escaping, has_effects, is_by_itself, keeping
+from .header import FUNCTIONS, LOOPS, Header, Known
+from .regions import LAST, OUTPUT, Called, Region
 from .scopes import Function, Scope
 from .statements import statements
 from .syntax import called_name, last_name
@@ -23,13 +25,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from .header import Name, Path
+    from .regions import Name, Path
 
 _ENDS = frozenset(["exit", "quit", "_exit", "abort"])
 _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
-_LIKE_ATTRIBUTES = frozenset(["property", "cached_property", "setter", "getter", "deleter"])
-_MAKERS = frozenset(["__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__"])
-_BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "methodcaller", "attrgetter", "__dict__"])
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -69,6 +68,8 @@ class Flows:
         self._homes = {scope: str(index) for index, scope in enumerate(found.names.scopes)}
         lambdas = [node for node in found.syntax.nodes if isinstance(node, ast.Lambda)]
         self._lambdas = {found.names.scope_of[node.body] for node in lambdas}
+        generators = [node for node in found.syntax.nodes if isinstance(node, ast.GeneratorExp)]
+        self._generators = {found.names.scope_of[node.elt] for node in generators}
         self._captured = self._find_captured()
         self._numbers = {node: number for number, node in enumerate(statements(found.syntax.tree.body))}
         self._mentions: dict[str, Region] = {}  # function (or class) → what calling it may change, seen from outside
@@ -77,7 +78,9 @@ class Flows:
         classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
         functions = frozenset([*found.syntax.functions, *classes])
         fixed = self._find_fixed()
-        known = self._known = Known(defined, functions, fixed, _keeping(self._numbers) & fixed, frozenset(found.holes), Channels(found))
+        known = self._known = Known(
+            defined, functions, fixed, keeping(self._numbers) & fixed, frozenset(found.holes), Channels(found)
+        )
         firsts = self._find_firsts()
         self._own: dict[ast.stmt, Header] = {
             node: Header(node, self.name, known, firsts.get(_frame(found.names.scope_of[node])))
@@ -93,6 +96,7 @@ class Flows:
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
         self.shared: dict[int, dict[str, str]] = {}  # function → its names that inner functions use, and their homes
         self.classes: set[int] = set()
+        self.yields: dict[int, list[int]] = {}  # function → statements that make it a generator
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
@@ -108,9 +112,19 @@ class Flows:
             inner += [(name, scope) for name in scope.nonlocal_names]
             for name, user in inner:
                 home = self._names.resolve(name, user)
-                if home is not None and home.kind == "function" and _frame(user) is not _frame(home):
+                is_inside = home is not None and _frame(user) is _frame(home) and not self._is_later(user, home)
+                if home is not None and home.kind == "function" and not is_inside:
                     captured.add((home, name))
         return captured
+
+    def _is_later(self, user: Scope, home: Scope) -> bool:
+        """Whether a generator expression stands between two scopes: it runs when somebody asks it for more."""
+        scope: Scope | None = user
+        while scope is not None and scope is not home:
+            if scope in self._generators:
+                return True
+            scope = scope.parent
+        return False
 
     def _find_firsts(self) -> dict[Scope, Name]:
         """What `super()` stands for in each function: its first parameter."""
@@ -146,19 +160,19 @@ class Flows:
         by_itself: dict[
             str, str
         ] = {}  # what Python calls by itself, or whoever was handed it → what it may change then
-        escaping = _escaping(self._found.syntax.nodes)
+        handed = escaping(self._found.syntax.nodes)
         for node in self._numbers:
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 bodies.setdefault(node.name, []).extend(_within(node))
                 if isinstance(node, ast.ClassDef):
                     inits = [m for m in node.body if isinstance(m, FUNCTIONS) and m.name.startswith("__")]
                     bodies[node.name] += [line for method in inits for line in _within(method)]
-                elif _is_by_itself(node):
+                elif is_by_itself(node):
                     by_itself.setdefault(node.name, "opens_instances")
                 elif node.decorator_list or any(self._own[line].has_yield for line in _within(node)):
                     by_itself[node.name] = "opens_all"
         special = {name for name, opens in by_itself.items() if opens == "opens_instances"}
-        by_itself |= {name: "opens_all" for name in bodies if escaping is None or name in escaping}
+        by_itself |= {name: "opens_all" for name in bodies if handed is None or name in handed}
         self._mentions = {name: Region() for name in bodies}
         size = -1
         while size != (size := sum(region.size() for region in self._mentions.values())):
@@ -173,7 +187,7 @@ class Flows:
             for region in [self._always, *([self._implicit] if name in special else [])]:
                 region.add(self._mentions[name])
                 setattr(region, opens, getattr(region, opens) or opens_any)
-        if escaping is None or not escaping.isdisjoint(["print", "stdout", "stderr"]):
+        if handed is None or not handed.isdisjoint(["print", "stdout", "stderr"]):
             self._always.names[OUTPUT] = None
 
     def _of_lines(self, lines: Iterable[ast.stmt]) -> Region:
@@ -228,6 +242,8 @@ class Flows:
                 header.evaluated, header.consumes, header.may_fail,
                 header.handed, header.changes_loose, header.makes, self._decides(header),
             )  # fmt: skip
+            if header.has_yield:
+                self.yields.setdefault(around.function, []).append(number)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 self._lay_out_body(node, number)
             elif isinstance(node, _CONTROLS):
@@ -235,9 +251,9 @@ class Flows:
 
     def _decides(self, header: Header) -> bool:
         """Whether another value may have made a statement run other functions."""
-        if header.decides or (header.may_call and _has_effects(self._always, self._known.functions)):
+        if header.decides or (header.may_call and has_effects(self._always, self._known.functions)):
             return True
-        return header.may_dispatch and _has_effects(self._implicit, self._known.functions)
+        return header.may_dispatch and has_effects(self._implicit, self._known.functions)
 
     def _lay_out_body(self, node: Function | ast.ClassDef, number: int) -> None:
         scope = self._names.scope_of[node.body[0]]
@@ -323,31 +339,6 @@ def _within(node: ast.stmt) -> Iterator[ast.stmt]:
             yield from _within(child)
 
 
-def _has_effects(region: Region, functions: Collection[str]) -> bool:
-    """Whether running it changes more than functions, which change only where they are called."""
-    objects = [text for _, text in region.objects if text not in functions]
-    return bool(region.names or objects or region.is_dynamic or region.opens_instances or region.opens_all)
-
-
-def _keeping(nodes: Iterable[ast.stmt]) -> frozenset[str]:
-    """Classes that change nothing that they are made with: they only keep it."""
-    found = [node for node in nodes if isinstance(node, ast.ClassDef) and not node.decorator_list]
-    return frozenset(node.name for node in found if not node.bases and all(map(_only_keeps, node.body)))
-
-
-def _only_keeps(node: ast.stmt) -> bool:
-    if not isinstance(node, FUNCTIONS) or node.name not in _MAKERS:
-        return True
-    assigned = [line.targets[0] for line in node.body if isinstance(line, ast.Assign) and len(line.targets) == 1]
-    calls = any(isinstance(part, (ast.Call, ast.comprehension)) for part in ast.walk(node))
-    first = node.args.args[0].arg if node.args.args else ""
-    return not calls and len(assigned) == len(node.body) and all(_is_field(one, first) for one in assigned)
-
-
-def _is_field(target: ast.expr, first: str) -> bool:
-    return isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == first
-
-
 def _is_harmless(node: ast.stmt) -> bool:
     """Whether a `with` lets every error through."""
     if not isinstance(node, (ast.With, ast.AsyncWith)):
@@ -356,37 +347,6 @@ def _is_harmless(node: ast.stmt) -> bool:
     return all(
         (called_name(one) if isinstance(one, ast.Call) else last_name(one)) in HARMLESS_MANAGERS for one in managers
     )
-
-
-def _is_by_itself(node: Function) -> bool:
-    """Whether Python calls a method where nobody sees a call; making an object changes that object alone."""
-    names = {last_name(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
-    if names:
-        return names <= _LIKE_ATTRIBUTES
-    return node.name.startswith("__") and node.name not in _MAKERS
-
-
-def _escaping(nodes: Iterable[ast.AST]) -> set[str] | None:
-    """The names of what is handed around, or called later: by whom, nobody knows. None where it may be anything."""
-    found: set[str] = set()
-    called: set[int] = set()
-    for node in nodes:
-        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
-            found |= {text for part in ast.walk(node) for text in _texts(part)}
-        elif isinstance(node, ast.Call):
-            called.add(id(node.func))
-    for node in nodes:
-        if id(node) not in called and isinstance(getattr(node, "ctx", None), ast.Load):
-            found |= _texts(node)
-        if not _texts(node).isdisjoint(_BY_TEXT):
-            return None
-    return found
-
-
-def _texts(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.Name):
-        return {node.id}
-    return {node.attr} if isinstance(node, ast.Attribute) else set()
 
 
 def _frame(scope: Scope) -> Scope:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from .channels import Channels, reads_scope
 from .data import Data
 from .effects import CHANGES, HARMLESS, METHODS
+from .regions import LAST, LOOSE, OUTPUT, WORLD, Called, Region
 from .statements import own_nodes, prose_number
 from .syntax import called_name
 
@@ -20,13 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    Name = tuple[str, str]
-    Path = tuple[Name, tuple[tuple[str, Any], ...]]
+    from .regions import Name, Path
 
-OUTPUT: Name = ("g", "$output")  # what was printed
-LAST: Name = ("g", "$last")  # the value of the last expression statement
-LOOSE = ("loose", None)  # something that can be reached from there is changed
-WORLD: Name = ("g", "$world")  # the state that the functions of some modules share: program/channels.py
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FAILING = (
@@ -52,46 +48,6 @@ _MAKING = frozenset([
 _LAZY = frozenset(["classmethod", "enumerate", "filter", "iter", "map", "partial", "property", "reversed", "zip"])
 _KEEPING = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.keyword)
 _PATH_DEPTH = 6
-
-
-class Called(Data):
-    """A call in a statement: of a name, of a method of something, or of who knows what; and what it is handed."""
-
-    function: Name | None  # f in f(x)
-    receiver: Path | None  # xs in xs.append(x)
-    method: str  # append
-    handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
-    is_told: bool = False  # a method of the program's: its own statements say what they change
-    is_super: bool = False  # of `super()`: the first that is handed is the object itself
-
-    @property
-    def is_loose(self) -> bool:
-        return self.function is None and self.receiver is None and not self.is_told and not self.is_super
-
-
-class Region:
-    """What running some statements may change: names, and the objects that names are bound to.
-
-    Reading changes iterators; where Python calls methods by itself, it may change objects of the program's classes,
-    and where functions are handed around, anything that is read.
-    """
-
-    def __init__(self) -> None:
-        self.names: dict[Name, None] = {}
-        self.objects: dict[Name, None] = {}
-        self.reads: dict[Name, None] = {}
-        self.is_dynamic = self.opens_instances = self.opens_all = False
-
-    def add(self, other: Region, *, from_outside: bool = False) -> None:
-        """Take in another's; seen from outside of its function, that function's own names do not matter."""
-        for mine, its in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
-            mine.update({name: None for name in its if not from_outside or name[0] != "l"})
-        self.is_dynamic |= other.is_dynamic
-        self.opens_instances |= other.opens_instances
-        self.opens_all |= other.opens_all
-
-    def size(self) -> int:
-        return len(self.names) + len(self.objects) + len(self.reads) + self.is_dynamic
 
 
 class Known(Data):
@@ -152,9 +108,13 @@ class Header:
         self.changes_loose = any(part == LOOSE for _, part in self.stores) or any(call.is_loose for call in self.calls)
         calls = [part for part in self._nodes if isinstance(part, ast.Call)]
         lazy = _LAZY | known.holes
-        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(called_name(call) in lazy for call in calls)
+        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(
+            called_name(call) in lazy for call in calls
+        )
         self.decides = any(map(self._decides, self._nodes))
-        self.may_dispatch = isinstance(node, _DISPATCHING) or any(isinstance(part, _DISPATCHING) for part in self._nodes)
+        self.may_dispatch = isinstance(node, _DISPATCHING) or any(
+            isinstance(part, _DISPATCHING) for part in self._nodes
+        )
         self.may_call = isinstance(node, _CALLING) or any(map(self._may_call, self._nodes))
         arguments = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
         arguments += [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
@@ -170,7 +130,7 @@ class Header:
     def _read(self, node: ast.AST) -> Iterator[Path]:
         """The longest paths in an expression."""
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
-            target = node.value if id(node) in self._called else node
+            target = node.value if id(node) in self._called and isinstance(node, ast.Attribute) else node
             path = self._path(target)
             if path is not None:
                 yield path
