@@ -26,7 +26,11 @@ from typing import Any
 
 from programs import HOLES
 
+from chainofcode import Limits, Pause, arun
+from chainofcode.audit.slices import asked_steps, slice_of
 from chainofcode.guest.world import Chance, Clock
+from chainofcode.sandbox import Sandbox
+from chainofcode.sandbox.frames import Lineage
 
 _SECONDS = 5
 _NUMBERS = (0, 3, 5, 8)  # what the generated programs can work with
@@ -67,6 +71,63 @@ class Oracle:
         self._process.stdin.flush()
         found: list[dict[str, Any]] = json.loads(self._process.stdout.readline())
         return found
+
+
+async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]:
+    """Where a slice says that something does not matter, and it does.
+
+    Taking away a statement may leave another one without what it needs: where that one is outside, too, its failure is
+    no objection. Nor is any failure with another value: there is no answer then.
+    """
+    lineages: list[Lineage | None] = []
+    limits = Limits(run_seconds=10, lm_calls=100_000)
+    result = await arun(source, _answer, sandbox=sandbox, limits=limits, lineages=lineages)
+    program, answer = result.trace.program, result.trace.answer
+    assert result.reason == "answered" and lineages[0] is not None, (result.error, source)
+    assert program is not None and answer is not None
+    found, steps = slice_of(lineages[0], program, answer), asked_steps(result.trace.steps)
+    inside = {steps[value].call for value in found.values if value < len(steps)}
+    values = {step.call: step.value for step in steps if step.call not in inside}
+    ran = {node.statement for node in lineages[0].nodes}
+    outside = {number for number in ran if number >= 0} - found.statements
+    trials: list[dict[str, Any]] = [
+        {"changed": call, "value": other} for call in values for other in others(values[call])
+    ]
+    trials += [{"without": [number]} for number in sorted(outside)] + (
+        [{"without": sorted(outside)}] if outside else []
+    )
+    if not trials:
+        return []
+    base, *told = oracle.tried(source, [{}, *trials])
+    assert base.get("answer") == repr(result.answer), (base, result.answer, source)
+    lines = {line: number for number, place in enumerate(program.statements) for line in _lines(source, place.line)}
+    return [
+        f"{trial}: {one.get('answer', one.get('error'))} instead of {base['answer']}\n{source}"
+        for trial, one in zip(trials, told, strict=True)
+        if _is_objection(trial, one, base["answer"], [lines.get(line) in outside for line in one.get("lines", ())])
+    ]
+
+
+def _is_objection(trial: dict[str, Any], told: dict[str, Any], base: str, is_outside: list[bool]) -> bool:
+    if "answer" in told:
+        return bool(told["answer"] != base)
+    is_ours = told["error"].startswith(
+        ("SyntaxError", "TimeoutError")
+    )  # a program that Python does not take, or endless
+    return "without" in trial and not is_ours and not any(is_outside)
+
+
+def _lines(source: str, line: int) -> Iterator[int]:
+    """The line that a statement begins at, and those of decorators above it."""
+    texts = source.split("\n")
+    yield line
+    while line > 1 and texts[line - 2].lstrip().startswith("@"):
+        line -= 1
+        yield line
+
+
+def _answer(pause: Pause) -> Any:
+    return HOLES[pause.name](*pause.args)
 
 
 # --- in the process -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ..program.flow import Flows
 from .lineage import Lineage
 from .nodes import Log, Node, View
-from .reach import ABSENT, ATOMS, fields_of, step
+from .reach import ABSENT, ATOMS, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -39,10 +39,13 @@ class Choices:
             self._lineage.change_any(node)
             return
         for how, key in steps:
-            part = step(value, how, view.key(how, key))[0]
+            part, kept = step(value, how, view.key(how, key))
             if part is ABSENT:
                 return  # all that can be reached from there was noted
-            if self._is_part_chosen(value, how, key, view):
+            if any(self._lineage.log_varies(log) for log in self._lineage.changes_of(value, kept)):
+                self._lineage.change_any(node)  # who knows what might have been put there
+                return
+            if how == "var" and self._varies(key, view):
                 self._lineage.might_change(value, node)
                 return
             value = part
@@ -52,11 +55,6 @@ class Choices:
         self.change(node, path, view)
         if part is not None and part[0] == "var" and self._varies(part[1], view):
             self._lineage.might_set(view.follow(path), node)
-
-    def _is_part_chosen(self, value: Any, how: str, key: Any, view: View) -> bool:
-        changes = self._lineage.changes_of(fields_of(value))
-        is_changed = changes is not None and self._lineage.log_varies(changes)
-        return is_changed or (how == "var" and self._varies(key, view))
 
     def _varies(self, name: Name, view: View) -> bool:
         """Whether a name might have meant another value."""

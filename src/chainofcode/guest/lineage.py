@@ -312,9 +312,12 @@ class Lineage:
         log.seen = (seen[0], seen[1])
         return False
 
-    def changes_of(self, kept: Any) -> Log | None:
-        thing = self._things.get(id(kept))
-        return thing.all if thing is not None else None
+    def changes_of(self, value: Any, key: Any) -> list[Log]:
+        """Who changed an object under a key, or who knows where."""
+        thing = self._things.get(id(fields_of(value)))
+        if thing is None:
+            return []
+        return [thing.any, thing.keys[key]] if key in thing.keys else [thing.any]
 
     def change_any(self, node: Node) -> None:
         """It might have changed any object."""
