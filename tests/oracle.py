@@ -104,7 +104,9 @@ async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]
     return [
         f"{trial}: {one.get('answer', one.get('error'))} instead of {base['answer']}\n{source}"
         for trial, one in zip(trials, told, strict=True)
-        if _is_objection(trial, one, base["answer"], [lines.get(line) in outside for line in one.get("lines", ())])
+        if _is_objection(
+            trial, one, base["answer"], [lines.get(line) not in found.statements for line in one.get("lines", ())]
+        )
     ]
 
 
