@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from brute import Force
+from channels import WAYS, alone, mixed
 from conftest import records
 from lineage_cases import CASES
+from oracle import Oracle, objections
 from programs import HOLES, program
 from tangles import FIRST, tangle
 
@@ -23,6 +25,9 @@ from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.sandbox.frames import Lineage
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
+PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # of ways mixed at random
+NEED_FILES = {"file", "path", "path exists"}
+SEE_THE_WATCHER = {"trace function"}  # its answer is another one in a guest
 ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
 
 
@@ -30,6 +35,12 @@ ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)
 def sandbox() -> Iterator[Sandbox]:
     with Jail(spares=1) as jail:
         yield jail
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with Oracle() as process:
+        yield process
 
 
 def steps(trace: Trace) -> list[Any]:
@@ -83,6 +94,19 @@ def test_what_is_hard_to_see(name: str, sandbox: Sandbox) -> None:
 def test_brute_force_on_tangles(seed: int, sandbox: Sandbox) -> None:
     force = Force(tangle(seed), answer_at_random, sandbox, {})
     assert asyncio.run(force.objections(FIRST)) == []
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in NEED_FILES | SEE_THE_WATCHER])
+def test_every_way_of_a_value(way: str, sandbox: Sandbox, oracle: Oracle) -> None:
+    for in_function, chance in ((False, 3), (False, 4), (True, 3), (True, 4)):
+        source = alone(way, in_function=in_function, chance=chance)
+        if chance == 3 or "is_lucky" in source:
+            assert asyncio.run(objections(source, sandbox, oracle)) == []
+
+
+@pytest.mark.parametrize("seed", range(PROGRAMS))
+def test_ways_mixed_at_random(seed: int, sandbox: Sandbox, oracle: Oracle) -> None:
+    assert asyncio.run(objections(mixed(seed), sandbox, oracle)) == []
 
 
 @pytest.mark.parametrize("start", range(0, 108, 12))

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType, FrameType
 
-from .lineage import Lineage, Log, Node
+from .lineage import Lineage
+from .nodes import Log, Node
 from .places import FILENAME, program_frame
-from .watch import names_of
+from .watch import hides_names, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -26,10 +27,13 @@ _MAKERS = frozenset(["__init__", "__post_init__"])
 class Activation:
     """One call of a function (or the module) under way: what runs in it now, and what decided that it does."""
 
-    __slots__ = ("caller", "code", "function", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded")
+    __slots__ = (
+        "caller", "code", "function", "is_blind", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded"
+    )  # fmt: skip
 
     def __init__(self, serial: int, function: int, code: CodeType, caller: Node | None) -> None:
         self.serial, self.function, self.code, self.caller = serial, function, code, caller
+        self.is_blind = hides_names(code)  # its variables cannot be looked at
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
         self.sticky: dict[tuple[str, int | None], Log] = {}  # who could have left which loop, or the function
@@ -92,6 +96,8 @@ class Calls:
         if caller is None and function >= 0:
             self._lost = self._new(None)
         act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
+        if function in self._flows.classes:  # it sees the names around it
+            act.is_blind |= any(around.is_blind for _, around in self._under_way(frame.f_back))
         self._serial += 1
         if caller is not None:
             for text, home in self._flows.shared.get(function, {}).items():
@@ -109,6 +115,15 @@ class Calls:
             if act.open is not None and (flow is None or flow.consumes):
                 act.open.roots.append(value)
             if flow is None or flow.kind != "Return":
+                return
+
+    def _give(self, values: list[Any], frame: FrameType | None) -> None:
+        """A function gives these back: whoever uses them at once reads what is still done to them on the way."""
+        for _, act in self._under_way(frame) if self.lineage.holds else ():
+            if act.open is None:
+                return
+            act.open.roots += values
+            if act.open.statement is None or self._flows.of[act.open.statement].kind != "Return":
                 return
 
     def _activation(self, frame: FrameType) -> Activation | None:

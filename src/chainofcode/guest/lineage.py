@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FrameType
+from types import CodeType
 
-from ..program.header import LOOSE, Called, Region
+from ..program.regions import LOOSE, Called, Region
 from .link import clean
+from .nodes import Log, Node, Thing, View
 from .reach import (
     ABSENT,
     ATOMS,
@@ -30,13 +31,12 @@ from .reach import (
     step,
     stored_key,
 )
-from .watch import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from ..program.header import Name, Path
+    from ..program.regions import Name, Path
 
 _INLINE = 4  # logs this short are told where they are read
 _MAX_SINKS = 200
@@ -45,87 +45,6 @@ _MAX_LOOK = 500_000  # objects that one look at a value may take
 
 class TooMuch(Exception):
     """A value holds on to more than can be looked at."""
-
-
-class Log:
-    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment."""
-
-    __slots__ = ("perhaps", "sure")
-
-    def __init__(self, *sure: int) -> None:
-        self.sure, self.perhaps = list(sure), list[int]()
-
-
-class Thing:
-    """An object that was changed: by whom at all, by whom under which key, and under who knows which.
-
-    It is held, so that no other object gets its address; where the program would notice that, it is not, and the next
-    one there depends on more than it needs to.
-    """
-
-    __slots__ = ("all", "any", "keys", "value")
-
-    def __init__(self, value: Any) -> None:
-        self.value, self.all, self.any = value, Log(), Log()
-        self.keys: dict[Any, Log] = {}
-
-
-class Node:
-    """One run of a statement; `read` are logs with how long they were, `whole` further statements it stands for."""
-
-    __slots__ = ("control", "data", "index", "places", "read", "roots", "statement", "values", "visits", "whole")
-
-    def __init__(self, index: int, statement: int | None) -> None:
-        self.index, self.statement = index, statement
-        self.data, self.control = list[int](), list[int]()
-        self.read: dict[int, tuple[Log, int, int]] = {}
-        self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
-        self.whole: list[int] = []
-        self.places: list[Any] = []  # the names it read
-        self.roots: list[Any] = []  # and their values
-
-
-class View:
-    """The names that a frame sees at one moment. `serial` tells calls of the same function apart."""
-
-    __slots__ = ("_names", "_own", "frame", "serial")
-
-    def __init__(self, frame: FrameType, serial: int, names: dict[str, Any]) -> None:
-        self.frame, self.serial, self._names = frame, serial, names
-        self._own: dict[str, Any] | None = None
-
-    def place(self, name: Name) -> Any:
-        """Where a name's value is kept: its own for every call of a function."""
-        return (self.serial, name[1]) if name[0] == "l" else name
-
-    def value(self, name: Name) -> Any:
-        if name[0] == "g":
-            return self._names.get(name[1], ABSENT)
-        return self.own.get(name[1], ABSENT)
-
-    def function(self, name: Name) -> Any:
-        """What a name means that is called: holes are among the builtins."""
-        value = self.value(name)
-        return vars(self._names["__builtins__"]).get(name[1], ABSENT) if value is ABSENT else value
-
-    @property
-    def own(self) -> dict[str, Any]:
-        if self._own is None:
-            self._own = names_of(self.frame)
-        return self._own
-
-    def key(self, how: str, key: Any) -> Any:
-        return self.value(key) if how == "var" else key
-
-    def follow(self, path: Path) -> Any:
-        """The object at the end of a path; the last one that can be told where it cannot be followed."""
-        value = self.value(path[0])
-        for how, key in path[1]:
-            part = step(value, how, self.key(how, key))[0]
-            if part is ABSENT:
-                return value
-            value = part
-        return value
 
 
 class Lineage:
@@ -137,18 +56,31 @@ class Lineage:
         self.logs: dict[Any, Log] = {}  # of names, by place
         self._things: dict[int, Thing] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
+        self._everything = Log()  # every node
+        self._wild = Log()  # those that might have changed any object
+        self._barriers = Log()  # those that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
         self._inputs = {name: self._input(name) for name in inputs}
 
     def _input(self, name: str) -> int:
         self.logs["g", name] = Log(len(self.nodes))
-        return self.new(None).index
+        node = self.new(None)
+        node.varies = node.is_done = True
+        return node.index
 
     def new(self, statement: int | None) -> Node:
         node = Node(len(self.nodes), statement)
         self.nodes.append(node)
+        self._everything.sure.append(node.index)
+        self.note(node, self._barriers)
         return node
+
+    def barrier(self, node: Node) -> None:
+        """It may read and change anything: it depends on all that ran before, and all that runs later on it."""
+        self.note(node, self._everything)
+        if not self._barriers.sure or self._barriers.sure[-1] != node.index:
+            self._barriers.sure.append(node.index)
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -176,6 +108,7 @@ class Lineage:
             self.note(node, log)
 
     def read_part(self, node: Node, value: Any, key: Any) -> None:
+        self.note(node, self._wild)
         if value is self._names:
             self.read_name(node, ("g", key), None)
         thing = self._things.get(id(fields_of(value)))
@@ -189,6 +122,7 @@ class Lineage:
         if type(value) in ATOMS or value is ABSENT:
             return
         node.roots.append(value)
+        self.note(node, self._wild)
         lambdas: list[Any] = []
         for held, is_closed in self._reachable(value, lambda one, code: self._look_in(node, one, code, lambdas)):
             self._note_all(node, held)
@@ -208,6 +142,9 @@ class Lineage:
 
     def look_again(self, node: Node) -> None:
         """Others ran while it did: what it read may be theirs."""
+        self.note(node, self._barriers)
+        if node.roots:
+            self.note(node, self._wild)
         for place in node.places:
             self.note(node, self.logs[place])
         for value in node.roots:
@@ -277,10 +214,10 @@ class Lineage:
         elif type(value) not in ATOMS:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
-    def call(self, node: Node, call: Called, view: View) -> None:
-        """A call is through: what it may have changed, as far as no statements of its own tell."""
+    def call(self, node: Node, call: Called, view: View) -> bool:
+        """A call is through: what it may have changed, as far as no statements of its own tell; False: nothing."""
         if call.is_told:
-            return
+            return False
         handed = [view.follow(path) for path in call.handed]
         changed = handed
         if call.is_super:
@@ -291,9 +228,10 @@ class Lineage:
             receiver = view.follow(call.receiver)
             if call.method == "append" and type(receiver) is list:
                 self.set(receiver, len(receiver) - 1, node)
-                return
+                return True
             changed = changes_of_method(receiver, call.method, handed)
         self.change(changed, node)
+        return bool(changed)
 
     def set(self, value: Any, key: Any, node: Node) -> None:
         """An object was changed, under a key or who knows where."""
@@ -323,13 +261,11 @@ class Lineage:
 
     def might(self, region: Region, node: Node, view: View) -> None:
         """Statements that did not run, or would not have, might have changed these."""
-        names = list(region.names)
         if region.is_dynamic:
-            own = [("l", text) for text in view.own]
-            names += [*(("g", text) for text in self._names if not text.startswith("__")), *own]
-        for name in names:
+            self._barriers.perhaps.append(node.index)
+        for name in region.names:
             self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
-        for name in dict.fromkeys([*region.objects, *names]) if region.is_dynamic else region.objects:
+        for name in region.objects:
             for held, _ in self._reachable_from(name, view):
                 self._might_change(held, node)
         for name in region.reads:
@@ -352,6 +288,51 @@ class Lineage:
                 if place[0] == "g":
                     log.perhaps.append(node.index)
 
+    # --- what depends on what the program was given ------------------------------------------------------------
+
+    def weigh(self, node: Node) -> None:
+        """Find out whether a node depends on what the program was given."""
+        if not node.varies:
+            behind = (self.nodes[index].varies for index in (*node.data, *node.control))
+            logs = (self.log_varies(log) for log, _, _ in node.read.values())
+            node.varies = bool(node.values) or any(behind) or any(logs)
+
+    def log_varies(self, log: Log) -> bool:
+        if log.varies:
+            return True
+        seen = list(log.seen)
+        for part, indexes in enumerate((log.sure, log.perhaps)):
+            for index in indexes[seen[part] :]:
+                if self.nodes[index].varies:
+                    log.varies = True
+                    return True
+                if not self.nodes[index].is_done:
+                    break
+                seen[part] += 1
+        log.seen = (seen[0], seen[1])
+        return False
+
+    def changes_of(self, value: Any, key: Any) -> list[Log]:
+        """Who changed an object under a key, or who knows where."""
+        thing = self._things.get(id(fields_of(value)))
+        if thing is None:
+            return []
+        return [thing.any, thing.keys[key]] if key in thing.keys else [thing.any]
+
+    def change_any(self, node: Node) -> None:
+        """It might have changed any object."""
+        self._wild.perhaps.append(node.index)
+
+    def might_change(self, value: Any, node: Node) -> None:
+        """It might have changed what can be reached from a value."""
+        for held, _ in self._reachable(value):
+            self._might_change(held, node)
+
+    def might_set(self, value: Any, node: Node) -> None:
+        """It might have changed an object under another key."""
+        if type(value) not in ATOMS and value is not ABSENT:
+            self._might_change(value, node)
+
     # --- the graph --------------------------------------------------------------------------------------------
 
     def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
@@ -363,7 +344,7 @@ class Lineage:
         names += ["answer"] if "answer" in self._names else []
         for name, value in [*((name, self._names[name]) for name in names), *ends.items()]:
             node = self.new(None)
-            node.control += always
+            node.data += always
             self.read_name(node, ("g", name), None)
             self.look(node, value if not always else None)
             sinks[clean(name, 200)] = node.index

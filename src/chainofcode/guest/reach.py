@@ -86,6 +86,8 @@ def reachable(
             yield current, False
             pending += [part for part in current.values() if type(part) not in ATOMS]
             pending += [key for key in current if type(key) not in ATOMS]
+            if kind is defaultdict:
+                pending.append(current.default_factory)
         elif kind in SEQUENCES:
             if kind is not tuple and kind is not frozenset:
                 yield current, False
@@ -297,7 +299,7 @@ def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
     if kind is BuiltinFunctionType:
         owner = function.__self__
         if owner is None or type(owner) is ModuleType:
-            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in ("next", "setattr")
+            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in _CHANGING
             return handed if is_changing else []
         return [owner] if type(owner) in CONTAINERS else [owner, *handed]
     return [function, *handed]

@@ -254,13 +254,17 @@ _ABSENT = object()
 _HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
+def hides_names(code: CodeType) -> bool:
+    """Whether a frame's variables cannot be read: before 3.13 the program may hold the very dict we would fill."""
+    is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
+    return bool(is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names))
+
+
 def names_of(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
     code = frame.f_code
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
-    if keeps_cells(code):
-        return {}
-    if is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names):  # the program may hold the very dict we would fill
+    if keeps_cells(code) or hides_names(code):
         return {}
     live = frame.f_locals
     if not is_shared:

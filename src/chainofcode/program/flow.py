@@ -7,11 +7,15 @@ and paths are those of program/header.py; guest/recorder.py follows a run with t
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from .analyse import HARMLESS_MANAGERS, Analysis
+from .channels import Channels
 from .data import Data
-from .header import FUNCTIONS, LAST, LOOPS, OUTPUT, Called, Header, Region
+from .escaping import escaping, has_effects, is_by_itself, keeping
+from .header import FUNCTIONS, LOOPS, Header, Known
+from .regions import LAST, OUTPUT, Called, Region
 from .scopes import Function, Scope
 from .statements import statements
 from .syntax import called_name, last_name
@@ -21,17 +25,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    from .header import Name, Path
+    from .regions import Name, Path
 
 _ENDS = frozenset(["exit", "quit", "_exit", "abort"])
 _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
-_LIKE_ATTRIBUTES = frozenset(["property", "cached_property", "setter", "getter", "deleter"])
-_MAKERS = frozenset(["__init__", "__post_init__", "__new__", "__init_subclass__", "__set_name__"])
-_BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "methodcaller", "attrgetter", "__dict__"])
-_HOPELESS = frozenset([
-    "__del__", "weakref", "gc", "getrefcount", "redirect_stdout", "redirect_stderr", "setrecursionlimit", "getcontext",
-    "setcontext", "localcontext", "settrace", "setprofile", "monitoring", "signal", "atexit",
-])  # fmt: skip
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -57,6 +54,10 @@ class Flow(Data):
     evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
     consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
+    handed: tuple[Path, ...]  # arguments and receivers of its calls that are paths
+    is_loose: bool  # it changes an object that is no path: what a call gave, or one of several
+    makes: bool  # what it binds is made just here
+    decides: bool  # another value may have made it evaluate something else, or call another function
 
 
 class Flows:
@@ -67,17 +68,25 @@ class Flows:
         self._homes = {scope: str(index) for index, scope in enumerate(found.names.scopes)}
         lambdas = [node for node in found.syntax.nodes if isinstance(node, ast.Lambda)]
         self._lambdas = {found.names.scope_of[node.body] for node in lambdas}
+        generators = [node for node in found.syntax.nodes if isinstance(node, ast.GeneratorExp)]
+        self._generators = {found.names.scope_of[node.elt] for node in generators}
         self._captured = self._find_captured()
         self._numbers = {node: number for number, node in enumerate(statements(found.syntax.tree.body))}
         self._mentions: dict[str, Region] = {}  # function (or class) → what calling it may change, seen from outside
         self._regions: dict[ast.stmt, Region] = {}
         defined = frozenset([*found.syntax.functions, *found.names.module.bindings])
+        classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
+        functions = frozenset([*found.syntax.functions, *classes])
+        fixed = self._find_fixed()
+        known = self._known = Known(
+            defined, functions, fixed, keeping(self._numbers) & fixed, frozenset(found.holes), Channels(found)
+        )
         firsts = self._find_firsts()
         self._own: dict[ast.stmt, Header] = {
-            node: Header(node, self.name, defined, firsts.get(_frame(found.names.scope_of[node])))
+            node: Header(node, self.name, known, firsts.get(_frame(found.names.scope_of[node])))
             for node in self._numbers
         }
-        self.is_hopeless = _is_hopeless(found.syntax.nodes)
+        self.is_opaque = known.channels.everything
         self.closes = any(
             isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
             for node in self._numbers
@@ -87,11 +96,11 @@ class Flows:
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
         self.shared: dict[int, dict[str, str]] = {}  # function → its names that inner functions use, and their homes
         self.classes: set[int] = set()
+        self.yields: dict[int, list[int]] = {}  # function → statements that make it a generator
         self._lay_out(found.syntax.tree.body, _Around(None, (), None, -1))
         self.ends = self._find_ends()
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
-        classes = {node.name for node in self._numbers if isinstance(node, ast.ClassDef)}
-        self.works = works_of(self._numbers, holes | classes | found.syntax.functions.keys())
+        self.works = works_of(self._numbers, holes | functions)
 
     # --- names ------------------------------------------------------------------------------------------------
 
@@ -103,9 +112,19 @@ class Flows:
             inner += [(name, scope) for name in scope.nonlocal_names]
             for name, user in inner:
                 home = self._names.resolve(name, user)
-                if home is not None and home.kind == "function" and _frame(user) is not _frame(home):
+                is_inside = home is not None and _frame(user) is _frame(home) and not self._is_later(user, home)
+                if home is not None and home.kind == "function" and not is_inside:
                     captured.add((home, name))
         return captured
+
+    def _is_later(self, user: Scope, home: Scope) -> bool:
+        """Whether a generator expression stands between two scopes: it runs when somebody asks it for more."""
+        scope: Scope | None = user
+        while scope is not None and scope is not home:
+            if scope in self._generators:
+                return True
+            scope = scope.parent
+        return False
 
     def _find_firsts(self) -> dict[Scope, Name]:
         """What `super()` stands for in each function: its first parameter."""
@@ -115,6 +134,14 @@ class Flows:
                 name = self.name(given[0].arg, node.body[0])
                 firsts |= {self._names.scope_of[node.body[0]]: name} if name is not None else {}
         return firsts
+
+    def _find_fixed(self) -> frozenset[str]:
+        """Functions and classes whose names nothing else is bound to, so that it is clear what a call of them runs."""
+        sources = [item for scope in self._names.scopes for item in scope.bindings.items()]
+        counts = Counter(name for name, bound in sources for _ in bound)
+        counts.update(name for scope in self._names.scopes for name in scope.nonlocal_names)
+        defined = [node for node in self._numbers if isinstance(node, (*FUNCTIONS, ast.ClassDef))]
+        return frozenset(node.name for node in defined if counts[node.name] == 1 and not node.decorator_list)
 
     def name(self, text: str, node: ast.AST) -> Name | None:
         """What a name means where it stands; None for the variable of a comprehension or a lambda."""
@@ -133,18 +160,19 @@ class Flows:
         by_itself: dict[
             str, str
         ] = {}  # what Python calls by itself, or whoever was handed it → what it may change then
-        escaping = _escaping(self._found.syntax.nodes)
+        handed = escaping(self._found.syntax.nodes)
         for node in self._numbers:
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 bodies.setdefault(node.name, []).extend(_within(node))
                 if isinstance(node, ast.ClassDef):
                     inits = [m for m in node.body if isinstance(m, FUNCTIONS) and m.name.startswith("__")]
                     bodies[node.name] += [line for method in inits for line in _within(method)]
-                elif _is_by_itself(node):
+                elif is_by_itself(node):
                     by_itself.setdefault(node.name, "opens_instances")
                 elif node.decorator_list or any(self._own[line].has_yield for line in _within(node)):
                     by_itself[node.name] = "opens_all"
-        by_itself |= {name: "opens_all" for name in bodies if escaping is None or name in escaping}
+        special = {name for name, opens in by_itself.items() if opens == "opens_instances"}
+        by_itself |= {name: "opens_all" for name in bodies if handed is None or name in handed}
         self._mentions = {name: Region() for name in bodies}
         size = -1
         while size != (size := sum(region.size() for region in self._mentions.values())):
@@ -152,13 +180,14 @@ class Flows:
                 self._mentions[name].add(self._of_lines(body), from_outside=True)
                 for mentioned in {text for line in body for text in self._own[line].mentioned} & bodies.keys():
                     self._mentions[name].add(self._mentions[mentioned])
-        self._always = Region()
+        self._always, self._implicit = Region(), Region()  # all of it; without what only a call can run
         for name, opens in by_itself.items():
-            self._always.add(self._mentions[name])
             given = self._of_lines(bodies[name])
-            if any(changed[0] != "g" and changed not in given.names for changed in given.objects):
-                setattr(self._always, opens, True)
-        if escaping is None or not escaping.isdisjoint(["print", "stdout", "stderr"]):
+            opens_any = any(changed[0] != "g" and changed not in given.names for changed in given.objects)
+            for region in [self._always, *([self._implicit] if name in special else [])]:
+                region.add(self._mentions[name])
+                setattr(region, opens, getattr(region, opens) or opens_any)
+        if handed is None or not handed.isdisjoint(["print", "stdout", "stderr"]):
             self._always.names[OUTPUT] = None
 
     def _of_lines(self, lines: Iterable[ast.stmt]) -> Region:
@@ -211,11 +240,20 @@ class Flows:
                 self.region(node), around.parent, around.catchers, around.loop, around.function,
                 frozenset(self._jumps(node, around.loop)), header.iterated, header.has_yield, header.is_dynamic,
                 header.evaluated, header.consumes, header.may_fail,
+                header.handed, header.changes_loose, header.makes, self._decides(header),
             )  # fmt: skip
+            if header.has_yield:
+                self.yields.setdefault(around.function, []).append(number)
             if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
                 self._lay_out_body(node, number)
             elif isinstance(node, _CONTROLS):
                 self._lay_out_parts(node, number, around)
+
+    def _decides(self, header: Header) -> bool:
+        """Whether another value may have made a statement run other functions."""
+        if header.decides or (header.may_call and has_effects(self._always, self._known.functions)):
+            return True
+        return header.may_dispatch and has_effects(self._implicit, self._known.functions)
 
     def _lay_out_body(self, node: Function | ast.ClassDef, number: int) -> None:
         scope = self._names.scope_of[node.body[0]]
@@ -253,6 +291,13 @@ class Flows:
             yield "raise", None
         for child in _children(node):
             yield from self._jumps(child, inner)
+
+    def is_fresh(self, binding: int, statement: int) -> bool:
+        """Whether a statement made what it binds, and surely ran before another that runs."""
+        made, around = self.of[binding], self.of[statement].parent
+        while around is not None and around != made.parent:
+            around = self.of[around].parent
+        return made.makes and around == made.parent
 
     def outermost_loop(self, statement: int) -> int | None:
         """The loop around a statement that no other stands around; it may be one itself."""
@@ -302,60 +347,6 @@ def _is_harmless(node: ast.stmt) -> bool:
     return all(
         (called_name(one) if isinstance(one, ast.Call) else last_name(one)) in HARMLESS_MANAGERS for one in managers
     )
-
-
-def _is_by_itself(node: Function) -> bool:
-    """Whether Python calls a method where nobody sees a call; making an object changes that object alone."""
-    names = {last_name(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
-    if names:
-        return names <= _LIKE_ATTRIBUTES
-    return node.name.startswith("__") and node.name not in _MAKERS
-
-
-def _escaping(nodes: Iterable[ast.AST]) -> set[str] | None:
-    """The names of what is handed around, or called later: by whom, nobody knows. None where it may be anything."""
-    found: set[str] = set()
-    called: set[int] = set()
-    for node in nodes:
-        if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
-            found |= {text for part in ast.walk(node) for text in _texts(part)}
-        elif isinstance(node, ast.Call):
-            called.add(id(node.func))
-    for node in nodes:
-        if id(node) not in called and isinstance(getattr(node, "ctx", None), ast.Load):
-            found |= _texts(node)
-        if not _texts(node).isdisjoint(_BY_TEXT):
-            return None
-    return found
-
-
-def _texts(node: ast.AST) -> set[str]:
-    if isinstance(node, ast.Name):
-        return {node.id}
-    return {node.attr} if isinstance(node, ast.Attribute) else set()
-
-
-def _is_hopeless(nodes: Iterable[ast.AST]) -> bool:
-    """Whether a program changes what others take for granted, or notices when objects go: then everything matters."""
-    imported = {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in nodes
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
-    for node in nodes:
-        words = _texts(node)
-        if isinstance(node, FUNCTIONS):
-            words = {node.name}
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            words = {str(getattr(node, "module", None)), *(alias.name for alias in node.names)}
-        elif (
-            isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load) and last_name(node.value) in imported
-        ):
-            return True
-        if not words.isdisjoint(_HOPELESS):
-            return True
-    return False
 
 
 def _frame(scope: Scope) -> Scope:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from .channels import Channels, reads_scope
 from .data import Data
 from .library import CHANGES, HARMLESS, METHODS
+from .regions import LAST, LOOSE, OUTPUT, WORLD, Called, Region
 from .statements import own_nodes, prose_number
 from .syntax import called_name
 
@@ -19,16 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
-    Name = tuple[str, str]
-    Path = tuple[Name, tuple[tuple[str, Any], ...]]
+    from .regions import Name, Path
 
-OUTPUT: Name = ("g", "$output")  # what was printed
-LAST: Name = ("g", "$last")  # the value of the last expression statement
-LOOSE = ("loose", None)  # something that can be reached from there is changed
-_DYNAMIC = frozenset([
-    "eval", "exec", "globals", "locals", "vars", "compile", "setattr", "delattr", "__import__", "__globals__", "f_back",
-    "f_globals", "f_locals", "_getframe", "modules", "import_module", "__main__",
-])  # fmt: skip
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _FAILING = (
@@ -36,44 +30,35 @@ _FAILING = (
     ast.FormattedValue, ast.Import, ast.ImportFrom, ast.Raise, ast.Assert, ast.Delete, *LOOPS, ast.With, ast.AsyncWith,
     ast.AugAssign, ast.Tuple, ast.Starred,
 )  # fmt: skip
+_DECIDING = (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+# Operations that may run methods of the program's classes, and those that may run functions that were handed on.
+_DISPATCHING = (
+    ast.Subscript, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.AugAssign, ast.If,
+    ast.While, ast.Assert, ast.Match, ast.IfExp, ast.BoolOp, ast.Delete,
+)  # fmt: skip
+_CALLING = (
+    ast.Call, ast.Subscript, ast.Compare, ast.Await, ast.comprehension, *LOOPS, ast.With, ast.AsyncWith, ast.Starred,
+    ast.YieldFrom,
+)  # fmt: skip
+_MADE = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.SetComp, ast.DictComp, ast.Constant, ast.JoinedStr, ast.Lambda)
+_MAKING = frozenset([
+    "Counter", "OrderedDict", "bool", "bytearray", "defaultdict", "deque", "dict", "float", "frozenset", "int", "iter",
+    "len", "list", "range", "set", "sorted", "str", "sum", "tuple",
+])  # fmt: skip
+_LAZY = frozenset(["classmethod", "enumerate", "filter", "iter", "map", "partial", "property", "reversed", "zip"])
 _KEEPING = (ast.List, ast.Tuple, ast.Set, ast.Dict, ast.ListComp, ast.SetComp, ast.DictComp, ast.IfExp, ast.keyword)
 _PATH_DEPTH = 6
 
 
-class Called(Data):
-    """A call in a statement: of a name, of a method of something, or of who knows what; and what it is handed."""
+class Known(Data):
+    """What the headers of one program share."""
 
-    function: Name | None  # f in f(x)
-    receiver: Path | None  # xs in xs.append(x)
-    method: str  # append
-    handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
-    is_told: bool = False  # a method of the program's: its own statements say what they change
-    is_super: bool = False  # of `super()`: the first that is handed is the object itself
-
-
-class Region:
-    """What running some statements may change: names, and the objects that names are bound to.
-
-    Reading changes iterators; where Python calls methods by itself, it may change objects of the program's classes,
-    and where functions are handed around, anything that is read.
-    """
-
-    def __init__(self) -> None:
-        self.names: dict[Name, None] = {}
-        self.objects: dict[Name, None] = {}
-        self.reads: dict[Name, None] = {}
-        self.is_dynamic = self.opens_instances = self.opens_all = False
-
-    def add(self, other: Region, *, from_outside: bool = False) -> None:
-        """Take in another's; seen from outside of its function, that function's own names do not matter."""
-        for mine, its in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
-            mine.update({name: None for name in its if not from_outside or name[0] != "l"})
-        self.is_dynamic |= other.is_dynamic
-        self.opens_instances |= other.opens_instances
-        self.opens_all |= other.opens_all
-
-    def size(self) -> int:
-        return len(self.names) + len(self.objects) + len(self.reads) + self.is_dynamic
+    defined: frozenset[str]  # the program's own names
+    functions: frozenset[str]  # its functions, methods and classes
+    fixed: frozenset[str]  # its functions and classes that no other binding can stand for
+    keeping: frozenset[str]  # its classes that only keep what they are made with
+    holes: frozenset[str]  # functions that it does not define
+    channels: Channels
 
 
 class Header:
@@ -83,19 +68,21 @@ class Header:
         self,
         node: ast.stmt,
         name: Callable[[str, ast.AST], Name | None],
-        defined: frozenset[str] = frozenset(),
+        known: Known,
         first: Name | None = None,
     ) -> None:
         self._name = name  # what a text means where it stands; None for the variable of a comprehension
-        self._defined, self._first = defined, first  # the program's own names; what `super()` stands for
+        self._known, self._defined, self._first = known, known.defined, first  # `first`: what `super()` stands for
         self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
         self._tops = own_parts(node)
         self._nodes = [part for top in self._tops for part in own_nodes(top, into_lambdas=True)]
-        self._called_attributes = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
+        self._called = {id(part.func) for part in self._nodes if isinstance(part, ast.Call)}
         self.mentioned = {part.id for part in self._nodes if isinstance(part, ast.Name)}
         self.mentioned |= {part.attr for part in self._nodes if isinstance(part, ast.Attribute)}
-        self.is_dynamic = not self.mentioned.isdisjoint(_DYNAMIC)
-        self.evaluated = self._evaluated() if self.mentioned & _DYNAMIC == {"eval"} else ()
+        scopes = {scope for part in self._nodes if (scope := reads_scope(part)) is not None} - self._defined
+        self.is_dynamic = bool(scopes)
+        self.evaluated = self._evaluated() if scopes == {"eval"} else ()
+        self.touches_world = any(known.channels.touches_world(part) for part in self._nodes)
         self.may_fail = any(isinstance(part, _FAILING) for part in (node, *self._nodes))
         self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
         reads = [path for top in self._tops for path in self._read(top)]
@@ -103,21 +90,36 @@ class Header:
         self.stores = tuple(self._stores(node))
         self.touched = tuple(self._touched())
         reads += [path for path, _ in self.stores]
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-            reads += self._named(node.target)
+        reads += [(WORLD, ())] if self.touches_world else []
+        if isinstance(node, (ast.AugAssign, ast.Delete)):
+            targets = node.targets if isinstance(node, ast.Delete) else [node.target]
+            reads += [path for target in targets if isinstance(target, ast.Name) for path in self._named(target)]
         if isinstance(node, FUNCTIONS):  # `nonlocal x` needs an x around it
             declared = [(text, one) for one in ast.walk(node) if isinstance(one, ast.Nonlocal) for text in one.names]
             reads += [
                 (bound, ()) for text, one in declared if (bound := name(text, one)) is not None and bound[0] != "l"
             ]
         self.reads = tuple({path: None for path in reads if not _is_unhashable(path)})
-        self.perhaps = tuple(
-            bound
-            for part in self._nodes
-            if isinstance(part, ast.NamedExpr) and (bound := name(part.target.id, part.target)) is not None
-        )
+        walruses = [part.target for part in self._nodes if isinstance(part, ast.NamedExpr)]
+        perhaps = [bound for target in walruses if (bound := name(target.id, target)) is not None]
+        self.perhaps = (*perhaps, WORLD) if self.touches_world else tuple(perhaps)
         self.writes = tuple(name for name in self._bound(node) if name not in self.perhaps)
         self.calls = tuple(self._calls())
+        self.changes_loose = any(part == LOOSE for _, part in self.stores) or any(call.is_loose for call in self.calls)
+        calls = [part for part in self._nodes if isinstance(part, ast.Call)]
+        lazy = _LAZY | known.holes
+        self._hands_on = bool(getattr(node, "decorator_list", ())) or not all(
+            called_name(call) in lazy for call in calls
+        )
+        self.decides = any(map(self._decides, self._nodes))
+        self.may_dispatch = isinstance(node, _DISPATCHING) or any(
+            isinstance(part, _DISPATCHING) for part in self._nodes
+        )
+        self.may_call = isinstance(node, _CALLING) or any(map(self._may_call, self._nodes))
+        arguments = [part for call in calls for part in (*call.args, *(keyword.value for keyword in call.keywords))]
+        arguments += [call.func.value for call in calls if isinstance(call.func, ast.Attribute)]
+        self.handed = tuple(path for part in arguments if (path := self._path(part)) is not None)
+        self.makes = self._makes(node)
         self.consumes = self._consumes(node)
         is_loop = isinstance(node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(node.iter) if is_loop else None  # type: ignore[attr-defined]
@@ -128,7 +130,7 @@ class Header:
     def _read(self, node: ast.AST) -> Iterator[Path]:
         """The longest paths in an expression."""
         if isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Load):
-            target = node.value if id(node) in self._called_attributes else node
+            target = node.value if id(node) in self._called and isinstance(node, ast.Attribute) else node
             path = self._path(target)
             if path is not None:
                 yield path
@@ -286,6 +288,42 @@ class Header:
             is_told = receiver is None and is_own and method not in CHANGES
             yield Called(None, receiver, method, tuple(handed), is_told=is_told)
 
+    def _makes(self, node: ast.stmt) -> bool:
+        """Whether what a statement binds is an object that nothing else has yet."""
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            return self._is_made(node.value)
+        return isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
+
+    def _is_made(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Tuple):
+            return all(self._is_made(part) for part in node.elts)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            text = node.func.id
+            return text in self._known.keeping or (text in _MAKING and text not in self._defined)
+        return isinstance(node, _MADE)
+
+    def _decides(self, part: ast.AST) -> bool:
+        """Whether it depends on values what an expression evaluates, or which function it calls."""
+        if isinstance(part, ast.Compare):
+            return len(part.ops) > 1
+        if isinstance(part, ast.Call):
+            return not isinstance(part.func, (ast.Name, ast.Attribute))
+        if isinstance(part, (ast.Name, ast.Attribute)):
+            text = part.id if isinstance(part, ast.Name) else part.attr
+            if id(part) in self._called:
+                return text in self._defined and not (isinstance(part, ast.Name) and text in self._known.fixed)
+            return self._hands_on and isinstance(part.ctx, ast.Load) and text in self._known.functions
+        return isinstance(part, _DECIDING)
+
+    def _may_call(self, part: ast.AST) -> bool:
+        """Whether it may run a function that was handed on."""
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
+            text = part.func.id
+            return text not in self._known.fixed and text not in self._known.holes and text not in _LAZY
+        if isinstance(part, (ast.Tuple, ast.List)):
+            return not isinstance(part.ctx, ast.Load)  # it goes through an iterator
+        return isinstance(part, _CALLING)
+
     def _region(self, node: ast.stmt) -> Region:
         region = Region()
         region.names.update(dict.fromkeys([*self.writes, *self.perhaps]))
@@ -293,11 +331,12 @@ class Header:
         for call in self.calls:
             changed = [] if call.receiver is None else [call.receiver]
             is_plain = call.method in CHANGES and call.method not in self._defined
-            changed += call.handed if call.receiver is None or not is_plain else []
+            is_kept = call.function is not None and call.function[1] in self._known.keeping
+            changed += call.handed if not is_kept and (call.receiver is None or not is_plain) else []
             region.objects.update(dict.fromkeys(path[0] for path in changed))
         region.reads.update(dict.fromkeys(path[0] for path in self.reads))
         region.is_dynamic = self.is_dynamic and not self.evaluated
-        if "print" in self.mentioned or "stdout" in self.mentioned or self.is_dynamic:
+        if "print" in self.mentioned or self.is_dynamic:
             region.names[OUTPUT] = None
         if isinstance(node, ast.Expr):
             region.names[LAST] = None
