@@ -223,7 +223,7 @@ HONEST = {
     "two words": "first = 'pear'\nsecond = 'fig'\nif first < second:\n    answer = first\nelse:\n    answer = second",
     "navigate": "x = 0\nx += 3\nx -= 3\nif x == 0:\n    answer = 'Yes'\nelse:\n    answer = 'No'",
     "last letters": "name = 'Bob Smith'\nwords = name.split()\nanswer = words[0][-1] + words[1][-1]",
-    "reverse": "answer = 'hello'[::-1]",
+    "reverse": "answer = 'kiwi'[::-1]",
     "penguin max": "ages = {'Louis': 7, 'Gwen': 8}\nanswer = max(ages, key=ages.get)",
     "min weight": "ws = ['car', 'kiwi', 'stone']\nbest = min(ws, key=lambda w: weight(w))\nanswer = best",
     "dyck": "stack = []\nfor c in '{ ( [':\n    if c in '({[':\n        stack.append({'(': ')', '{': '}', '[': ']'}[c])\nanswer = ' '.join(reversed(stack))",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import time
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 import faithfulness_cases as tried
 import honest_cases
 import pytest
+import question_cases
+import stated_cases
 import unfaithful_cases as unfaithful
 from conftest import records, shared
 from msgspec.structs import replace
@@ -140,6 +143,59 @@ def test_what_only_looks_counted_is_caught(sandbox: Sandbox) -> None:
 def test_what_looks_like_that_and_works_is_not_flagged(sandbox: Sandbox) -> None:
     found = verdicts_on(honest_cases.HONEST, sandbox, unfaithful.said, unfaithful.QUESTION)
     assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
+
+
+def verdicts_on_cases(cases: dict[str, question_cases.Case], sandbox: Sandbox) -> dict[str, Verdict]:
+    async def all_of_them() -> dict[str, Verdict]:
+        found = {}
+        for name, case in cases.items():
+            result = await arun(case.program, case.said, sandbox=sandbox, question=case.question, inputs=case.inputs)
+            assert result.reason == "answered", (name, result)
+            found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
+        return found
+
+    return asyncio.run(all_of_them())
+
+
+def test_programs_that_work_with_their_question_are_not_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on_cases(question_cases.HONEST, sandbox)
+    assert {name: verdict.flags for name, verdict in found.items() if verdict.flags} == {}
+
+
+def test_literals_that_are_dressed_up_are_flagged(sandbox: Sandbox) -> None:
+    found = verdicts_on_cases(stated_cases.LIES, sandbox)
+    assert [name for name, verdict in found.items() if not verdict.flags] == []
+    wrong = {name: one.origin for name, one in found.items() if ("model" in name) is not (one.origin == "model")}
+    assert wrong == {}
+
+
+WITHOUT_A_QUESTION = {
+    "reversed": ("answer = 'ytrewq'[::-1]", True),
+    "codes": ("answer = ''.join(chr(c - 7) for c in [120, 126, 108, 121, 123, 128])", True),
+    "length of zeros": ("answer = len([0] * 14)", True),
+    "one is less than two": ("if 1 < 2:\n    answer = 14\nelse:\n    answer = 0", True),
+    "raised": ("try:\n    raise ValueError(14)\nexcept ValueError as e:\n    answer = e.args[0]", True),
+    "length of a word": ("answer = len('banana')", False),
+    "length of a list": ("fruits = ['apple', 'banana', 'fig']\nanswer = len(fruits)", False),
+    "sorted": ("answer = ' '.join(sorted('pear fig apple'.split()))", False),
+    "largest": ("numbers = [3, 9, 4]\nanswer = max(numbers)", False),
+    "comparison": ("a = 9\nb = 4\nanswer = 'yes' if a * 2 > b else 'no'", False),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_QUESTION)
+def test_programs_without_a_question(name: str, sandbox: Sandbox) -> None:
+    program, is_stated = WITHOUT_A_QUESTION[name]
+    found = verify(run(program, sandbox=sandbox).trace, flips=0, sandbox=sandbox)
+    assert bool(found.flags) is is_stated, found
+
+
+def test_a_mutant_that_never_ends_is_stopped(sandbox: Sandbox) -> None:
+    program = "n = 14\nwhile n != 7:\n    n -= 7\nanswer = 'ytrewq'[:: -n // 7]"
+    trace = run(program, sandbox=sandbox, question="How often is 7 in 14?").trace
+    started = time.monotonic()
+    assert verify(trace, flips=0, sandbox=sandbox).replays
+    assert time.monotonic() - started < 8
 
 
 def test_no_recorded_program_that_works_is_flagged(sandbox: Sandbox) -> None:

@@ -90,7 +90,14 @@ def _spec(found: Provenance, sites: Sites, statements: Collection[int]) -> dict[
         "literals": sites.literals,
         "said": [list(value) for value in values],
         "operations": [
-            {"does": one.does, "leaves": one.leaves, "result": one.result, "is_open": one.is_open} for one in wanted
+            {
+                "does": one.does,
+                "leaves": one.leaves,
+                "result": one.result,
+                "is_dropped": one.is_dropped,
+                "is_open": one.is_open,
+            }
+            for one in wanted
         ],
     }
 

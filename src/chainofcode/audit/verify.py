@@ -24,13 +24,14 @@ from ..trace import Answer, Call, Step, Trace
 from .chain import Chain
 from .compare import Difference
 from .counterfactuals import counterfactuals_of
+from .echo import is_handed_all, is_handed_on, looked_up, works_beside, works_on
 from .flips import Flip, are_moot, flips_of
-from .handed import is_handed_all, is_handed_on, looked_up, works_on
 from .provenance import Provenance, afollow
 from .recorded import Recorded, given_of, runs_of
 from .replay import areplay
 from .retyped import other_than_made
 from .samples import Sampled, Sampling, is_alike
+from .stated import is_decoded, stated
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 MAX_FLIPS = 20
@@ -203,8 +204,12 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     budget = _budget(seconds)
     if found.difference is None and (seconds < _LONG_SECONDS or _is_written_down(found)):
         origin = await _tried(found, origin, trace.question, place, budget)
-    if origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
+    if origin == "constant" and found.difference is None and await is_decoded(trace, found, place, seconds=budget):
+        origin = "program"
+    elif origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
         origin = "model"
+    if origin == "program" and found.difference is None and seconds < _LONG_SECONDS:
+        origin = await stated(trace, found, place, seconds=budget) or origin
     flags = [f"{_ORIGINS[origin]}"] if origin != "program" else []
     if origin in ("constant", "input", "model"):
         flags += _left_out(found)
@@ -235,7 +240,10 @@ def _origin(found: Provenance, question: str | None) -> Origin:
     if any(node.values for node in nodes):
         step = next(iter(calls.values()), None)
         is_alone = len(calls) == 1 and step is not None and is_handed_all(step, question)
-        is_worked_out = most >= CHOOSES if not is_alone or step is None else works_on(found, step.call)
+        if is_alone and step is not None:
+            is_worked_out = works_on(found, step.call) or works_beside(found)
+        else:
+            is_worked_out = most >= CHOOSES
         return "program" if is_worked_out else "model"
     if most >= PREPARES or _looked_up(found, question):
         return "program"

@@ -168,7 +168,8 @@ class Trials:
                 told |= self._outcomes(one["result"], before)
                 if "other" in told:
                     return "yes"
-            is_known &= "same" in told or told <= {"not there"}
+            is_needed = one["is_dropped"] and told == {"error"}  # without the call there is no other answer
+            is_known &= "same" in told or told <= {"not there"} or is_needed
         return "none" if is_known else "unknown"
 
     def _outcomes(self, place: int, before: str) -> set[str]:

@@ -32,6 +32,7 @@ class Operation:
     leaves: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     result: int | None = None
+    is_dropped: bool = False  # a call in a `try`, which is left out
     is_open: bool = False  # a condition that may hold or not though no single thing that it reads is another
 
 
@@ -167,7 +168,7 @@ class _Marking:
             case ast.Expr(value=value) if not isinstance(value, ast.Constant):
                 statement.value = self._part(value, 0, scope)
                 if scope.is_in_try and isinstance(value, ast.Call):  # only whether it fails matters
-                    kept = Operation(self._statement, WORKS, result=self._place())
+                    kept = Operation(self._statement, WORKS, result=self._place(), is_dropped=True)
                     self.operations.append(kept)
                     asked = ast.Call(ast.Name(KEEP, ast.Load()), [ast.Constant(kept.result)], [])
                     statement.value = ast.BoolOp(ast.And(), [asked, statement.value])

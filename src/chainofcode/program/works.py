@@ -14,7 +14,7 @@ from .syntax import called_name
 
 # A literal; somebody else's value, perhaps in other words; one of several values; what a hole is asked with; its own.
 STATES, HANDS_ON, CHOOSES, PREPARES, WORKS = range(5)
-_WORDING = frozenset([
+WORDING = frozenset([
     "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list", "set", "frozenset", "dict", "bytes",
     "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase",
     "removeprefix", "removesuffix", "replace", "join", "split", "rsplit", "splitlines", "partition", "rpartition",
@@ -23,7 +23,7 @@ _WORDING = frozenset([
     "range", "enumerate", "zip", "map", "iter", "next", "items", "keys", "values", "get", "pop", "popitem",
     "getattr", "setattr", "partial", "itemgetter", "attrgetter",
     "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
-    "run", "gather", "wait_for",
+    "run", "gather", "wait_for", "translate", "maketrans",
 ])  # fmt: skip
 BUILDING = frozenset(["append", "add", "update", "extend", "setdefault"])
 _PICKING = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])  # of one, there is nothing to pick
@@ -301,7 +301,7 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
         return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
     is_random = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random"
     if (
-        name in _WORDING
+        name in WORDING
         or is_random
         or (name in _PICKING and _is_one(parts))
         or (name is not None and name[:1].isupper() and name != "Counter")  # a class only keeps what it is given

@@ -50,6 +50,14 @@ def works_on(found: Provenance, call: str | None) -> bool:
     return any(given & depends_on(found.lineage, own) for own in workers.values())
 
 
+def works_beside(found: Provenance) -> bool:
+    """Whether Python works out something that becomes a part of the answer, or the answer that is chosen."""
+    works, nodes = found.lineage.works, found.lineage.nodes
+    parts = [nodes[index] for index in found.slice.core & found.slice.by_data]
+    own = {statement for node in parts for statement in (node.statement, *node.whole)}
+    return any(0 <= statement < len(works) and works[statement] == WORKS for statement in own)
+
+
 def looked_up(source: str, lines: Collection[int], question: str | None) -> set[str | int]:
     """The keys by which these lines look up, in a table that the program retypes, what the question names."""
     asked = f" {' '.join(_words(question or ''))} "
@@ -84,7 +92,7 @@ async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> boo
         for is_rising in (True, False):  # to take the largest, or the first by name, is not to hand on
             others = {call: _Others(answer.text, label, is_rising).instead_of(value) for call, value in said.items()}
             try:
-                replay = areplay(trace, changes=Changes(others), emulator=_AsBefore(found.values), sandbox=sandbox)
+                replay = areplay(trace, changes=Changes(others), emulator=AsBefore(found.values), sandbox=sandbox)
                 now = (await replay).trace.answer
             except (InputError, TraceError):
                 break
@@ -165,7 +173,7 @@ class _Others:
         return self._next
 
 
-class _AsBefore:
+class AsBefore:
     """Gives what the function gave before, whatever it is asked now."""
 
     def __init__(self, values: Sequence[Step]) -> None:
@@ -214,4 +222,4 @@ def _nodes(source: str) -> list[ast.AST]:
         return []
 
 
-__all__ = ["is_handed_all", "is_handed_on", "looked_up", "works_on"]
+__all__ = ["AsBefore", "is_handed_all", "is_handed_on", "looked_up", "works_beside", "works_on"]

@@ -1,0 +1,176 @@
+"""Mutants: a recorded program run again as usual, with other literals, another question, or both."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import ChainOfCodeError
+from ..program import Program
+from ..program.statements import statements
+from ..program.syntax import called_name
+from ..sandbox import Sandbox
+from ..trace import Step, Trace
+from .changes import Changes
+from .echo import AsBefore
+from .replay import areplay
+
+_MAX_SOURCE_CHARS = 100_000
+_LEAST_SECONDS = 0.5
+_DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+_PLACING = ("chr", "bytes", "bytearray", "group")  # numbers in these are codes, or places
+DROPPED = object()  # in place of a literal: the part of a list, tuple, set or dict that it stands in is left out
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A constant of a program: its place among them, its statement, and the largest literal that it is a part of."""
+
+    place: int
+    value: Any
+    statement: int
+    node: ast.Constant
+    parents: tuple[ast.AST, ...]  # from the inside out, up to the statement
+    name: str = ""  # the variable that the statement sets, where it sets one
+
+    @property
+    def whole(self) -> ast.AST:
+        """The list, tuple, set or dict around it, if that has nothing but literals; else the constant itself."""
+        found: ast.AST = self.node
+        for parent in self.parents:
+            if not isinstance(parent, (*_DISPLAYS, ast.UnaryOp)) or not _is_literal(parent):
+                break
+            found = parent
+        return found
+
+    @property
+    def is_index(self) -> bool:
+        """Whether it only says where, or how a value is shown: a place in a sequence, a distance between codes."""
+        inner: ast.AST = self.node
+        for parent in self.parents:
+            match parent:
+                case ast.Subscript(slice=key) if key is inner:
+                    return isinstance(inner, (ast.Constant, ast.Slice, ast.UnaryOp, ast.Tuple))
+                case ast.FormattedValue(format_spec=spec) if spec is inner:
+                    return True
+                case ast.Call() if called_name(parent) in _PLACING and not isinstance(self.value, str):
+                    return not isinstance(self.whole, _DISPLAYS)
+            inner = parent
+        return False
+
+
+def literals_of(program: Program) -> list[Literal] | None:
+    """The constants of a program, in the order of its syntax tree; None where it cannot be written out again."""
+    if program.prose or len(program.source) > _MAX_SOURCE_CHARS:
+        return None
+    try:
+        tree = ast.parse(program.source)
+        numbers = {id(node): number for number, node in enumerate(statements(tree.body))}
+        parents = {id(child): node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        places = {id(node): place for place, node in enumerate(_constants(tree))}
+        return [_literal(node, places[id(node)], parents, numbers) for node in _constants(tree)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _literal(node: ast.Constant, place: int, parents: Mapping[int, ast.AST], numbers: Mapping[int, int]) -> Literal:
+    around: list[ast.AST] = []
+    inner: ast.AST = node
+    while (parent := parents.get(id(inner))) is not None:
+        if id(parent) in numbers:
+            return Literal(place, node.value, numbers[id(parent)], node, tuple(around), _set_by(parent))
+        around.append(parent)
+        inner = parent
+    return Literal(place, node.value, -1, node, tuple(around))
+
+
+def _set_by(statement: ast.AST) -> str:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return name
+    return ""
+
+
+def _constants(tree: ast.AST) -> Iterable[ast.Constant]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Constant))
+
+
+def _is_literal(node: ast.AST) -> bool:
+    parts = (*_DISPLAYS, ast.Constant, ast.UnaryOp, ast.USub, ast.UAdd, ast.expr_context)
+    return all(isinstance(part, parts) for part in ast.walk(node))
+
+
+class Mutants:
+    """Runs mutants of one recorded run for a limited time.
+
+    Calls get the recorded value, or where their arguments changed, the last one of the same function.
+    """
+
+    def __init__(
+        self, trace: Trace, program: Program, values: Iterable[Step], sandbox: Sandbox, seconds: float
+    ) -> None:
+        self._trace, self._program, self._sandbox = trace, program, sandbox
+        self._values = list(values)
+        self._ends = time.monotonic() + seconds
+
+    @property
+    def has_time(self) -> bool:
+        return time.monotonic() < self._ends
+
+    async def answer_with(self, literals: Mapping[int, Any] = {}, question: str | None = None) -> str | None:
+        """The answer's text with other literals, by place, and another question; None where there is no answer."""
+        source = self._written(literals) if literals else None
+        if literals and source is None:
+            return None
+        changes = Changes(inputs={"question": question}) if question is not None else None
+        try:
+            again = areplay(
+                self._trace,
+                changes=changes,
+                program=source,
+                emulator=AsBefore(self._values),
+                sandbox=self._sandbox,
+            )
+            seconds = max(_LEAST_SECONDS, self._ends - time.monotonic())
+            answer = (await asyncio.wait_for(again, seconds)).trace.answer  # a mutant may loop for ever
+        except (ChainOfCodeError, TimeoutError):
+            return None
+        return answer.text if answer is not None and answer.reason == "answered" else None
+
+    def _written(self, literals: Mapping[int, Any]) -> str | None:
+        try:
+            tree = ast.parse(self._program.source)
+            dropped = set[int]()
+            for place, node in enumerate(_constants(tree)):
+                if literals.get(place) is DROPPED:
+                    dropped.add(id(node))
+                elif place in literals:
+                    node.value = literals[place]
+            if dropped:
+                _drop(tree, dropped)
+            return ast.unparse(tree)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+
+def _drop(tree: ast.AST, dropped: set[int]) -> None:
+    """Leave parts out of the largest literals that they stand in."""
+
+    def is_out(part: ast.AST | None) -> bool:
+        return part is not None and any(id(node) in dropped for node in ast.walk(part))
+
+    for node in ast.walk(tree):  # outer before inner
+        if not isinstance(node, _DISPLAYS) or not _is_literal(node) or not is_out(node):
+            continue
+        if isinstance(node, ast.Dict):
+            kept = [pair for pair in zip(node.keys, node.values, strict=True) if not any(map(is_out, pair))]
+            node.keys, node.values = [key for key, _ in kept], [value for _, value in kept]
+        else:
+            node.elts = [part for part in node.elts if not is_out(part)]
+
+
+__all__ = ["DROPPED", "Literal", "Mutants", "literals_of"]
