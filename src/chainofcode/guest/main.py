@@ -37,7 +37,7 @@ from .recorder import Recorder
 from .requests import Requests
 from .shadow import Shadow
 from .values import brief, decode, encode
-from .watch import WATCH_BY_LINE, Output, Watcher
+from .watch import WATCH_BY_JUMP, Output, Watcher
 from .world import Chance, Clock
 
 TYPE_CHECKING = False
@@ -208,7 +208,7 @@ class Prepared:
                 self.lowered: Lowered = lower(
                     self.found,
                     self.parsed.prose,
-                    watch_by_line=WATCH_BY_LINE,
+                    watch_by_jump=WATCH_BY_JUMP,
                     policy=start["policy"],
                     is_recorded=self.flows is not None,
                 )
@@ -277,7 +277,7 @@ class _Run:
         self._bindings = Bindings(
             link, program.found, program.lowered, source, places, self._settle, self._requests, told
         )
-        self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
+        self._watcher = Watcher(link, program.lowered, places, self._bindings.builtins.__dict__)
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
 

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
 from ..program.analyse import Guard
-from ..program.lower import MARK_LINES, Place
+from ..program.lower import MARK_COLUMNS, Place
 from .values import Record
 
 CO_OPTIMIZED = 1  # a flag of code objects: names in slots, as in a function
@@ -116,7 +116,7 @@ class Places:
         known = self._spans.get(id(code))
         if known is None:
             spans: list[Span | None] = [
-                None if line is None or line >= MARK_LINES else ((line, column or 0), (end_line or line, end or 0))
+                None if line is None or (column or 0) >= MARK_COLUMNS else ((line, column or 0), (end_line or line, end or 0))
                 for line, end_line, column, end in code.co_positions()
             ]
             known = self._spans[id(code)] = (code, spans)

@@ -11,11 +11,10 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Sequence
 from types import CodeType, FrameType
 
-from ..program.lower import MARK_LINES, Mark
-from .flags import Flags
+from ..program.lower import Lowered, Mark
+from .checkpoints import Jumps, Switches, nested
 from .link import Link, clean, headroom
 from .places import CO_OPTIMIZED, Places, program_frame
 from .values import Record, brief
@@ -35,15 +34,16 @@ _ATOMS = (int, float, str, bytes, bool, complex, type(None))
 _CONTAINERS = (list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
 _real_clock = time.monotonic  # the program's own clock may be fixed
 _TOOL = 4  # one that no profiler, debugger or coverage tool claims
-WATCH_BY_LINE = sys.version_info >= (3, 12)
+WATCH_BY_JUMP = sys.version_info >= (3, 12)
 
 
 class Watcher:
     """Turns visits of marks into steps and sends them in batches, together with what was printed meanwhile."""
 
-    def __init__(self, link: Link, marks: Sequence[Mark], places: Places, builtins: dict[str, Any]) -> None:
-        self._link, self._marks, self._places, self._builtins = link, marks, places, builtins
-        self._visits = [0] * len(marks)
+    def __init__(self, link: Link, lowered: Lowered, places: Places, builtins: dict[str, Any]) -> None:
+        self._link, self._places, self._builtins = link, places, builtins
+        self._marks, self._checkpoints = lowered.marks, lowered.checkpoints
+        self._visits = [0] * len(self._marks)
         self._returns: dict[tuple[int, int], int] = {}
         self._statement_visits: dict[int, int] = {}
         self._before: dict[tuple[int, int], dict[str, Any]] = {}
@@ -59,32 +59,32 @@ class Watcher:
 
     def watch(self, code: CodeType) -> CodeType:
         """Begin to watch; gives the code to run."""
-        if WATCH_BY_LINE:
-            self._monitor(code)
-            return code
-        self._builtins["$mark"] = self._visit_by_flag
-        self._flags = Flags(len(self._marks), self._builtins)
-        return self._flags.built_into(code)
+        if WATCH_BY_JUMP:
+            jumps = Jumps(code)
+            self._checkpoint_at = jumps.at
+            self._monitor(jumps.code)
+            return jumps.code
+        self._switches = Switches(code)
+        self._builtins.update({"$mark": self._visit_by_call, "$on": True})
+        return self._switches.code
 
-    # --- Python ≥ 3.12: marks are lines of their own ----------------------------------------------------------
+    # --- Python ≥ 3.12: checkpoints are jumps -----------------------------------------------------------------
 
     def _monitor(self, code: CodeType) -> None:
         monitoring = sys.monitoring
-        tool, events = _TOOL, monitoring.events
-        monitoring.use_tool_id(tool, "chainofcode")
-        monitoring.register_callback(tool, events.LINE, self._visit_by_line)
-        monitoring.register_callback(tool, events.PY_RETURN, self._visit_return)
-        pending = [code]
-        while pending:
-            current = pending.pop()
+        events = monitoring.events
+        monitoring.use_tool_id(_TOOL, "chainofcode")
+        monitoring.register_callback(_TOOL, events.JUMP, self._visit_by_jump)
+        monitoring.register_callback(_TOOL, events.PY_RETURN, self._visit_return)
+        for current in nested(code):
             returns = 0 if current.co_name.startswith("<") else events.PY_RETURN
-            monitoring.set_local_events(tool, current, events.LINE | returns)
-            pending.extend(constant for constant in current.co_consts if isinstance(constant, CodeType))
+            monitoring.set_local_events(_TOOL, current, events.JUMP | returns)
 
-    def _visit_by_line(self, code: CodeType, line: int) -> object:
-        if line < MARK_LINES:
+    def _visit_by_jump(self, code: CodeType, offset: int, destination: int) -> object:
+        checkpoint = self._checkpoint_at.get((id(code), offset))
+        if checkpoint is None:  # a jump of the program's own
             return sys.monitoring.DISABLE
-        return None if self._visit(line - MARK_LINES, sys._getframe(1)) else sys.monitoring.DISABLE
+        return None if self._visit(checkpoint, sys._getframe(1)) else sys.monitoring.DISABLE
 
     def _visit_return(self, code: CodeType, offset: int, value: object) -> object:
         if self.is_off:
@@ -101,31 +101,34 @@ class Watcher:
                 self._lock.release()
         return None
 
-    # --- Python 3.11: marks test a flag (see flags.py) --------------------------------------------------------
+    # --- Python 3.11: checkpoints are calls -------------------------------------------------------------------
 
-    def _visit_by_flag(self, index: int, returned: Any = None) -> Any:
-        if not self._visit(index, sys._getframe(1), returned):
-            self._flags.switch_off(index)
+    def _visit_by_call(self, checkpoint: int, returned: Any = None) -> Any:
+        if not self._visit(checkpoint, sys._getframe(1), returned):
+            self._switches.switch_off(checkpoint)
         return returned
 
     # --- both -------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Let marks speak again that have been switched off."""
-        if WATCH_BY_LINE:
+        if WATCH_BY_JUMP:
             sys.monitoring.restart_events()
         else:
-            self._flags.switch_on()
+            self._switches.switch_on()
 
-    def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
-        """Record one visit; False when this mark need not call again."""
+    def _visit(self, checkpoint: int, frame: FrameType, returned: Any = None) -> bool:
+        """Record one visit; False when this checkpoint need not call again."""
         if self.is_off:
             return True
         if not self._lock.acquire(blocking=False):
             return True  # another thread records
         try:
             with headroom():
-                return self._record(index, frame, returned)
+                is_needed = False
+                for index in self._checkpoints[checkpoint]:
+                    is_needed |= self._record(index, frame, returned)
+                return is_needed
         finally:
             self._lock.release()
 

@@ -1,8 +1,8 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
 Nothing is hoisted or reordered. Names that start with `$` cannot be spelt by a program; the guest binds them in the
-program's builtins. A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line
-number of its own (`sys.monitoring` sees the line and can disable it), on 3.11 a test of a global flag.
+program's builtins. Adjacent watch marks form one checkpoint. A checkpoint is a statement whose column no source has,
+so that the guest finds it again in the compiled code and turns it into one instruction (guest/checkpoints.py).
 Standard library only.
 """
 
@@ -19,6 +19,7 @@ from .scopes import Function, Scope
 from .speculate import speculate
 from .statements import (
     bases_of_targets,
+    first_line,
     is_docstring,
     last_expressions,
     may_mutate,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
     Node = TypeVar("Node", bound=ast.AST)
 
-MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
+MARK_COLUMNS = 100_000_000  # checkpoint n stands in column MARK_COLUMNS + n; no source is as wide
+_LOAD = ast.Load()
+_AHEAD_OF_CODE = ("before", "reach", "start", "enter")  # phases of marks that stand before the code of a statement
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _SILENT = (ast.Global, ast.Nonlocal)
 _WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
@@ -71,20 +74,21 @@ class Lowered(Data):
     hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
     prose_of: dict[int, str]  # statement number → prose text
     policy: Policy
+    checkpoints: tuple[tuple[int, ...], ...] = ()  # the marks at each checkpoint, by index
 
 
 def lower(
     found: Analysis,
     prose: tuple[Prose, ...],
     *,
-    watch_by_line: bool,
+    watch_by_jump: bool,
     policy: Policy = "strict",
     is_recorded: bool = False,
 ) -> Lowered:
     """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated. One that is
     recorded has marks around every statement.
     """
-    return _Lowering(found, prose, watch_by_line, policy, is_recorded).run()
+    return _Lowering(found, prose, watch_by_jump, policy, is_recorded).run()
 
 
 def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
@@ -94,13 +98,15 @@ def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
 
 class _Lowering:
     def __init__(
-        self, found: Analysis, prose: tuple[Prose, ...], watch_by_line: bool, policy: Policy, is_recorded: bool
+        self, found: Analysis, prose: tuple[Prose, ...], watch_by_jump: bool, policy: Policy, is_recorded: bool
     ) -> None:
         self.found, self.prose, self.policy = found, prose, policy
-        self.watch_by_line, self.is_recorded = watch_by_line, is_recorded
+        self.watch_by_jump, self.is_recorded = watch_by_jump, is_recorded
         self.numbers: dict[ast.stmt, int] = {}
         self.places: list[Place] = []
         self.marks: list[Mark] = []
+        self.checkpoints: list[list[int]] = []
+        self._checkpoint_at: dict[ast.stmt, int] = {}
         self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
@@ -123,6 +129,7 @@ class _Lowering:
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
+        self._join_marks(tree)
         ast.fix_missing_locations(tree)
         return self._lowered_with(tuple(ranges))
 
@@ -147,6 +154,7 @@ class _Lowering:
             hole_ranges,
             self.prose_of,
             self.policy,
+            tuple(map(tuple, self.checkpoints)),
         )
 
     def _number(self, statement: ast.stmt) -> None:
@@ -180,15 +188,38 @@ class _Lowering:
         outcome: str | None = None,
         changed: Iterable[str] = (),
         reads: Iterable[str] = (),
+        line: int | None = None,
     ) -> ast.stmt:
-        index = len(self.marks)
+        """A mark on the line of the code beside it: a trace function of the program must see no other lines."""
         number = self.numbers[statement]
         self.marks.append(Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads)))
-        if self.watch_by_line:
-            line = MARK_LINES + index
-            return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
-        call = ast.Expr(ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(index)], []))
-        return _at(statement, ast.If(ast.Name(f"$on{index}", ast.Load()), [call], []))
+        if line is None:
+            line = first_line(statement) if phase in _AHEAD_OF_CODE else statement.lineno
+        checkpoint = len(self.checkpoints)
+        self.checkpoints.append([len(self.marks) - 1])
+        place = _column(line, checkpoint)
+        if self.watch_by_jump:  # two instructions, without names or constants
+            mark = ast.Expr(ast.List([], _LOAD, **place), **place)
+        else:
+            mark = ast.Expr(_mark_call(checkpoint, place), **place)
+        self._checkpoint_at[mark] = checkpoint
+        return mark
+
+    def _join_marks(self, node: ast.AST) -> None:
+        """Let each run of adjacent marks be one checkpoint: switched off, it costs one instruction."""
+        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
+            kept: list[ast.AST] = []
+            for child in getattr(node, field, ()):
+                here = self._checkpoint_at.get(child)
+                before = self._checkpoint_at.get(kept[-1]) if kept else None
+                if here is not None and before is not None:
+                    self.checkpoints[before] += self.checkpoints[here]
+                    self.checkpoints[here] = []
+                else:
+                    kept.append(child)
+                    self._join_marks(child)
+            if kept:
+                setattr(node, field, kept)
 
     def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
         lowered: list[ast.stmt] = []
@@ -242,15 +273,15 @@ class _Lowering:
         return before + core + after
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
-        """Where lines are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
-        if self.watch_by_line:
+        """Where jumps are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
+        if self.watch_by_jump:
             return [statement]
         mark = self._mark(statement, "return")
-        assert isinstance(mark, ast.If)
-        seen = ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(len(self.marks) - 1)], [])
-        seen.args.append(statement.value or ast.Constant(None))
-        mark.body = [_at(statement, ast.Return(seen))]
-        return [mark, statement]
+        checkpoint = self._checkpoint_at.pop(mark)
+        place = _column(first_line(statement), checkpoint)
+        call = _mark_call(checkpoint, place)
+        call.args.append(statement.value or ast.Constant(None, **place))
+        return [ast.If(ast.Name("$on", _LOAD, **place), [ast.Return(call, **place)], [], **place), statement]
 
     # --- compound statements ---------------------------------------------------------------------------------
 
@@ -288,7 +319,8 @@ class _Lowering:
         node.body = self._block_in(node.body, scope)
         for handler in node.handlers:
             caught = f"except {ast.unparse(handler.type)}" if handler.type is not None else "except"
-            mark = self._mark(node, "outcome", [handler.name] if handler.name else [], caught)
+            bound = [handler.name] if handler.name else []
+            mark = self._mark(node, "outcome", bound, caught, line=handler.lineno)
             handler.body = [mark, *self._block_in(handler.body, scope)]
         node.orelse = self._block_in(node.orelse, scope)
         node.finalbody = self._block_in(node.finalbody, scope)
@@ -300,7 +332,8 @@ class _Lowering:
         before = self._before(node, node.subject)
         for case in node.cases:
             pattern = ast.unparse(case.pattern)
-            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}")
+            line = case.pattern.lineno
+            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}", line=line)
             case.body = [mark, *self._block_in(case.body, scope)]
         return [*before, node]
 
@@ -312,13 +345,13 @@ class _Lowering:
     def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
         body = self._block(node.body, inner)
         if self.is_recorded:
-            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start"))
+            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start", line=first_line(node.body[0])))
         return body
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
         node.body = self._body(node, inner)
-        if not self.watch_by_line:  # else a mark would be looked up in the class's own namespace
+        if not self.watch_by_jump:  # else a mark would be looked up in the class's own namespace
             node.body.insert(1 if is_docstring(node.body[0]) else 0, _at(node, ast.Global(["$mark"])))
         return [node, self._mark(node, "after", [node.name])]
 
@@ -411,6 +444,15 @@ class _Lowering:
 def _at(where: ast.AST, node: Node) -> Node:
     """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
     return ast.copy_location(node, where)
+
+
+def _column(line: int, checkpoint: int) -> dict[str, int]:
+    column = MARK_COLUMNS + checkpoint
+    return {"lineno": line, "end_lineno": line, "col_offset": column, "end_col_offset": column}
+
+
+def _mark_call(checkpoint: int, place: dict[str, int]) -> ast.Call:
+    return ast.Call(ast.Name("$mark", _LOAD, **place), [ast.Constant(checkpoint, **place)], [], **place)
 
 
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -112,6 +112,33 @@ def may_mutate(node: ast.AST) -> bool:
     )
 
 
+def first_line(statement: ast.stmt) -> int:
+    """The line of the first instruction of a statement, or of its header: that of what is evaluated first."""
+    node: ast.AST | None = statement
+    line = statement.lineno
+    while node is not None:
+        line = getattr(node, "lineno", line)  # a node that lowering made has no line yet
+        node = _first_part(node)
+    return line
+
+
+def _first_part(node: ast.AST) -> ast.expr | None:
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        return node.value
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return node.iter
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.JoinedStr)):
+        return None
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list) and value:
+            value = value[0].context_expr if isinstance(value[0], ast.withitem) else value[0]
+        if isinstance(value, ast.expr):
+            return value
+        if isinstance(value, ast.AST) and not isinstance(value, (ast.operator, ast.unaryop, ast.expr_context)):
+            return None
+    return None
+
+
 def put_instead(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
     """Replace a child of a node."""
     for field, value in ast.iter_fields(parent):
