@@ -16,7 +16,7 @@ from __future__ import annotations
 import ctypes
 import opcode
 from collections.abc import Iterator
-from types import CodeType
+from types import CodeType, FunctionType
 
 from ..program.lower import MARK_COLUMNS
 
@@ -30,6 +30,7 @@ def _op(name: str) -> int:
 
 _EXTENDED_ARG, _JUMP_BACKWARD, _JUMP_FORWARD = map(_op, ("EXTENDED_ARG", "JUMP_BACKWARD", "JUMP_FORWARD"))
 _LOAD_GLOBAL, _LOAD_NAME, _POP_TOP, _PUSH_NULL = map(_op, ("LOAD_GLOBAL", "LOAD_NAME", "POP_TOP", "PUSH_NULL"))
+_NOP = _op("NOP")
 _STATEMENT = bytes((_op("BUILD_LIST"), 0, _POP_TOP, 0))  # `[]`, which nothing optimises away
 
 
@@ -42,10 +43,16 @@ def nested(code: CodeType) -> Iterator[CodeType]:
         pending.extend(constant for constant in current.co_consts if type(constant) is CodeType)
 
 
-def _jump(data: bytearray, offset: int, end: int) -> bytes:
-    """A jump over a checkpoint; where a jump follows it, one to where that leads."""
+def _columns(code: CodeType) -> list[int | None]:
+    return [column for _, _, column, _ in code.co_positions()]
+
+
+def _jump(data: bytearray, columns: list[int | None], offset: int, end: int) -> bytes:
+    """A jump over a checkpoint; where the compiler placed a jump with it, one to where that leads."""
     skipped = (end - offset) // _UNIT
     op, argument = data[end], data[end + 1]
+    if columns[end // _UNIT] != columns[offset // _UNIT]:  # a statement of the program, such as `continue`
+        op = _NOP
     if op == _JUMP_FORWARD and argument + skipped <= _MAX_ARGUMENT:
         return bytes((_JUMP_FORWARD, argument + skipped))
     if op == _JUMP_BACKWARD and argument > skipped:
@@ -63,17 +70,48 @@ class Jumps:
     def _built(self, code: CodeType) -> CodeType:
         data = bytearray(code.co_code)
         found = []
-        for unit, (_, _, column, _) in enumerate(code.co_positions()):
+        columns = _columns(code)
+        for unit, column in enumerate(columns):
             offset = unit * _UNIT
             if column is None or column < MARK_COLUMNS or data[offset : offset + len(_STATEMENT)] != _STATEMENT:
                 continue
-            jump = _jump(data, offset, offset + len(_STATEMENT))
+            jump = _jump(data, columns, offset, offset + len(_STATEMENT))
             data[offset : offset + len(_STATEMENT)] = jump + bytes(_UNIT)  # the rest is a cache, or never reached
             found.append((offset, column - MARK_COLUMNS))
         constants = tuple(self._built(c) if type(c) is CodeType else c for c in code.co_consts)
         built = code.replace(co_code=bytes(data), co_consts=constants)
         self.at.update(((id(built), offset), checkpoint) for offset, checkpoint in found)
         return built
+
+
+def tried_from_the_start(function: FunctionType) -> None:
+    """Let the first `try` of a function cover its first instruction, too: there signal handlers of the program run."""
+    code = function.__code__
+    numbers, rest = _first_entry(code.co_exceptiontable)
+    start, size, *handler = numbers
+    entry = b"".join(map(_varint, (0, start + size, *handler)))
+    function.__code__ = code.replace(co_exceptiontable=bytes([entry[0] | _ENTRY]) + entry[1:] + rest)
+
+
+_ENTRY, _MORE, _BITS = 0x80, 0x40, 6  # of the bytes of an exception table: it begins an entry; the number goes on
+
+
+def _first_entry(table: bytes) -> tuple[list[int], bytes]:
+    """Start, size, target and depth of the first entry of an exception table, and the entries after it."""
+    numbers, number = [], 0
+    for position, byte in enumerate(table):
+        number = number << _BITS | byte & (_MORE - 1)
+        if not byte & _MORE:
+            numbers.append(number)
+            number = 0
+        if len(numbers) == 4:
+            return numbers, table[position + 1 :]
+    raise ValueError("a function without a `try`")
+
+
+def _varint(number: int) -> bytes:
+    head = _varint(number >> _BITS) if number >> _BITS else b""
+    return bytes(byte | _MORE for byte in head) + bytes([number & (_MORE - 1)])
 
 
 class Switches:
@@ -124,7 +162,7 @@ def _switches(code: CodeType, data: bytearray) -> Iterator[tuple[int, int, bytes
     """Checkpoint, offset, and the first instruction on and off. Tests of `$on` in the data become jumps."""
     if "$mark" not in code.co_names:
         return
-    columns = [column for _, _, column, _ in code.co_positions()]
+    columns = _columns(code)
     pending = _instructions(data)
     previous = 0
     for offset, op, argument, end in pending:
@@ -133,7 +171,12 @@ def _switches(code: CodeType, data: bytearray) -> Iterator[tuple[int, int, bytes
         previous = offset
         if name == "$mark":
             end = next(end for _, op, _, end in pending if op == _POP_TOP)
-            yield _checkpoint_at(columns, start), start, bytes(data[start : start + _UNIT]), _jump(data, start, end)
+            yield (
+                _checkpoint_at(columns, start),
+                start,
+                bytes(data[start : start + _UNIT]),
+                _jump(data, columns, start, end),
+            )
         elif name == "$on":
             _, op, argument, body = next(pending)
             next(pending)  # the mark that is called with what is returned

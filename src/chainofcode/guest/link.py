@@ -6,7 +6,7 @@ A shadow of a program speaks otherwise: parsed · paused · surveyed, and hears 
 
 from __future__ import annotations
 
-import contextlib
+import builtins
 import json
 import json.encoder
 import os
@@ -118,8 +118,12 @@ def _encoder() -> Callable[[Any], str]:
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return slow.encode
-    parts = make({}, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+    # No record of what is being encoded: a signal handler that raises would leave entries in it.
+    parts = make(None, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
     return lambda message: "".join(parts(message, 0))
+
+
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program may replace them
 
 
 class headroom:
@@ -132,17 +136,41 @@ class headroom:
         self._frames = frames
 
     def __enter__(self) -> None:
-        limit = sys.getrecursionlimit()
+        limit = _get_limit()
         self._usual = limit - headroom._lent if limit == headroom._raised_to else limit
         headroom._raised_to = min(self._usual + self._frames, 2**31 - 1)
         headroom._lent = headroom._raised_to - self._usual
-        sys.setrecursionlimit(headroom._raised_to)
+        _set_limit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
-        # Refused where the stack is that deep just now: the next one to leave tries again.
-        with contextlib.suppress(RecursionError):
-            sys.setrecursionlimit(self._usual)
+        try:
+            _set_limit(self._usual)
             headroom._raised_to = headroom._lent = 0
+        except RecursionError as error:  # refused where the stack is that deep just now: the next to leave tries again
+            if not is_ours(error):
+                raise
+
+
+_FAILURES = frozenset(
+    id(kind)
+    for kind in vars(builtins).values()
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, TimeoutError)
+)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether our own code failed, on our own behalf. Such an error must not reach the program.
+
+    Others only came up while it ran: a signal handler of the program raised them, or another thread sent them.
+    """
+    if id(type(error)) not in _FAILURES:
+        return False
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith("<"):  # the program, or text that it runs
+            return False
+        trace = trace.tb_next
+    return True
 
 
 def clean(text: str, limit: int) -> str:

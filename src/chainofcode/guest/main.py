@@ -378,7 +378,7 @@ class _Run:
         names = self._module.__dict__
         if error is not None:
             reason = "limit:memory" if isinstance(error, MemoryError) else "error"
-            known = [*names, *self._bindings.defined]
+            known = [name for name in (*names, *self._bindings.defined) if type(name) is str]
             return {"reason": reason, "error": failure(error, self._places, known)}
         if type(names.get("answer", len)) not in _NOT_ANSWERS and names["answer"] is not self._inputs.get(
             "answer", names

@@ -59,6 +59,10 @@ class Recorder(Calls):
             self._lost = self._new(None)
             return False
 
+    def lose(self) -> None:
+        """From here on everything depends on everything: something could not be followed."""
+        self._lost = self._lost or self._new(None)
+
     def _hear(self, mark: Mark, frame: FrameType) -> bool:
         if self._coarse is not None:
             if not self._coarse.is_over(mark, frame):

@@ -16,12 +16,14 @@ Nothing here evaluates or unpickles. Standard library only: the guest runs this 
 from __future__ import annotations
 
 import base64
+import builtins
 import datetime
 import decimal
 import fractions
 import math
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from .arrays import plain, sketch
 
@@ -87,8 +89,17 @@ class Record(dict):  # type: ignore[type-arg]
 
 def type_name(value: object) -> str:
     """The name of a value's type, without running anything the type's metaclass defines."""
-    name: str = type.__dict__["__name__"].__get__(type(value))
-    return name
+    return _exact(type.__dict__["__name__"].__get__(type(value)))
+
+
+def _exact(text: object) -> str:
+    """Text that a program may have set to a subclass of `str`, whose methods are not ours to run."""
+    return str.__str__(text) if issubclass(type(text), str) else "?"
+
+
+def ids_of(*kinds: type) -> frozenset[int]:
+    """Types to look for by identity: hashing or comparing a type runs what its metaclass defines."""
+    return frozenset(map(id, kinds))
 
 
 # --- tagged JSON -------------------------------------------------------------------------------------------------
@@ -116,20 +127,21 @@ class _Encoder:
         kind = type(value)
         if value is None or kind is bool:
             return value
-        if kind in _SIZES:
-            self._bytes += _SIZES[kind](value)
+        size = _SIZES.get(id(kind))
+        if size is not None:
+            self._bytes += size(value)
         if self._nodes > MAX_NODES or self._bytes > MAX_BYTES or depth > MAX_DEPTH:
             raise _TooLarge
-        simple = _SIMPLE.get(kind)
+        simple = _SIMPLE.get(id(kind))
         if simple is not None:
             told = simple(value)
             return self.opaque(value) if told is None else told
-        sequence = _SEQUENCES.get(kind)
+        sequence = _SEQUENCES.get(id(kind))
         if sequence is not None:
             items = [self.encode(item, depth + 1) for item in tuple(value)]
             return items if sequence == "" else {sequence: items}
-        if kind in _DICTS:
-            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(value.items())]
+        if kind is dict or kind is Record:
+            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
             if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
                 return dict(pairs)
             return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
@@ -166,30 +178,40 @@ def _encode_float(value: float) -> Any:
 
 def _has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
     """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
-    return value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+    zone = value.tzinfo
+    if type(zone) is not datetime.timezone:
+        return zone is None
+    return all(id(type(part)) in _ZONE_PARTS for part in zone.__getinitargs__())  # type: ignore[attr-defined]
 
 
-_SIMPLE: dict[type, Callable[[Any], Any]] = {
-    str: _encode_str,
-    int: _encode_int,
-    float: _encode_float,
-    complex: lambda v: {"$complex": [_encode_float(v.real), _encode_float(v.imag)]},
-    bytes: lambda v: {"$bytes": base64.b64encode(v).decode()},
-    decimal.Decimal: lambda v: {"$decimal": str(v)},
-    fractions.Fraction: lambda v: (
+_ZONE_PARTS = ids_of(datetime.timedelta, str)
+
+
+_SIMPLE: dict[int, Callable[[Any], Any]] = {
+    id(str): _encode_str,
+    id(int): _encode_int,
+    id(float): _encode_float,
+    id(complex): lambda v: {"$complex": [_encode_float(v.real), _encode_float(v.imag)]},
+    id(bytes): lambda v: {"$bytes": base64.b64encode(v).decode()},
+    id(decimal.Decimal): lambda v: {"$decimal": str(v)},
+    id(fractions.Fraction): lambda v: (
         {"$fraction": f"{v.numerator:#x}/{v.denominator:#x}"}
         if v.numerator.bit_length() > _DECIMAL_DIGITS_BITS or v.denominator.bit_length() > _DECIMAL_DIGITS_BITS
         else {"$fraction": str(v)}
     ),
-    datetime.date: lambda v: {"$date": v.isoformat()},
-    datetime.datetime: lambda v: {"$datetime": v.isoformat()} if _has_plain_zone(v) else None,
-    datetime.time: lambda v: {"$time": v.isoformat()} if _has_plain_zone(v) else None,
-    datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
-    range: lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
+    id(datetime.date): lambda v: {"$date": v.isoformat()},
+    id(datetime.datetime): lambda v: {"$datetime": v.isoformat()} if _has_plain_zone(v) else None,
+    id(datetime.time): lambda v: {"$time": v.isoformat()} if _has_plain_zone(v) else None,
+    id(datetime.timedelta): lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
+    id(range): lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
 }
-_SIZES: dict[type, Callable[[Any], int]] = {str: len, bytes: len, int: lambda v: v.bit_length() // 4}
-_SEQUENCES: dict[type, str] = {list: "", tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
-_DICTS = (dict, Record)
+_SIZES: dict[int, Callable[[Any], int]] = {id(str): len, id(bytes): len, id(int): lambda v: v.bit_length() // 4}
+_SEQUENCES: dict[int, str] = {
+    id(list): "",
+    id(tuple): "$tuple",
+    id(set): "$set",
+    id(frozenset): "$frozenset",
+}
 
 
 def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
@@ -295,11 +317,17 @@ _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
 
 # --- bounded text ------------------------------------------------------------------------------------------------
 
+MAX_SHOWN = 64  # parts of a container
+MAX_NESTED = 4
+MAX_ORDERED = 10_000  # keys of an OrderedDict that are looked at
+_MAX_SHORT_CHARS = 400
+
 
 def brief(value: object, limit: int = 160) -> str:
     """A value as text of about `limit` characters, never running the program's own code.
 
     Exact builtin and standard-library types are shown as Python shows them; anything else only by its type's name.
+    Containers are read in one step each: another thread may change them meanwhile.
     """
     writer = _Writer(limit)
     writer.write(value, 0)
@@ -307,80 +335,139 @@ def brief(value: object, limit: int = 160) -> str:
 
 
 class _Writer:
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, errors: int = 0) -> None:
         self.parts: list[str] = []
         self.left = limit
+        self.errors = errors  # exceptions around this text
 
     def put(self, text: str) -> None:
         self.parts.append(text)
         self.left -= len(text)
 
     def write(self, value: Any, depth: int) -> None:
-        kind = type(value)
-        if value is None or kind is bool or kind in _SHORT:
-            self.put(repr(value))
-        elif kind is int:
-            self.put(repr(value) if value.bit_length() <= 400 else f"<int of {value.bit_length()} bits>")
-        elif kind is str or kind is bytes or kind is bytearray:
+        kind = id(type(value))
+        if kind in _SHORT:
+            text = repr(value)
+            self.put(text if len(text) <= _MAX_SHORT_CHARS else f"{text[:100]}… {len(text)} long")
+        elif kind == _INT:
+            self.put(_integer(value))
+        elif kind in _TEXTS:
             room = max(self.left, 12)
             self.put(repr(value) if len(value) <= room else f"{value[:room]!r}… {len(value)} long")
         elif kind in _BRACKETS:
             self._write_items(value, depth)
+        elif kind in _ERRORS:
+            self._write_error(value)
         else:
             self.put(_NAMED.get(kind, _other)(value))
 
     def _write_items(self, value: Any, depth: int) -> None:
-        opening, closing, empty, pairs = _BRACKETS[type(value)]
-        if len(value) == 0:
+        opening, closing, empty, first, pairs = _BRACKETS[id(type(value))]
+        length = len(value)
+        if length == 0:
             self.put(empty)
             return
         self.put(opening(value) if callable(opening) else opening)
-        if depth >= 4 or self.left <= 0:
+        if depth >= MAX_NESTED or self.left <= 0:
             self.put(f"…{closing}")
             return
-        for shown, item in enumerate(value.items() if pairs else value):
+        items = first(value)
+        if not items:
+            self.put(f"… {length} in all")
+        for shown, item in enumerate(items):
             if shown:
                 self.put(", ")
-            if self.left <= 0 or shown >= 64:
-                self.put(f"… {len(value)} in all")
+            if self.left <= 0 or shown >= MAX_SHOWN:
+                self.put(f"… {length} in all")
                 break
             if pairs:
                 self.write(item[0], depth + 1)
                 self.put(": ")
             self.write(item[1] if pairs else item, depth + 1)
-        if type(value) is tuple and len(value) == 1:
+        if type(value) is tuple and length == 1:
             self.put(",")
         self.put(closing)
+
+    def _write_error(self, error: BaseException) -> None:
+        if self.errors >= MAX_NESTED:
+            self.put(f"{type_name(error)}(…)")
+            return
+        texts = []
+        for argument in BaseException.args.__get__(error)[:3]:  # type: ignore[attr-defined]
+            writer = _Writer(60, self.errors + 1)
+            writer.write(argument, 0)
+            texts.append("".join(writer.parts))
+        self.put(f"{type_name(error)}({', '.join(texts)})")
+
+
+def _integer(value: int) -> str:
+    return repr(value) if value.bit_length() <= 400 else f"<int of {value.bit_length()} bits>"
+
+
+def _range(value: range) -> str:
+    step = "" if value.step == 1 else f", {_integer(value.step)}"
+    return f"range({_integer(value.start)}, {_integer(value.stop)}{step})"
+
+
+def _first_items(value: Iterable[Any]) -> list[Any]:
+    return list(islice(value, MAX_SHOWN + 1))
+
+
+def _first_pairs(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    return list(islice(dict.items(value), MAX_SHOWN + 1))
+
+
+def _first_ordered(value: OrderedDict[Any, Any]) -> list[tuple[Any, Any]]:
+    """Going through an OrderedDict in its order hashes its keys, which is the program's code where they are its own."""
+    keys = list(dict.keys(value)) if len(value) <= MAX_ORDERED else []
+    if not keys or not all(map(_is_plain_key, keys)):
+        return []
+    try:
+        return list(islice(OrderedDict.items(value), MAX_SHOWN + 1))
+    except (KeyError, RuntimeError) as error:  # changed behind its back, as with `dict.__delitem__`
+        if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
+            raise  # a signal handler of the program
+        return []
+
+
+def _is_plain_key(key: object, depth: int = 0) -> bool:
+    kind = type(key)
+    if kind is tuple and depth < MAX_NESTED:
+        return all(_is_plain_key(part, depth + 1) for part in key)  # type: ignore[attr-defined]
+    return id(kind) in _PLAIN_KEYS
 
 
 def _other(value: Any) -> str:
     kind = type(value)
     if issubclass(kind, type):  # not `isinstance`: that asks the value for its `__class__`
-        return f"<class '{type.__dict__['__name__'].__get__(value)}'>"
-    if issubclass(kind, BaseException) and kind.__module__ == "builtins":
-        arguments = BaseException.args.__get__(value)  # type: ignore[attr-defined]
-        return f"{type_name(value)}({', '.join(brief(argument, 60) for argument in arguments[:3])})"
+        return f"<class '{_exact(type.__dict__['__name__'].__get__(value))}'>"
     return sketch(value) or f"<{type_name(value)}>"
 
 
-_SHORT = (float, complex, decimal.Decimal, range, datetime.date, datetime.timedelta)
-_BRACKETS: dict[type, tuple[Any, str, str, bool]] = {
-    list: ("[", "]", "[]", False),
-    tuple: ("(", ")", "()", False),
-    set: ("{", "}", "set()", False),
-    frozenset: ("frozenset({", "})", "frozenset()", False),
-    dict: ("{", "}", "{}", True),
-    Record: ("{", "}", "{}", True),
-    OrderedDict: ("OrderedDict({", "})", "OrderedDict()", True),
-    Counter: ("Counter({", "})", "Counter()", True),
-    defaultdict: (lambda d: f"defaultdict({brief(d.default_factory, 40)}, {{", "})", "defaultdict()", True),
-    deque: ("deque([", "])", "deque([])", False),
-}
+_INT = id(int)
+_TEXTS = ids_of(str, bytes, bytearray)
+_PLAIN_KEYS = ids_of(str, int, float, bool, complex, bytes, type(None))
+_SHORT = ids_of(type(None), bool, float, complex, decimal.Decimal, datetime.date, datetime.timedelta)
+_ERRORS = ids_of(*(v for v in vars(builtins).values() if isinstance(v, type) and issubclass(v, BaseException)))
+_BRACKETS: dict[int, tuple[Any, str, str, Callable[[Any], list[Any]], bool]] = {
+    id(list): ("[", "]", "[]", _first_items, False),
+    id(tuple): ("(", ")", "()", _first_items, False),
+    id(set): ("{", "}", "set()", _first_items, False),
+    id(frozenset): ("frozenset({", "})", "frozenset()", _first_items, False),
+    id(dict): ("{", "}", "{}", _first_pairs, True),
+    id(Record): ("{", "}", "{}", _first_pairs, True),
+    id(OrderedDict): ("OrderedDict({", "})", "OrderedDict()", _first_ordered, True),
+    id(Counter): ("Counter({", "})", "Counter()", _first_pairs, True),
+    id(defaultdict): (
+        lambda d: f"defaultdict({brief(d.default_factory, 40)}, {{", "})", "defaultdict()", _first_pairs, True,
+    ),
+    id(deque): ("deque([", "])", "deque([])", _first_items, False),
+}  # fmt: skip
 
 
 def show_as(kind: type, text: str) -> None:
     """From now on, show values of a type by this text."""
-    _NAMED[kind] = lambda value: text
+    _NAMED[id(kind)] = lambda value: text
 
 
 def _moment(value: datetime.datetime | datetime.time) -> str:
@@ -391,12 +478,13 @@ def _fraction_text(value: fractions.Fraction) -> str:
     return f"Fraction({brief(value.numerator)}, {brief(value.denominator)})"
 
 
-_NAMED: dict[type, Callable[[Any], str]] = {
-    type(math): lambda v: f"<module '{v.__dict__.get('__name__', '?')}'>",
-    type(_other): lambda v: f"<function {v.__name__}>",
-    type(len): lambda v: f"<built-in function {v.__name__}>",
-    fractions.Fraction: _fraction_text,
-    Opaque: lambda v: v.text[:100],
-    datetime.datetime: _moment,
-    datetime.time: _moment,
+_NAMED: dict[int, Callable[[Any], str]] = {
+    id(type(math)): lambda v: f"<module '{_exact(v.__dict__.get('__name__'))}'>",
+    id(type(_other)): lambda v: f"<function {_exact(v.__name__)}>",
+    id(type(len)): lambda v: f"<built-in function {_exact(v.__name__)}>",
+    id(range): _range,
+    id(fractions.Fraction): _fraction_text,
+    id(Opaque): lambda v: _exact(v.text)[:100],
+    id(datetime.datetime): _moment,
+    id(datetime.time): _moment,
 }

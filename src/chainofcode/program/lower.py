@@ -32,7 +32,7 @@ from .statements import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
-    from typing import Literal, TypeVar
+    from typing import Any, Literal, TypeVar
 
     Policy = Literal["strict", "paper"]
     Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
@@ -106,7 +106,7 @@ class _Lowering:
         self.places: list[Place] = []
         self.marks: list[Mark] = []
         self.checkpoints: list[list[int]] = []
-        self._checkpoint_at: dict[ast.stmt, int] = {}
+        self._checkpoint_at: dict[ast.AST, int] = {}
         self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
@@ -312,7 +312,9 @@ class _Lowering:
     def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
         bound = [name for item in node.items for name in written(item)]
         before = [self._mark(node, "before")]
-        node.body = [self._mark(node, "after", bound), *self._block_in(node.body, scope)]
+        last = node.items[-1].optional_vars or node.items[-1].context_expr
+        entered = self._mark(node, "after", bound, line=getattr(last, "lineno", node.lineno))
+        node.body = [entered, *self._block_in(node.body, scope)]
         return [*before, node]
 
     def _Try(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[ast.stmt]:
@@ -446,12 +448,12 @@ def _at(where: ast.AST, node: Node) -> Node:
     return ast.copy_location(node, where)
 
 
-def _column(line: int, checkpoint: int) -> dict[str, int]:
+def _column(line: int, checkpoint: int) -> dict[str, Any]:
     column = MARK_COLUMNS + checkpoint
     return {"lineno": line, "end_lineno": line, "col_offset": column, "end_col_offset": column}
 
 
-def _mark_call(checkpoint: int, place: dict[str, int]) -> ast.Call:
+def _mark_call(checkpoint: int, place: dict[str, Any]) -> ast.Call:
     return ast.Call(ast.Name("$mark", _LOAD, **place), [ast.Constant(checkpoint, **place)], [], **place)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 
 from .parse import PROSE_NAME
@@ -112,6 +113,9 @@ def may_mutate(node: ast.AST) -> bool:
     )
 
 
+_INLINES = sys.version_info >= (3, 12)  # comprehensions have no code of their own
+
+
 def first_line(statement: ast.stmt) -> int:
     """The line of the first instruction of a statement, or of its header: that of what is evaluated first."""
     node: ast.AST | None = statement
@@ -127,6 +131,8 @@ def _first_part(node: ast.AST) -> ast.expr | None:
         return node.value
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return node.iter
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)) and _INLINES:
+        return node.generators[0].iter
     if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.JoinedStr)):
         return None
     for _, value in ast.iter_fields(node):
