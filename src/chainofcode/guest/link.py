@@ -175,6 +175,8 @@ def is_ours(error: BaseException) -> bool:
 
 def clean(text: str, limit: int) -> str:
     """Text that any JSON reader takes: bounded, lone surrogates written out."""
+    if len(text) <= limit and text.isascii():
+        return text
     if len(text) > limit:
         text = f"{text[:limit]}… ({len(text)} characters)"
     return text.encode("utf-8", "backslashreplace").decode()

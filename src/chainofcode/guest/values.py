@@ -21,9 +21,10 @@ import datetime
 import decimal
 import fractions
 import math
+import sys
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import chain, islice
 
 from .arrays import plain, sketch
 
@@ -321,6 +322,8 @@ MAX_SHOWN = 64  # parts of a container
 MAX_NESTED = 4
 MAX_ORDERED = 10_000  # keys of an OrderedDict that are looked at
 _MAX_SHORT_CHARS = 400
+_MAX_FLAT_BYTES, _MAX_FLAT_CHARS = 256, 110  # fewer than an integer has that is shown by its size
+_size = sys.getsizeof  # the program may replace it
 
 
 def brief(value: object, limit: int = 160) -> str:
@@ -329,6 +332,10 @@ def brief(value: object, limit: int = 160) -> str:
     Exact builtin and standard-library types are shown as Python shows them; anything else only by its type's name.
     Containers are read in one step each: another thread may change them meanwhile.
     """
+    if type(value) is int:  # most of what is shown
+        return _integer(value)
+    if type(value) is str and len(value) <= limit:
+        return repr(value)
     writer = _Writer(limit)
     writer.write(value, 0)
     return "".join(writer.parts)
@@ -372,6 +379,16 @@ class _Writer:
             self.put(f"…{closing}")
             return
         items = first(value)
+        flat = _flat(items, pairs) if length == len(items) else None
+        if flat is not None and len(flat) < self.left - 8:
+            self.put(flat)
+        else:
+            self._write_each(items, length, pairs, depth)
+        if type(value) is tuple and length == 1:
+            self.put(",")
+        self.put(closing)
+
+    def _write_each(self, items: list[Any], length: int, pairs: bool, depth: int) -> None:
         if not items:
             self.put(f"… {length} in all")
         for shown, item in enumerate(items):
@@ -384,9 +401,6 @@ class _Writer:
                 self.write(item[0], depth + 1)
                 self.put(": ")
             self.write(item[1] if pairs else item, depth + 1)
-        if type(value) is tuple and length == 1:
-            self.put(",")
-        self.put(closing)
 
     def _write_error(self, error: BaseException) -> None:
         if self.errors >= MAX_NESTED:
@@ -398,6 +412,17 @@ class _Writer:
             writer.write(argument, 0)
             texts.append("".join(writer.parts))
         self.put(f"{type_name(error)}({', '.join(texts)})")
+
+
+def _flat(items: list[Any], pairs: bool) -> str | None:
+    """All the parts of a container, if they are few, small and no containers: the text that writing each gives."""
+    parts = list(chain.from_iterable(items)) if pairs else items
+    if len(parts) > MAX_SHOWN or not parts or not _FLAT.issuperset(map(id, map(type, parts))):
+        return None
+    if max(map(_size, parts)) > _MAX_FLAT_BYTES:
+        return None
+    text = ", ".join(map("%r: %r".__mod__, items)) if pairs else ", ".join(map(repr, items))
+    return text if len(text) <= _MAX_FLAT_CHARS else None
 
 
 def _integer(value: int) -> str:
@@ -445,6 +470,7 @@ def _other(value: Any) -> str:
 
 
 _INT = id(int)
+_FLAT = ids_of(str, int, float, bool, type(None))
 _TEXTS = ids_of(str, bytes, bytearray)
 _PLAIN_KEYS = ids_of(str, int, float, bool, complex, bytes, type(None))
 _SHORT = ids_of(type(None), bool, float, complex, decimal.Decimal, datetime.date, datetime.timedelta)

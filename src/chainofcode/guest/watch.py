@@ -165,12 +165,13 @@ class Watcher:
 
     def _visit(self, checkpoint: int, frame: FrameType, returned: Any) -> bool:
         is_needed = False
+        look = _Look(frame)
         for index in self._checkpoints[checkpoint]:
             mark = self._marks[index]
             if self.recorder is not None:
                 is_needed |= self._tell(self.recorder.hear, mark, frame)
             if mark.phase not in ("start", "enter", "leave"):
-                is_needed |= self._note(index, mark, frame, returned)
+                is_needed |= self._note(index, mark, look, returned)
         return is_needed
 
     def _tell(self, heard: Callable[..., Any], *facts: Any) -> Any:
@@ -183,53 +184,30 @@ class Watcher:
             self.recorder.lose()
             return False
 
-    def _note(self, index: int, mark: Mark, frame: FrameType, returned: Any) -> bool:
+    def _note(self, index: int, mark: Mark, look: _Look, returned: Any) -> bool:
         self._visits[index] = visits = self._visits[index] + 1
-        key = (id(frame), mark.statement)
+        key = (id(look.frame), mark.statement)
         if mark.phase == "before":
             self._before.pop(key, None)  # one a failed statement left behind
             if visits > MAX_VISITS or self._is_full():
                 return False
-            names = _globals_of(frame, mark.reads)
-            names.update(names_of(frame))
-            self._before[key] = {name: _fingerprint(value) for name, value in names.items()}
+            names = {**look.globals(mark.reads), **look.names()}
+            self._before[key] = {name: look.fingerprint(value) for name, value in names.items()}
             return True
         if visits > MAX_VISITS or self._is_full():
             return False
         outcome = brief(returned) if mark.phase == "return" else mark.outcome
-        self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome, frame)
+        self._add(mark.statement, _delta(mark, look, self._before.pop(key, None)), outcome, look.frame)
         return visits < MAX_VISITS
-
-    def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
-        if not mark.written and not mark.changed and before is None:
-            return {}
-        names = names_of(frame)
-        if before is not None:  # which may have looked at globals too
-            names = {**_globals_of(frame, before), **names}
-        elsewhere = _globals_of(frame, [name for name in (*mark.written, *mark.changed) if name not in names])
-        delta: dict[str, str | None] = {}
-        for name in mark.written:
-            if name in names:
-                delta[name] = brief(names[name])
-            else:
-                delta[name] = brief(elsewhere[name]) if name in elsewhere else None
-        for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
-            value = names.get(name, elsewhere.get(name))
-            if id(type(value)) in _CONTAINERS:
-                delta[name] = brief(value)
-        if before is not None:
-            for name, value in names.items():
-                if name not in delta and not _same(before.get(name, _ABSENT), _fingerprint(value)):
-                    delta[name] = brief(value)
-            delta.update({name: None for name in before if name not in names and name not in delta})
-        return delta
 
     def _is_full(self) -> bool:
         return self._recorded >= MAX_STEPS or self._chars >= MAX_DELTA_CHARS
 
     def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None, frame: FrameType) -> None:
         self._recorded += 1
-        self._chars += sum(len(name) + len(text or "") for name, text in delta.items()) + len(outcome or "")
+        self._chars += len(outcome or "")
+        for name, text in delta.items():
+            self._chars += len(name) + len(text or "")
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
         if self.recorder is not None:
             self._tell(self.recorder.told, statement, visit, frame)
@@ -339,23 +317,71 @@ def named(live: Any, most: int | None = _MAX_NAMES) -> dict[str, Any]:
     return {name: value for name, value in pairs if type(name) is str}
 
 
-def _globals_of(frame: FrameType, names: Collection[str]) -> dict[str, Any]:
-    """Some of the globals that a frame sees."""
-    if not names:
+class _Look:
+    """What one visit sees: its names and their texts are read once, however many marks the checkpoint has."""
+
+    __slots__ = ("_names", "_texts", "frame")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+        self._names: dict[str, Any] | None = None
+        self._texts: dict[int, str] = {}
+
+    def names(self) -> dict[str, Any]:
+        if self._names is None:
+            self._names = names_of(self.frame)
+        return self._names
+
+    def globals(self, names: Collection[str]) -> dict[str, Any]:
+        """Some of the globals that the frame sees."""
+        if not names:
+            return {}
+        live = self.frame.f_globals
+        if dict.__len__(live) > _MAX_NAMES:  # too many to go through
+            return {name: dict.__getitem__(live, name) for name in names if dict.__contains__(live, name)}
+        known = named(live)
+        return {name: known[name] for name in names if name in known}
+
+    def text(self, value: Any) -> str:
+        if id(type(value)) not in _CONTAINERS:
+            return brief(value)
+        text = self._texts.get(id(value))
+        if text is None:
+            text = self._texts[id(value)] = brief(value)
+        return text
+
+    def fingerprint(self, value: Any) -> Any:
+        """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
+        kind = id(type(value))
+        if kind in _ATOMS:
+            return value
+        return (self.text(value),) if kind in _CONTAINERS else (id(value),)
+
+
+def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, str | None]:
+    """The names that a statement changed, with their values."""
+    if not mark.written and not mark.changed and before is None:
         return {}
-    live = frame.f_globals
-    if dict.__len__(live) > _MAX_NAMES:  # too many to go through
-        return {name: dict.__getitem__(live, name) for name in names if dict.__contains__(live, name)}
-    known = named(live)
-    return {name: known[name] for name in names if name in known}
-
-
-def _fingerprint(value: Any) -> Any:
-    """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
-    kind = id(type(value))
-    if kind in _ATOMS:
-        return value
-    return (brief(value),) if kind in _CONTAINERS else (id(value),)
+    names = look.names()
+    if before is not None:  # which may have looked at globals too
+        names = {**look.globals([name for name in before if name not in names]), **names}
+    elsewhere = look.globals([name for name in (*mark.written, *mark.changed) if name not in names])
+    delta: dict[str, str | None] = {}
+    for name in mark.written:
+        if name in names:
+            delta[name] = look.text(names[name])
+        else:
+            delta[name] = look.text(elsewhere[name]) if name in elsewhere else None
+    for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
+        value = names.get(name, elsewhere.get(name))
+        if id(type(value)) in _CONTAINERS:
+            delta[name] = look.text(value)
+    if before is not None:
+        for name, value in names.items():
+            if name not in delta and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
+                delta[name] = look.text(value)
+        delta.update({name: None for name in before if name not in names and name not in delta})
+    return delta
 
 
 def _same(before: Any, now: Any) -> bool:
