@@ -11,7 +11,6 @@ from the installed package; they measure with `pyperf`, which this replaces.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import sys
 from pathlib import Path

@@ -320,11 +320,12 @@ def named(live: Any, most: int | None = _MAX_NAMES) -> dict[str, Any]:
 class _Look:
     """What one visit sees: its names and their texts are read once, however many marks the checkpoint has."""
 
-    __slots__ = ("_names", "_texts", "frame")
+    __slots__ = ("_globals", "_names", "_texts", "frame")
 
     def __init__(self, frame: FrameType) -> None:
         self.frame = frame
         self._names: dict[str, Any] | None = None
+        self._globals: dict[str, Any] | None = None
         self._texts: dict[int, str] = {}
 
     def names(self) -> dict[str, Any]:
@@ -339,8 +340,9 @@ class _Look:
         live = self.frame.f_globals
         if dict.__len__(live) > _MAX_NAMES:  # too many to go through
             return {name: dict.__getitem__(live, name) for name in names if dict.__contains__(live, name)}
-        known = named(live)
-        return {name: known[name] for name in names if name in known}
+        if self._globals is None:
+            self._globals = self.names() if self.frame.f_code.co_name == "<module>" else named(live)
+        return {name: self._globals[name] for name in names if name in self._globals}
 
     def text(self, value: Any) -> str:
         if id(type(value)) not in _CONTAINERS:
@@ -364,7 +366,7 @@ def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, 
         return {}
     names = look.names()
     if before is not None:  # which may have looked at globals too
-        names = {**look.globals([name for name in before if name not in names]), **names}
+        names = {**look.globals(before), **names}
     elsewhere = look.globals([name for name in (*mark.written, *mark.changed) if name not in names])
     delta: dict[str, str | None] = {}
     for name in mark.written:
