@@ -9,7 +9,8 @@ import ast
 import builtins
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
+from keyword import kwlist
 from types import FrameType, ModuleType
 
 from ..program.analyse import Analysis, analyse, near_match
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_TEXT_CHARS = 200_000
 _MAX_OPENED, _MAX_KEYS = 1000, 10_000
 _PLAIN = frozenset([str, int, bool, type(None)])
+_KEYWORDS = frozenset(kwlist)
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
@@ -228,17 +230,26 @@ class Bindings:
     def _open_holes(self, source: Any, frame: FrameType) -> None:
         if not isinstance(source, str) or source in self._opened:
             return
+        known = (self.builtins.__dict__, frame.f_globals, frame.f_locals, _KEYWORDS)
+        if _are_known(_WORD.findall(source), *known):
+            return  # quicker than to look at its structure
         if len(self._opened) < _MAX_OPENED and len(source) < 10_000:
             self._opened.add(source)
         try:
             tree = ast.parse(source.strip(" \t"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
+        if _are_known([node.id for node in ast.walk(tree) if isinstance(node, ast.Name)], *known):
+            return  # other words are attributes, or stand in texts
         with headroom(2000):
             found = analyse(tree, defined={*frame.f_globals, *frame.f_locals, *self.builtins.__dict__})
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})
+
+
+def _are_known(words: Iterable[str], *known: Container[str]) -> bool:
+    return all(any(word in names for names in known) for word in words)
 
 
 def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -1,6 +1,6 @@
 """Checkpoints in compiled code: found by their column, switched on and off in place. Standard library only.
 
-Lowered code holds one small statement per checkpoint (program/lower.py). A checkpoint that is off must cost next to
+Lowered code holds one small statement per checkpoint (program/marks.py). A checkpoint that is off must cost next to
 nothing, and must leave the instructions around it as the compiler and the specialising interpreter made them.
 
 - Python ≥ 3.12: the statement becomes one jump to what follows it. `sys.monitoring` reports jumps and can disable each
@@ -18,7 +18,7 @@ import opcode
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 
-from ..program.lower import MARK_COLUMNS
+from ..program.marks import MARK_COLUMNS
 
 _UNIT = 2  # bytes of an instruction without its inline caches
 _MAX_ARGUMENT = 0xFF
@@ -160,30 +160,23 @@ class _Switch:
 
 def _switches(code: CodeType, data: bytearray) -> Iterator[tuple[int, int, bytes, bytes]]:
     """Checkpoint, offset, and the first instruction on and off. Tests of `$on` in the data become jumps."""
-    if "$mark" not in code.co_names:
-        return
     columns = _columns(code)
     pending = _instructions(data)
-    previous = 0
     for offset, op, argument, end in pending:
+        checkpoint = (columns[offset // _UNIT] or 0) - MARK_COLUMNS
+        if checkpoint < 0:
+            continue
         name = _loaded(code, op, argument)
-        start = previous if data[previous] == _PUSH_NULL else offset
-        previous = offset
-        if name == "$mark":
-            end = next(end for _, op, _, end in pending if op == _POP_TOP)
-            yield (
-                _checkpoint_at(columns, start),
-                start,
-                bytes(data[start : start + _UNIT]),
-                _jump(data, columns, start, end),
-            )
-        elif name == "$on":
+        if name == "$on":
             _, op, argument, body = next(pending)
-            next(pending)  # the mark that is called with what is returned
-            if op == _op("POP_JUMP_FORWARD_IF_FALSE"):
-                on, off = bytes((_JUMP_FORWARD, (body - offset) // _UNIT - 1)), _far(data, offset, argument, body)
-                data[offset : offset + _UNIT] = on
-                yield _checkpoint_at(columns, offset), offset, on, off
+            next(pending)  # the beginning of the call with what is returned
+            on = bytes((_JUMP_FORWARD, (body - offset) // _UNIT - 1))
+            off = _far(data, offset, argument, body) if op == _op("POP_JUMP_FORWARD_IF_FALSE") else on
+            data[offset : offset + _UNIT] = on
+            yield checkpoint, offset, on, off
+        elif name == "$mark" or op == _PUSH_NULL:  # the beginning of a call
+            end = next(end for _, op, _, end in pending if op == _POP_TOP)
+            yield checkpoint, offset, bytes(data[offset : offset + _UNIT]), _jump(data, columns, offset, end)
 
 
 def _instructions(data: bytearray) -> Iterator[tuple[int, int, int, int]]:
@@ -202,10 +195,6 @@ def _loaded(code: CodeType, op: int, argument: int) -> str:
     if op == _LOAD_NAME:
         return code.co_names[argument]
     return code.co_names[argument >> 1] if op == _LOAD_GLOBAL else ""  # its lowest bit says whether it pushes NULL
-
-
-def _checkpoint_at(columns: list[int | None], offset: int) -> int:
-    return (columns[offset // _UNIT] or 0) - MARK_COLUMNS
 
 
 def _far(data: bytearray, offset: int, argument: int, end: int) -> bytes:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
 from ..program.analyse import Guard
-from ..program.lower import MARK_COLUMNS, Place
+from ..program.lower import Place
+from ..program.marks import MARK_COLUMNS
 from .values import Record
 
 CO_OPTIMIZED = 1  # a flag of code objects: names in slots, as in a function

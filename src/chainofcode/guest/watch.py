@@ -1,7 +1,7 @@
 """What each statement changed: bounded, and free once a place has been seen often enough. Standard library only.
 
 Watching never runs code of the program and never raises into it: values are read only through what C defines for
-their exact types (`values.brief`), no garbage is collected meanwhile, and what fails in spite of that is dropped.
+their exact types (`brief.brief`), no garbage is collected meanwhile, and what fails in spite of that is dropped.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from collections.abc import Collection
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 
-from ..program.lower import Lowered, Mark
+from ..program.lower import Lowered
+from ..program.marks import Mark
 from .checkpoints import Jumps, Switches, nested, tried_from_the_start
 from .link import Link, clean, headroom, is_ours
 from .places import CO_OPTIMIZED, Places, program_frame
-from .values import Record, brief, ids_of
+from .records import Record, ids_of
+from .values import brief
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -73,7 +75,7 @@ class Watcher:
             self._monitor(jumps.code)
             return jumps.code
         self._switches = Switches(code)  # Python 3.11
-        self._builtins.update({"$mark": self._visit_by_call, "$on": True})
+        self._builtins["$mark"] = self._visit_by_call
         return self._switches.code
 
     # --- Python ≥ 3.12: checkpoints are jumps -----------------------------------------------------------------

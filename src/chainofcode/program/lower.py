@@ -1,9 +1,7 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
 Nothing is hoisted or reordered. Names that start with `$` cannot be spelt by a program; the guest binds them in the
-program's builtins. Adjacent watch marks form one checkpoint. A checkpoint is a statement whose column no source has,
-so that the guest finds it again in the compiled code and turns it into one instruction (guest/checkpoints.py).
-Standard library only.
+program's builtins. Watch marks are statements, too (see marks.py). Standard library only.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ from collections.abc import Callable, Iterable
 
 from .analyse import Analysis
 from .data import Data
+from .marks import Mark as Mark
+from .marks import Marks
 from .parse import Prose
 from .rename import name_holes
 from .scopes import Function, Scope
@@ -32,29 +32,16 @@ from .statements import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
-    from typing import Any, Literal, TypeVar
+    from typing import Literal, TypeVar
+
+    from .marks import Phase
 
     Policy = Literal["strict", "paper"]
-    Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
     Node = TypeVar("Node", bound=ast.AST)
 
-MARK_COLUMNS = 100_000_000  # checkpoint n stands in column MARK_COLUMNS + n; no source is as wide
-_LOAD = ast.Load()
-_AHEAD_OF_CODE = ("before", "reach", "start", "enter")  # phases of marks that stand before the code of a statement
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _SILENT = (ast.Global, ast.Nonlocal)
 _WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
-
-
-class Mark(Data):
-    """A place where the watcher looks: after which statement, at what point of it, and which names it wrote."""
-
-    statement: int
-    phase: Phase
-    written: tuple[str, ...] = ()
-    outcome: str | None = None
-    changed: tuple[str, ...] = ()  # names of objects it stores into
-    reads: tuple[str, ...] = ()  # before a statement in a function: the globals it mentions
 
 
 class Place(Data):
@@ -104,9 +91,7 @@ class _Lowering:
         self.watch_by_jump, self.is_recorded = watch_by_jump, is_recorded
         self.numbers: dict[ast.stmt, int] = {}
         self.places: list[Place] = []
-        self.marks: list[Mark] = []
-        self.checkpoints: list[list[int]] = []
-        self._checkpoint_at: dict[ast.AST, int] = {}
+        self.marks = Marks(watch_by_jump)
         self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
@@ -129,7 +114,7 @@ class _Lowering:
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
-        self._join_marks(tree)
+        self.marks.join(tree)
         ast.fix_missing_locations(tree)
         return self._lowered_with(tuple(ranges))
 
@@ -148,13 +133,13 @@ class _Lowering:
         return Lowered(
             self.found.syntax.tree,
             tuple(self.places),
-            tuple(self.marks),
+            tuple(self.marks.all),
             tuple(self.stubs),
             self.writable,
             hole_ranges,
             self.prose_of,
             self.policy,
-            tuple(map(tuple, self.checkpoints)),
+            tuple(map(tuple, self.marks.checkpoints)),
         )
 
     def _number(self, statement: ast.stmt) -> None:
@@ -190,36 +175,9 @@ class _Lowering:
         reads: Iterable[str] = (),
         line: int | None = None,
     ) -> ast.stmt:
-        """A mark on the line of the code beside it: a trace function of the program must see no other lines."""
         number = self.numbers[statement]
-        self.marks.append(Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads)))
-        if line is None:
-            line = first_line(statement) if phase in _AHEAD_OF_CODE else statement.lineno
-        checkpoint = len(self.checkpoints)
-        self.checkpoints.append([len(self.marks) - 1])
-        place = _column(line, checkpoint)
-        if self.watch_by_jump:  # two instructions, without names or constants
-            mark = ast.Expr(ast.List([], _LOAD, **place), **place)
-        else:
-            mark = ast.Expr(_mark_call(checkpoint, place), **place)
-        self._checkpoint_at[mark] = checkpoint
-        return mark
-
-    def _join_marks(self, node: ast.AST) -> None:
-        """Let each run of adjacent marks be one checkpoint: switched off, it costs one instruction."""
-        for field in ("body", "handlers", "cases", "orelse", "finalbody"):
-            kept: list[ast.AST] = []
-            for child in getattr(node, field, ()):
-                here = self._checkpoint_at.get(child)
-                before = self._checkpoint_at.get(kept[-1]) if kept else None
-                if here is not None and before is not None:
-                    self.checkpoints[before] += self.checkpoints[here]
-                    self.checkpoints[here] = []
-                else:
-                    kept.append(child)
-                    self._join_marks(child)
-            if kept:
-                setattr(node, field, kept)
+        mark = Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads))
+        return self.marks.placed(mark, statement, line)
 
     def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
         lowered: list[ast.stmt] = []
@@ -276,12 +234,7 @@ class _Lowering:
         """Where jumps are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
         if self.watch_by_jump:
             return [statement]
-        mark = self._mark(statement, "return")
-        checkpoint = self._checkpoint_at.pop(mark)
-        place = _column(first_line(statement), checkpoint)
-        call = _mark_call(checkpoint, place)
-        call.args.append(statement.value or ast.Constant(None, **place))
-        return [ast.If(ast.Name("$on", _LOAD, **place), [ast.Return(call, **place)], [], **place), statement]
+        return [self.marks.passing(Mark(self.numbers[statement], "return"), statement), statement]
 
     # --- compound statements ---------------------------------------------------------------------------------
 
@@ -446,15 +399,6 @@ class _Lowering:
 def _at(where: ast.AST, node: Node) -> Node:
     """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
     return ast.copy_location(node, where)
-
-
-def _column(line: int, checkpoint: int) -> dict[str, Any]:
-    column = MARK_COLUMNS + checkpoint
-    return {"lineno": line, "end_lineno": line, "col_offset": column, "end_col_offset": column}
-
-
-def _mark_call(checkpoint: int, place: dict[str, Any]) -> ast.Call:
-    return ast.Call(ast.Name("$mark", _LOAD, **place), [ast.Constant(checkpoint, **place)], [], **place)
 
 
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
