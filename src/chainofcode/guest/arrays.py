@@ -5,42 +5,90 @@ Neither package is imported here: a program that has such values has imported it
 
 from __future__ import annotations
 
+import datetime
 import sys
+from types import ModuleType
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
 MAX_CELLS = 200_000
+MAX_SHOWN_CELLS = 10_000  # of one column of objects
 
 
 def plain(value: Any) -> Any:
     """A scalar, list or dict for an array, a table, or one of their parts; anything else is itself."""
+    numpy = sys.modules["numpy"] if class_in("numpy", "generic") is not None else None
+    pandas = sys.modules["pandas"] if class_in("pandas", "DataFrame") is not None else None
     try:
-        return _plain(value, sys.modules.get("numpy"), sys.modules.get("pandas"))
-    except BaseException:  # someone else's package, or what the program put in its place
+        return _plain(value, numpy, pandas)
+    except Exception:  # someone else's package, or what the program put in its place
         return value
 
 
 def sketch(value: Any) -> str:
     """A short text for what `plain` would take apart; empty for anything else. Exact types only: nobody else's code."""
-    numpy, pandas = sys.modules.get("numpy"), sys.modules.get("pandas")
     kind = type(value)
     try:
-        if numpy is not None and kind.__module__ == "numpy" and issubclass(kind, numpy.generic):
-            return repr(_scalar(value, numpy))[:100]
-        if numpy is not None and kind is numpy.ndarray:
-            return f"<array of {' × '.join(map(str, value.shape)) or 'one'} {value.dtype}>"
-        if pandas is not None and kind is pandas.DataFrame:
-            names = ", ".join(str(name)[:30] for name in value.columns[:10].tolist())
+        if class_in("numpy", type.__dict__["__name__"].__get__(kind)) is kind:
+            return _array_text(value, kind)
+        if kind is class_in("pandas", "DataFrame"):
+            names = ", ".join(_label(name)[:30] for name in value.columns[:10].tolist())
             return f"<DataFrame of {len(value)} rows: {names}{', …' if len(value.columns) > 10 else ''}>"
-        if pandas is not None and kind is pandas.Series:
+        if kind is class_in("pandas", "Series"):
             return f"<Series of {len(value)} {value.dtype}>"
-        if pandas is not None and kind is pandas.Timestamp:
+        if kind is class_in("pandas", "Timestamp") and _is_known_zone(type(value.tzinfo)):
             return repr(value)
-    except BaseException:
+    except Exception:
         return ""
     return ""
+
+
+_LABELS = frozenset(map(id, (str, int, float, bool, bytes, type(None), datetime.date, datetime.datetime)))
+
+
+def _is_known_zone(kind: type) -> bool:
+    return kind is type(None) or kind is datetime.timezone or kind is class_in("zoneinfo", "ZoneInfo")
+
+
+def _array_text(value: Any, kind: type) -> str:
+    numpy = sys.modules["numpy"]
+    if kind is numpy.ndarray:
+        return f"<array of {' × '.join(map(str, value.shape)) or 'one'} {value.dtype}>"
+    if not issubclass(kind, numpy.generic):
+        return ""
+    found = _scalar(value, numpy)
+    return repr(found)[:100] if id(type(found)) in _SCALARS else ""
+
+
+_SCALARS = frozenset(map(id, (str, int, float, bool, bytes, complex, datetime.datetime, datetime.timedelta)))
+
+
+def _label(name: Any) -> str:
+    return str(name) if id(type(name)) in _LABELS else f"<{type.__dict__['__name__'].__get__(type(name))}>"
+
+
+def class_in(package: str, name: Any) -> Any:
+    """A class of a package, if the program has imported that and put nothing in its place."""
+    module = sys.modules.get(package)
+    found = module.__dict__.get(name) if type(module) is ModuleType and type(name) is str else None
+    return found if type(found) is type else None
+
+
+def holds_plain_data(value: Any) -> bool:
+    """Whether an array, table or column holds no objects of the program's: showing those would run their methods."""
+    columns = [value]
+    if type(value) is class_in("pandas", "DataFrame"):
+        columns = [value.columns, value.index, *(value.iloc[:, number] for number in range(value.shape[1]))]
+    elif type(value) is class_in("pandas", "Series"):
+        columns = [value, value.index]
+    return all(column.dtype.kind != "O" or _are_plain(column) for column in columns)
+
+
+def _are_plain(column: Any) -> bool:
+    """Columns of text are columns of objects, too."""
+    return column.size <= MAX_SHOWN_CELLS and all(id(type(cell)) in _LABELS for cell in column.ravel().tolist())
 
 
 def _plain(value: Any, numpy: Any, pandas: Any) -> Any:

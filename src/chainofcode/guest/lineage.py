@@ -242,7 +242,7 @@ class Lineage:
         else:
             thing.keys[key] = Log(node.index)
         if value is self._names:
-            for text in [key] if type(key) is str else list(self._names):
+            for text in [key] if type(key) is str else [name for name in self._names if type(name) is str]:
                 self.bind_too(("g", text), node.index)
 
     def _thing(self, value: Any) -> Thing:

@@ -6,6 +6,7 @@ A shadow of a program speaks otherwise: parsed · paused · surveyed, and hears 
 
 from __future__ import annotations
 
+import builtins
 import json
 import json.encoder
 import os
@@ -150,8 +151,12 @@ def _encoder() -> Callable[[Any], str]:
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return slow.encode
-    parts = make({}, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
+    # No record of what is being encoded: a signal handler that raises would leave entries in it.
+    parts = make(None, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
     return lambda message: "".join(parts(message, 0))
+
+
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program may replace them
 
 
 class headroom:
@@ -187,6 +192,8 @@ class headroom:
         try:
             _set_limit(self._usual)
         except RecursionError as error:
+            if not is_ours(error):
+                raise
             headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
             _set_limit(headroom._kept)
         headroom._raised_to = 0
@@ -198,8 +205,32 @@ def depth_of(error: RecursionError) -> int:
     return int(found[1]) if found is not None else 0
 
 
+_FAILURES = frozenset(
+    id(kind)
+    for kind in vars(builtins).values()
+    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, TimeoutError)
+)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether our own code failed, on our own behalf. Such an error must not reach the program.
+
+    Others only came up while it ran: a signal handler of the program raised them, or another thread sent them.
+    """
+    if id(type(error)) not in _FAILURES:
+        return False
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename.startswith("<"):  # the program, or text that it runs
+            return False
+        trace = trace.tb_next
+    return True
+
+
 def clean(text: str, limit: int) -> str:
     """Text that any JSON reader takes: bounded, lone surrogates written out."""
+    if len(text) <= limit and text.isascii():
+        return text
     if len(text) > limit:
         text = f"{text[:limit]}… ({len(text)} characters)"
     return text.encode("utf-8", "backslashreplace").decode()

@@ -38,7 +38,7 @@ from .recorder import Recorder
 from .requests import Requests
 from .shadow import Shadow
 from .values import brief, decode, encode, type_name
-from .watch import WATCH_BY_LINE, Output, Watcher
+from .watch import WATCH_BY_JUMP, Output, Watcher
 from .world import Chance, Clock, Depth
 
 TYPE_CHECKING = False
@@ -202,7 +202,7 @@ class Prepared:
                 self.lowered: Lowered = lower(
                     self.found,
                     self.parsed.prose,
-                    watch_by_line=WATCH_BY_LINE,
+                    watch_by_jump=WATCH_BY_JUMP,
                     policy=start["policy"],
                     is_recorded=self.flows is not None,
                 )
@@ -271,7 +271,7 @@ class _Run:
         self._bindings = Bindings(
             link, program.found, program.lowered, source, places, self._settle, self._requests, told
         )
-        self._watcher = Watcher(link, program.lowered.marks, places, self._bindings.builtins.__dict__)
+        self._watcher = Watcher(link, program.lowered, places, self._bindings.builtins.__dict__)
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
 
@@ -379,7 +379,7 @@ class _Run:
         names = self._module.__dict__
         if error is not None:
             reason = "limit:memory" if isinstance(error, MemoryError) else "error"
-            known = [*names, *self._bindings.defined]
+            known = [name for name in (*names, *self._bindings.defined) if type(name) is str]
             return {"reason": reason, "error": failure(error, self._places, known)}
         if type(names.get("answer", len)) not in _NOT_ANSWERS and names["answer"] is not self._inputs.get(
             "answer", names

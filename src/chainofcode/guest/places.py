@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
 from ..program.analyse import Guard
-from ..program.lower import MARK_LINES, Place
+from ..program.lower import Place
+from ..program.marks import MARK_COLUMNS
 from .values import Record
 
 CO_OPTIMIZED = 1  # a flag of code objects: names in slots, as in a function
@@ -122,13 +123,16 @@ class Places:
     def _span(self, code: CodeType, lasti: int) -> Span | None:
         known = self._spans.get(id(code))
         if known is None:
-            spans: list[Span | None] = [
-                None if line is None or line >= MARK_LINES else ((line, column or 0), (end_line or line, end or 0))
-                for line, end_line, column, end in code.co_positions()
-            ]
+            spans = [_span_of(*position) for position in code.co_positions()]
             known = self._spans[id(code)] = (code, spans)
         index = lasti // 2
         return known[1][index] if 0 <= index < len(known[1]) else None
+
+
+def _span_of(line: int | None, end_line: int | None, column: int | None, end: int | None) -> Span | None:
+    if line is None or (column or 0) >= MARK_COLUMNS:  # a checkpoint, or what the compiler placed with it
+        return None
+    return (line, column or 0), (end_line or line, end or 0)
 
 
 def program_frame() -> FrameType | None:

@@ -60,6 +60,10 @@ class Recorder(Following):
         self._listed_last = self._listed[statement]
         return False
 
+    def lose(self) -> None:
+        """From here on everything depends on everything: something could not be followed."""
+        self._lost = self._lost or self._new(None)
+
     def _hear(self, mark: Mark, frame: FrameType) -> bool:
         if self._coarse is not None:
             if not self._coarse.is_over(mark, frame):

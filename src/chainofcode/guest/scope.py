@@ -6,15 +6,17 @@ never run the program's own code. Standard library only.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection
+from itertools import islice
 from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
 
+from .arrays import class_in, holds_plain_data
 from .holes import Hole
-from .link import clean
+from .link import clean, is_ours
+from .places import CO_OPTIMIZED
 from .promises import is_promise
 from .values import Record, brief, type_name
-from .watch import names_of
+from .watch import named, names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_VALUE_CHARS = 400
 MAX_STATE_CHARS = 3000
+_MAX_ITEMS = 10  # of a list that is shown with the fields of each
 _TABLES = (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"))
 _UNTOLD = (ModuleType, FunctionType, type(len), type, Hole)
 
@@ -31,18 +34,36 @@ def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[st
     told: dict[str, str] = {}
     if frame is None:
         return told
-    seen = {**frame.f_globals, **names_of(frame)} if frame.f_code.co_name != "<module>" else frame.f_globals
+    seen = _in_sight(frame)
     names = [name for name in reads if name in seen] + [name for name in seen if name not in reads]
     left = MAX_STATE_CHARS
     for name in names:
         value = seen[name]
         if name in hidden or name.startswith(("__", "$")) or _says_nothing(value) or is_promise(value):
             continue
-        told[name] = clean(readable(value), MAX_VALUE_CHARS + 100)
+        told[name] = clean(_told(value), MAX_VALUE_CHARS + 100)
         left -= len(name) + len(told[name])
         if left < 0:
             break
     return told
+
+
+def _in_sight(frame: FrameType) -> dict[str, Any]:
+    """Globals and locals, without the keys of a namespace that are no names."""
+    seen = named(frame.f_globals, None)
+    own = names_of(frame)
+    if not own and frame.f_code.co_flags & CO_OPTIMIZED:  # it may hold its `locals()`, which is brought up to date
+        own = named(frame.f_locals, None)
+    return {**seen, **own}
+
+
+def _told(value: Any) -> str:
+    try:
+        return readable(value)
+    except Exception as error:
+        if not is_ours(error):
+            raise
+        return f"<{type_name(value)}>"
 
 
 def _says_nothing(value: object) -> bool:
@@ -51,11 +72,13 @@ def _says_nothing(value: object) -> bool:
 
 def readable(value: Any) -> str:
     kind = type(value)
-    for module, name in _TABLES:
-        if module in sys.modules and kind is getattr(sys.modules[module], name, None):
+    for package, name in _TABLES:
+        if kind is class_in(package, name) and holds_plain_data(value):
             return f"{name} of shape {value.shape}:\n{repr(value)[:MAX_VALUE_CHARS]}"
-    if kind in (list, tuple) and 0 < len(value) <= 10 and any(_fields(item) is not None for item in value):
-        return f"[{', '.join(_one(item) for item in value)}]"[:MAX_VALUE_CHARS]
+    if kind is list or kind is tuple:
+        items = tuple(islice(value, _MAX_ITEMS + 1))
+        if len(items) <= _MAX_ITEMS and any(_fields(item) is not None for item in items):
+            return f"[{', '.join(_one(item) for item in items)}]"[:MAX_VALUE_CHARS]
     return _one(value)
 
 
@@ -69,12 +92,13 @@ def _one(value: Any) -> str:
 def _fields(value: object) -> dict[str, Any] | None:
     """The fields of a dataclass, or of any plain object of the program's, without running a property of its class."""
     kind = type(value)
-    if kind is Record or _namespace(kind).get("__module__") != "__main__":
+    module = _namespace(kind).get("__module__")
+    if kind is Record or type(module) is not str or module != "__main__":
         return None
     for base in type.__dict__["__mro__"].__get__(kind):
         kept = _namespace(base).get("__dict__")
         if type(kept) is GetSetDescriptorType:
-            return dict(kept.__get__(value))
+            return named(kept.__get__(value), None)
     return None
 
 

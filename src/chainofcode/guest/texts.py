@@ -10,9 +10,11 @@ import __future__
 import ast
 import builtins
 import contextlib
+import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
+from keyword import kwlist
 from types import FrameType
 
 from ..program.analyse import Analysis, analyse
@@ -24,6 +26,8 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Any
 
 _MAX_OPENED, _MAX_REMEMBERED_CHARS = 1000, 10_000
+_KEYWORDS = frozenset(kwlist)
+_WORD = re.compile(r"[^\W\d]\w*")
 _FLAGS = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
 _FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # the flag of `nested_scopes` has another meaning by now
 _NAMES_TAKEN = {"globals", "locals"} if sys.version_info >= (3, 13) else set()
@@ -47,6 +51,9 @@ class Texts:
         text = _as_text(source)
         if text is None or text in self._opened:
             return
+        known = (self._own, frame.f_globals, _local_names(frame), _KEYWORDS)
+        if _are_known(_WORD.findall(text), *known):
+            return  # quicker than to look at its structure
         if len(self._opened) < _MAX_OPENED and len(text) < _MAX_REMEMBERED_CHARS:
             self._opened.add(text)
         try:
@@ -54,6 +61,8 @@ class Texts:
                 tree = ast.parse(text.strip(" \t"))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
+        if _are_known([node.id for node in ast.walk(tree) if isinstance(node, ast.Name)], *known):
+            return  # other words are attributes, or stand in texts
         with headroom(2000):
             found = analyse(tree, defined={*frame.f_globals, *_local_names(frame), *self._own})
         self._bind(found)
@@ -62,6 +71,10 @@ class Texts:
 def real(function: Any) -> Any:
     """CPython's own function for one of ours: called by name, it needs no help to find its caller's frame."""
     return function.real if type(function) in (_Eval, _Exec, _Compile) else function
+
+
+def _are_known(words: Iterable[str], *known: Container[str]) -> bool:
+    return all(any(word in names for names in known) for word in words)
 
 
 def _as_text(source: Any) -> str | None:

@@ -16,16 +16,19 @@ Nothing here evaluates or unpickles. Standard library only: the guest runs this 
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime
 import decimal
 import fractions
 import math
-from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from itertools import islice
 
-from .arrays import plain, sketch
+from .arrays import plain
+from .brief import brief as brief
+from .brief import show_as as show_as
+from .records import Opaque as Opaque
+from .records import Record as Record
+from .records import has_plain_zone
+from .records import type_name as type_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
@@ -42,56 +45,6 @@ _DECIMAL_DIGITS_BITS = 10_000  # past this int ↔ decimal text is quadratic (an
 
 class ValueFormatError(ValueError):
     """Tagged JSON that says nothing: unknown tag, wrong shape, nested too deep."""
-
-
-class Opaque:
-    """A value that stayed in the guest: its type's name and a short text."""
-
-    __slots__ = ("text", "type_name")
-
-    def __init__(self, type_name: str, text: str) -> None:
-        self.type_name, self.text = type_name, text
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Opaque) and (self.type_name, self.text) == (other.type_name, other.text)
-
-    def __hash__(self) -> int:
-        return hash((self.type_name, self.text))
-
-
-class Record(dict):  # type: ignore[type-arg]
-    """An emulated object: a dict on which attribute access works too. A dict's own methods win over keys."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(
-                f"the emulated object has no {name!r}; it has {', '.join(self) or 'nothing'}"
-            ) from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __reduce__(self) -> Any:  # the program may pickle it: where it is read, this class may be unknown
-        return dict, (dict(self),)
-
-    def __delattr__(self, name: str) -> None:
-        try:
-            del self[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-def type_name(value: object) -> str:
-    """The name of a value's type, without running anything the type's metaclass defines."""
-    name: str = type.__dict__["__name__"].__get__(type(value))
-    return name
 
 
 # --- tagged JSON -------------------------------------------------------------------------------------------------
@@ -119,20 +72,21 @@ class _Encoder:
         kind = type(value)
         if value is None or kind is bool:
             return value
-        if kind in _SIZES:
-            self._bytes += _SIZES[kind](value)
+        size = _SIZES.get(id(kind))
+        if size is not None:
+            self._bytes += size(value)
         if self._nodes > MAX_NODES or self._bytes > MAX_BYTES or depth > MAX_DEPTH:
             raise _TooLarge
-        simple = _SIMPLE.get(kind)
+        simple = _SIMPLE.get(id(kind))
         if simple is not None:
             told = simple(value)
             return self.opaque(value) if told is None else told
-        sequence = _SEQUENCES.get(kind)
+        sequence = _SEQUENCES.get(id(kind))
         if sequence is not None:
             items = [self.encode(item, depth + 1) for item in tuple(value)]
             return items if sequence == "" else {sequence: items}
-        if kind in _DICTS:
-            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(value.items())]
+        if kind is dict or kind is Record:
+            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
             if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
                 return dict(pairs)
             return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
@@ -167,32 +121,31 @@ def _encode_float(value: float) -> Any:
     return value if math.isfinite(value) else {"$float": repr(value)}
 
 
-def _has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
-    """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
-    return value.tzinfo is None or type(value.tzinfo) is datetime.timezone
-
-
-_SIMPLE: dict[type, Callable[[Any], Any]] = {
-    str: _encode_str,
-    int: _encode_int,
-    float: _encode_float,
-    complex: lambda v: {"$complex": [_encode_float(v.real), _encode_float(v.imag)]},
-    bytes: lambda v: {"$bytes": base64.b64encode(v).decode()},
-    decimal.Decimal: lambda v: {"$decimal": str(v)},
-    fractions.Fraction: lambda v: (
+_SIMPLE: dict[int, Callable[[Any], Any]] = {
+    id(str): _encode_str,
+    id(int): _encode_int,
+    id(float): _encode_float,
+    id(complex): lambda v: {"$complex": [_encode_float(v.real), _encode_float(v.imag)]},
+    id(bytes): lambda v: {"$bytes": base64.b64encode(v).decode()},
+    id(decimal.Decimal): lambda v: {"$decimal": str(v)},
+    id(fractions.Fraction): lambda v: (
         {"$fraction": f"{v.numerator:#x}/{v.denominator:#x}"}
         if v.numerator.bit_length() > _DECIMAL_DIGITS_BITS or v.denominator.bit_length() > _DECIMAL_DIGITS_BITS
         else {"$fraction": str(v)}
     ),
-    datetime.date: lambda v: {"$date": v.isoformat()},
-    datetime.datetime: lambda v: {"$datetime": v.isoformat()} if _has_plain_zone(v) else None,
-    datetime.time: lambda v: {"$time": v.isoformat()} if _has_plain_zone(v) else None,
-    datetime.timedelta: lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
-    range: lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
+    id(datetime.date): lambda v: {"$date": v.isoformat()},
+    id(datetime.datetime): lambda v: {"$datetime": v.isoformat()} if has_plain_zone(v) else None,
+    id(datetime.time): lambda v: {"$time": v.isoformat()} if has_plain_zone(v) else None,
+    id(datetime.timedelta): lambda v: {"$timedelta": [v.days, v.seconds, v.microseconds]},
+    id(range): lambda v: {"$range": [_encode_int(v.start), _encode_int(v.stop), _encode_int(v.step)]},
 }
-_SIZES: dict[type, Callable[[Any], int]] = {str: len, bytes: len, int: lambda v: v.bit_length() // 4}
-_SEQUENCES: dict[type, str] = {list: "", tuple: "$tuple", set: "$set", frozenset: "$frozenset"}
-_DICTS = (dict, Record)
+_SIZES: dict[int, Callable[[Any], int]] = {id(str): len, id(bytes): len, id(int): lambda v: v.bit_length() // 4}
+_SEQUENCES: dict[int, str] = {
+    id(list): "",
+    id(tuple): "$tuple",
+    id(set): "$set",
+    id(frozenset): "$frozenset",
+}
 
 
 def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
@@ -293,125 +246,4 @@ _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
     "$range": lambda body: range(*(_big(item) for item in body)),
     "$text": lambda body: base64.b64decode(body, validate=True).decode("utf-8", "surrogatepass"),
     "$object": lambda body: Opaque(str(body["type"]), str(body["text"])),
-}
-
-
-# --- bounded text ------------------------------------------------------------------------------------------------
-
-
-def brief(value: object, limit: int = 160, depth: int = 0) -> str:
-    """A value as text of about `limit` characters, never running the program's own code.
-
-    Exact builtin and standard-library types are shown as Python shows them; anything else only by its type's name.
-    """
-    writer = _Writer(limit)
-    writer.write(value, depth)
-    return "".join(writer.parts)
-
-
-class _Writer:
-    def __init__(self, limit: int) -> None:
-        self.parts: list[str] = []
-        self.left = limit
-
-    def put(self, text: str) -> None:
-        self.parts.append(text)
-        self.left -= len(text)
-
-    def write(self, value: Any, depth: int) -> None:
-        kind = type(value)
-        if value is None or kind is bool or kind in _SHORT:
-            self.put(repr(value))
-        elif kind is int:
-            self.put(repr(value) if value.bit_length() <= 400 else f"<int of {value.bit_length()} bits>")
-        elif kind is str or kind is bytes or kind is bytearray:
-            room = max(self.left, 12)
-            self.put(repr(value) if len(value) <= room else f"{value[:room]!r}… {len(value)} long")
-        elif kind in _BRACKETS:
-            self._write_items(value, depth)
-        elif issubclass(kind, BaseException) and kind.__module__ == "builtins":
-            self._write_error(value, depth)
-        else:
-            self.put(_NAMED.get(kind, _other)(value))
-
-    def _write_error(self, value: BaseException, depth: int) -> None:
-        """An exception with its arguments, which may be exceptions in turn."""
-        arguments = BaseException.args.__get__(value)[:3] if depth < 4 else ()  # type: ignore[attr-defined]
-        self.put(f"{type_name(value)}({', '.join(brief(argument, 60, depth + 1) for argument in arguments)})")
-
-    def _write_items(self, value: Any, depth: int) -> None:
-        opening, closing, empty, pairs = _BRACKETS[type(value)]
-        if len(value) == 0:
-            self.put(empty)
-            return
-        self.put(opening(value) if callable(opening) else opening)
-        if depth >= 4 or self.left <= 0:
-            self.put(f"…{closing}")
-            return
-        for shown, item in enumerate(_first_of(value, pairs)):
-            if shown:
-                self.put(", ")
-            if self.left <= 0 or shown >= _MAX_SHOWN:
-                self.put(f"… {len(value)} in all")
-                break
-            if pairs:
-                self.write(item[0], depth + 1)
-                self.put(": ")
-            self.write(item[1] if pairs else item, depth + 1)
-        if type(value) is tuple and len(value) == 1:
-            self.put(",")
-        self.put(closing)
-
-
-def _first_of(value: Any, pairs: bool) -> list[Any]:
-    """The first parts of a container, which another thread may change meanwhile."""
-    for _ in range(100):
-        with contextlib.suppress(RuntimeError):
-            return list(islice(value.items() if pairs else value, _MAX_SHOWN + 1))
-    return []
-
-
-def _other(value: Any) -> str:
-    kind = type(value)
-    if issubclass(kind, type):  # not `isinstance`: that asks the value for its `__class__`
-        return f"<class '{type.__dict__['__name__'].__get__(value)}'>"
-    return sketch(value) or f"<{type_name(value)}>"
-
-
-_SHORT = (float, complex, decimal.Decimal, range, datetime.date, datetime.timedelta)
-_BRACKETS: dict[type, tuple[Any, str, str, bool]] = {
-    list: ("[", "]", "[]", False),
-    tuple: ("(", ")", "()", False),
-    set: ("{", "}", "set()", False),
-    frozenset: ("frozenset({", "})", "frozenset()", False),
-    dict: ("{", "}", "{}", True),
-    Record: ("{", "}", "{}", True),
-    OrderedDict: ("OrderedDict({", "})", "OrderedDict()", True),
-    Counter: ("Counter({", "})", "Counter()", True),
-    defaultdict: (lambda d: f"defaultdict({brief(d.default_factory, 40)}, {{", "})", "defaultdict()", True),
-    deque: ("deque([", "])", "deque([])", False),
-}
-
-
-def show_as(kind: type, text: str) -> None:
-    """From now on, show values of a type by this text."""
-    _NAMED[kind] = lambda value: text
-
-
-def _moment(value: datetime.datetime | datetime.time) -> str:
-    return repr(value) if _has_plain_zone(value) else _other(value)
-
-
-def _fraction_text(value: fractions.Fraction) -> str:
-    return f"Fraction({brief(value.numerator)}, {brief(value.denominator)})"
-
-
-_NAMED: dict[type, Callable[[Any], str]] = {
-    type(math): lambda v: f"<module '{v.__dict__.get('__name__', '?')}'>",
-    type(_other): lambda v: f"<function {v.__name__}>",
-    type(len): lambda v: f"<built-in function {v.__name__}>",
-    fractions.Fraction: _fraction_text,
-    Opaque: lambda v: v.text[:100],
-    datetime.datetime: _moment,
-    datetime.time: _moment,
 }

@@ -1,27 +1,33 @@
 """What each statement changed: bounded, and free once a place has been seen often enough. Standard library only.
 
-The watcher never runs the program's code: values are shown by `values.brief`.
+Watching never runs code of the program and never raises into it: values are read only through what C defines for
+their exact types (`brief.brief`), no garbage is collected meanwhile, and what fails in spite of that is dropped.
 """
 
 from __future__ import annotations
 
 import codecs
+import gc
 import io
 import sys
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Sequence
-from types import CodeType, FrameType
+from collections.abc import Collection
+from itertools import islice
+from types import CodeType, FrameType, TracebackType
 
-from ..program.lower import MARK_LINES, Mark
-from .flags import Flags
-from .link import Link, clean, headroom
+from ..program.lower import Lowered
+from ..program.marks import Mark
+from .checkpoints import Jumps, Switches, nested, tried_from_the_start
+from .link import Link, clean, headroom, is_ours
 from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
-from .values import Record, brief
+from .records import Record, ids_of
+from .values import brief
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from collections.abc import Callable
     from typing import Any
 
     from .recorder import Recorder
@@ -31,19 +37,22 @@ MAX_STEPS = 6_000
 MAX_DELTA_CHARS = 500_000  # over the whole run
 _MAX_NAMES = 200
 _FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
-_ATOMS = (int, float, str, bytes, bool, complex, type(None))
-_CONTAINERS = (list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
-_real_clock = time.monotonic  # the program's own clock may be fixed
+_ATOMS = ids_of(int, float, str, bytes, bool, complex, type(None))
+_CONTAINERS = ids_of(list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
+# The program may replace these where it finds them; its own clock may be fixed.
+_real_clock, _getframe = time.monotonic, sys._getframe
+_is_collecting, _collect, _collect_not = gc.isenabled, gc.enable, gc.disable
 _TOOL = 4  # one that no profiler, debugger or coverage tool claims
-WATCH_BY_LINE = sys.version_info >= (3, 12)
+WATCH_BY_JUMP = sys.version_info >= (3, 12)
 
 
 class Watcher:
     """Turns visits of marks into steps and sends them in batches, together with what was printed meanwhile."""
 
-    def __init__(self, link: Link, marks: Sequence[Mark], places: Places, builtins: dict[str, Any]) -> None:
-        self._link, self._marks, self._places, self._builtins = link, marks, places, builtins
-        self._visits = [0] * len(marks)
+    def __init__(self, link: Link, lowered: Lowered, places: Places, builtins: dict[str, Any]) -> None:
+        self._link, self._places, self._builtins = link, places, builtins
+        self._marks, self._checkpoints = lowered.marks, lowered.checkpoints
+        self._visits = [0] * len(self._marks)
         self._returns: dict[tuple[int, int], int] = {}
         self._statement_visits: dict[int, int] = {}
         self._before: dict[tuple[int, int], dict[str, Any]] = {}
@@ -51,142 +60,159 @@ class Watcher:
         self._recorded = self._chars = 0
         self._flushed_at = _real_clock()
         self._lock = threading.RLock()
+        self._raised: list[BaseException] = []  # by signal handlers, while a visit was recorded
         self.is_off = False  # what runs now is not the program's own doing
         self._printed = ""
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
         self.recorder: Recorder | None = None  # who is told of everything, where that is wanted
-        builtins["$mark"] = self._visit_by_flag
+        builtins["$mark"] = self._visit_by_call
 
     def watch(self, code: CodeType) -> CodeType:
         """Begin to watch; gives the code to run."""
-        if WATCH_BY_LINE:
-            self._monitor(code)
-            return code
-        self._flags = Flags(len(self._marks), self._builtins)
-        return self._flags.built_into(code)
+        if WATCH_BY_JUMP:
+            jumps = Jumps(code)
+            self._checkpoint_at = jumps.at
+            self._monitor(jumps.code)
+            return jumps.code
+        self._switches = Switches(code)  # Python 3.11
+        return self._switches.code
 
-    # --- Python ≥ 3.12: marks are lines of their own ----------------------------------------------------------
+    # --- Python ≥ 3.12: checkpoints are jumps -----------------------------------------------------------------
 
     def _monitor(self, code: CodeType) -> None:
         monitoring = sys.monitoring
-        tool, events = _TOOL, monitoring.events
-        monitoring.use_tool_id(tool, "chainofcode")
-        monitoring.register_callback(tool, events.LINE, self._visit_by_line)
-        monitoring.register_callback(tool, events.PY_RETURN, self._visit_return)
-        pending = [code]
-        while pending:
-            current = pending.pop()
-            returns = 0 if current.co_name.startswith("<") else events.PY_RETURN
-            monitoring.set_local_events(tool, current, events.LINE | returns)
-            pending.extend(constant for constant in current.co_consts if isinstance(constant, CodeType))
+        events, self._disable = monitoring.events, monitoring.DISABLE
+        monitoring.use_tool_id(_TOOL, "chainofcode")
+        tried_from_the_start(self._visit_by_jump.__func__)  # type: ignore[attr-defined]
+        monitoring.register_callback(_TOOL, events.JUMP, self._visit_by_jump)
+        monitoring.register_callback(_TOOL, events.PY_RETURN, self._visit_return)
+        monitoring.register_callback(_TOOL, events.INSTRUCTION, self._raise)
+        for current in nested(code):
+            monitoring.set_local_events(_TOOL, current, self._events_of(current))
 
-    def _visit_by_line(self, code: CodeType, line: int) -> object:
-        if line < MARK_LINES:
-            return sys.monitoring.DISABLE
-        return None if self._visit(line - MARK_LINES, sys._getframe(1)) else sys.monitoring.DISABLE
+    def _events_of(self, code: CodeType) -> int:
+        events = sys.monitoring.events
+        return events.JUMP if code.co_name.startswith("<") else events.JUMP | events.PY_RETURN
+
+    def _visit_by_jump(self, code: CodeType, offset: int, destination: int) -> object:
+        try:
+            checkpoint = self._checkpoint_at.get((id(code), offset))
+            if checkpoint is None:  # a jump of the program's own
+                return self._disable
+            return None if self._quietly(self._visit, checkpoint, _getframe(1), None) else self._disable
+        except BaseException as error:
+            self._raise_next(code, error)
+            return None
+
+    def _raise_next(self, code: CodeType, error: BaseException) -> None:
+        """Let an error of a signal handler come at the next instruction.
+
+        Up to Python 3.13 no `try` around a jump catches what is raised while that jump is reported.
+        """
+        self._raised.append(error)
+        sys.monitoring.set_local_events(_TOOL, code, self._events_of(code) | sys.monitoring.events.INSTRUCTION)
+
+    def _raise(self, code: CodeType, offset: int) -> None:
+        sys.monitoring.set_local_events(_TOOL, code, self._events_of(code))
+        if self._raised:
+            error = self._raised.pop()
+            raise error.with_traceback(_foreign_part(error.__traceback__))
 
     def _visit_return(self, code: CodeType, offset: int, value: object) -> object:
-        if self.is_off:
-            return None
+        return None if self._quietly(self._return, (code, offset), _getframe(1), value) else self._disable
+
+    def _return(self, place: tuple[CodeType, int], frame: FrameType, value: object) -> bool:
+        code, offset = place
         statement = self._places.return_at(code, offset)
         visits = self._returns[id(code), offset] = self._returns.get((id(code), offset), 0) + 1
         if statement is None or visits > MAX_VISITS or self._is_full():
-            return sys.monitoring.DISABLE
-        if self._lock.acquire(blocking=False):
-            try:
-                with headroom():
-                    self._add(statement, {}, brief(value), sys._getframe(1))
-            finally:
-                self._lock.release()
-        return None
+            return False
+        self._add(statement, {}, brief(value), frame)
+        return True
 
-    # --- Python 3.11: marks test a flag (see flags.py) --------------------------------------------------------
+    # --- Python 3.11: checkpoints are calls -------------------------------------------------------------------
 
-    def _visit_by_flag(self, index: int, returned: Any = None) -> Any:
-        if not self._visit(index, sys._getframe(1), returned):
-            self._flags.switch_off(index)
+    def _visit_by_call(self, checkpoint: int, returned: Any = None) -> Any:
+        if not self._quietly(self._visit, checkpoint, _getframe(1), returned):
+            self._switches.switch_off(checkpoint)
         return returned
 
     # --- both -------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
         """Let marks speak again that have been switched off."""
-        if WATCH_BY_LINE:
+        if WATCH_BY_JUMP:
             sys.monitoring.restart_events()
         else:
-            self._flags.switch_on()
+            self._switches.switch_on()
 
-    def _visit(self, index: int, frame: FrameType, returned: Any = None) -> bool:
-        """Record one visit; False when this mark need not call again."""
-        if self.is_off:
+    def _quietly(self, record: Callable[[Any, FrameType, Any], bool], place: Any, frame: FrameType, value: Any) -> bool:
+        """Record a visit; False when this place need not call again. The program must notice nothing of it."""
+        if self.is_off or not self._lock.acquire(blocking=False):  # another thread records
             return True
-        if not self._lock.acquire(blocking=False):
-            return True  # another thread records
+        is_collecting = _is_collecting()
+        _collect_not()  # finalisers of the program's would run, and change what is being read
         try:
             with headroom():
-                return self._record(index, frame, returned)
+                return record(place, frame, value)
+        except Exception as error:
+            if not is_ours(error):
+                raise
+            return True
         finally:
+            if is_collecting:
+                _collect()
             self._lock.release()
 
-    def _record(self, index: int, frame: FrameType, returned: Any) -> bool:
-        mark = self._marks[index]
-        is_recorded = self.recorder is not None and self.recorder.hear(mark, frame)
-        if mark.phase in ("start", "enter", "leave"):
-            return is_recorded
-        return self._note(index, mark, frame, returned) or is_recorded
+    def _visit(self, checkpoint: int, frame: FrameType, returned: Any) -> bool:
+        is_needed = False
+        look = _Look(frame)
+        for index in self._checkpoints[checkpoint]:
+            mark = self._marks[index]
+            if self.recorder is not None:
+                is_needed |= self._tell(self.recorder.hear, mark, frame)
+            if mark.phase not in ("start", "enter", "leave"):
+                is_needed |= self._note(index, mark, look, returned)
+        return is_needed
 
-    def _note(self, index: int, mark: Mark, frame: FrameType, returned: Any) -> bool:
+    def _tell(self, heard: Callable[..., Any], *facts: Any) -> Any:
+        """Tell the recorder. Where it fails, it knows no more what came from what."""
+        try:
+            return heard(*facts)
+        except Exception as error:
+            if not is_ours(error) or self.recorder is None:
+                raise
+            self.recorder.lose()
+            return False
+
+    def _note(self, index: int, mark: Mark, look: _Look, returned: Any) -> bool:
         self._visits[index] = visits = self._visits[index] + 1
-        key = (id(frame), mark.statement)
+        key = (id(look.frame), mark.statement)
         if mark.phase == "before":
             self._before.pop(key, None)  # one a failed statement left behind
             if visits > MAX_VISITS or self._is_full():
                 return False
-            names = {name: frame.f_globals[name] for name in mark.reads if name in frame.f_globals}
-            names.update(names_of(frame))
-            self._before[key] = {name: _fingerprint(value) for name, value in names.items()}
+            names = {**look.globals(mark.reads), **look.names()}
+            self._before[key] = {name: look.fingerprint(value) for name, value in names.items()}
             return True
         if visits > MAX_VISITS or self._is_full():
             return False
         outcome = brief(returned) if mark.phase == "return" else mark.outcome
-        self._add(mark.statement, self._delta(mark, frame, self._before.pop(key, None)), outcome, frame)
+        self._add(mark.statement, _delta(mark, look, self._before.pop(key, None)), outcome, look.frame)
         return visits < MAX_VISITS
-
-    def _delta(self, mark: Mark, frame: FrameType, before: dict[str, Any] | None) -> dict[str, str | None]:
-        if not mark.written and not mark.changed and before is None:
-            return {}
-        names = names_of(frame)
-        if before is not None:  # which may have looked at globals too
-            names = {**{name: frame.f_globals[name] for name in before if name in frame.f_globals}, **names}
-        delta: dict[str, str | None] = {}
-        for name in mark.written:
-            if name in names:
-                delta[name] = brief(names[name])
-            elif name in frame.f_globals:
-                delta[name] = brief(frame.f_globals[name])
-            else:
-                delta[name] = None
-        for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
-            value = names.get(name, frame.f_globals.get(name))
-            if type(value) in _CONTAINERS:
-                delta[name] = brief(value)
-        if before is not None:
-            for name, value in names.items():
-                if name not in delta and not _same(before.get(name, _ABSENT), _fingerprint(value)):
-                    delta[name] = brief(value)
-            delta.update({name: None for name in before if name not in names and name not in delta})
-        return delta
 
     def _is_full(self) -> bool:
         return self._recorded >= MAX_STEPS or self._chars >= MAX_DELTA_CHARS
 
     def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None, frame: FrameType) -> None:
         self._recorded += 1
-        self._chars += sum(len(name) + len(text or "") for name, text in delta.items()) + len(outcome or "")
+        self._chars += len(outcome or "")
+        for name, text in delta.items():
+            self._chars += len(name) + len(text or "")
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
         if self.recorder is not None:
-            self.recorder.told(statement, visit, frame)
+            self._tell(self.recorder.told, statement, visit, frame)
         step: dict[str, Any] = {"statement": statement, "visit": visit}
         if delta:
             step["delta"] = {
@@ -221,7 +247,7 @@ class Watcher:
             return
         with self._lock:
             if self.recorder is not None:
-                self.recorder.printed(text)
+                self._tell(self.recorder.printed, text)
             self._printed += text
             lines = (self._open_line + text).split("\n")
             self._open_line = lines.pop()[-100_000:]
@@ -244,13 +270,15 @@ class Output(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        text = self._decoder.decode(bytes(data))
-        if text:
-            self._take(text)
+        with headroom():
+            text = self._decoder.decode(bytes(data))
+            if text:
+                self._take(text)
         return len(data)
 
 
 _ABSENT = object()
+_LOCALS = type((lambda: sys._getframe().f_locals)())  # since Python 3.13 not a dict
 _HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
@@ -260,6 +288,13 @@ def hides_names(code: CodeType) -> bool:
     return bool(is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names))
 
 
+def _foreign_part(trace: TracebackType | None) -> TracebackType | None:
+    """A traceback from where our own code called the program's."""
+    while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<"):
+        trace = trace.tb_next
+    return trace
+
+
 def names_of(frame: FrameType) -> dict[str, Any]:
     """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
     code = frame.f_code
@@ -267,22 +302,96 @@ def names_of(frame: FrameType) -> dict[str, Any]:
     if keeps_cells(code) or hides_names(code):
         return {}
     live = frame.f_locals
-    if not is_shared:
-        if len(live) <= _MAX_NAMES:
-            return dict(live)
-        return {name: live[name] for name in list(live)[-_MAX_NAMES:]}
-    names = dict(live)
-    for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
-        live.pop(name, None)
+    names = named(live)
+    if is_shared:
+        for name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+            live.pop(name, None)
     return names
 
 
-def _fingerprint(value: Any) -> Any:
-    """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
-    kind = type(value)
-    if kind in _ATOMS:
-        return value
-    return (brief(value),) if kind in _CONTAINERS else (id(value),)
+def named(live: Any, most: int | None = _MAX_NAMES) -> dict[str, Any]:
+    """The last entries of a namespace. That of a class may be any object, with methods of its own: it shows nothing.
+
+    A namespace may have keys that are no names; looking for one among them could run what such a key defines.
+    """
+    kind = type(live)
+    if issubclass(kind, dict):
+        pairs = list(islice(reversed(dict.items(live)), most))
+        pairs.reverse()
+    elif kind is _LOCALS:
+        pairs = live.items()[-most:] if most is not None else live.items()
+    else:
+        return {}
+    return {name: value for name, value in pairs if type(name) is str}
+
+
+class _Look:
+    """What one visit sees: its names and their texts are read once, however many marks the checkpoint has."""
+
+    __slots__ = ("_globals", "_names", "_texts", "frame")
+
+    def __init__(self, frame: FrameType) -> None:
+        self.frame = frame
+        self._names: dict[str, Any] | None = None
+        self._globals: dict[str, Any] | None = None
+        self._texts: dict[int, str] = {}
+
+    def names(self) -> dict[str, Any]:
+        if self._names is None:
+            self._names = names_of(self.frame)
+        return self._names
+
+    def globals(self, names: Collection[str]) -> dict[str, Any]:
+        """Some of the globals that the frame sees."""
+        if not names:
+            return {}
+        live = self.frame.f_globals
+        if dict.__len__(live) > _MAX_NAMES:  # too many to go through
+            return {name: dict.__getitem__(live, name) for name in names if dict.__contains__(live, name)}
+        if self._globals is None:
+            self._globals = self.names() if self.frame.f_code.co_name == "<module>" else named(live)
+        return {name: self._globals[name] for name in names if name in self._globals}
+
+    def text(self, value: Any) -> str:
+        if id(type(value)) not in _CONTAINERS:
+            return brief(value)
+        text = self._texts.get(id(value))
+        if text is None:
+            text = self._texts[id(value)] = brief(value)
+        return text
+
+    def fingerprint(self, value: Any) -> Any:
+        """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
+        kind = id(type(value))
+        if kind in _ATOMS:
+            return value
+        return (self.text(value),) if kind in _CONTAINERS else (id(value),)
+
+
+def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, str | None]:
+    """The names that a statement changed, with their values."""
+    if not mark.written and not mark.changed and before is None:
+        return {}
+    names = look.names()
+    if before is not None:  # which may have looked at globals too
+        names = {**look.globals(before), **names}
+    elsewhere = look.globals([name for name in (*mark.written, *mark.changed) if name not in names])
+    delta: dict[str, str | None] = {}
+    for name in mark.written:
+        if name in names:
+            delta[name] = look.text(names[name])
+        else:
+            delta[name] = look.text(elsewhere[name]) if name in elsewhere else None
+    for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
+        value = names.get(name, elsewhere.get(name))
+        if id(type(value)) in _CONTAINERS:
+            delta[name] = look.text(value)
+    if before is not None:
+        for name, value in names.items():
+            if name not in delta and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
+                delta[name] = look.text(value)
+        delta.update({name: None for name in before if name not in names and name not in delta})
+    return delta
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     Place = tuple[int, int, int, int]
 
 _LOCAL = {"$error", "$delta"}  # variables that lowering assigns itself
-_FLAG = "$on"  # a test of a constant is folded away: guest/flags.py puts these into the code
+_FLAG = "$on"  # a test of a constant would be folded away; guest/checkpoints.py puts a jump in its place
 
 
 class Hidden(ast.Constant, ast.Name):
@@ -58,26 +58,8 @@ def _placed(node: Any, place: Place) -> Place:
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
 
 
-def tell_flags(body: list[ast.stmt], last: int, first: int = 0) -> None:
-    """Have the flags of a module's or class's own marks looked up as globals: only such a load leaves room to put
-    another instruction there (see guest/flags.py), and a class's own namespace is none of our business (in place).
-    """
-    place = 0
-    while place < len(body) and _must_come_first(body[place]):
-        place += 1
-    if first < last:
-        body.insert(place, ast.Global([f"{_FLAG}{index}" for index in range(first, last)]))
-
-
-def _must_come_first(statement: ast.stmt) -> bool:
-    """A docstring, or an import from the future."""
-    if isinstance(statement, ast.ImportFrom):
-        return statement.module == "__future__"
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
 def _is_hidden(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load) and name.id not in _LOCAL and not name.id.startswith(_FLAG)
+    return isinstance(name.ctx, ast.Load) and name.id not in _LOCAL and name.id != _FLAG
 
 
 def _hide(name: ast.Name) -> None:

@@ -1,8 +1,7 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
 Nothing is hoisted or reordered. Names that start with `$` are the guest's, and hidden from the program (see hidden.py).
-A watch mark costs nothing once it is switched off: on Python ≥ 3.12 it is a `pass` with a line number of its own
-(`sys.monitoring` sees the line and can disable it), on 3.11 a test of a flag. Standard library only.
+Watch marks are statements, too (see marks.py). Standard library only.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from collections.abc import Callable, Iterable
 
 from .analyse import Analysis
 from .data import Data
-from .hidden import finish, tell_flags
+from .hidden import finish
+from .marks import Mark as Mark
+from .marks import Marks
 from .parse import Prose
 from .rename import name_holes
 from .scopes import Function, Scope
@@ -20,6 +21,7 @@ from .speculate import speculate
 from .statements import (
     bases_of_targets,
     empty_body,
+    first_line,
     is_docstring,
     last_expressions,
     may_mutate,
@@ -34,25 +36,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
     from typing import Literal, TypeVar
 
+    from .marks import Phase
+
     Policy = Literal["strict", "paper"]
-    Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
     Node = TypeVar("Node", bound=ast.AST)
 
-MARK_LINES = 100_000_000  # marks live on lines from here on; no source has as many
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _SILENT = (ast.Global, ast.Nonlocal)
 _WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
-
-
-class Mark(Data):
-    """A place where the watcher looks: after which statement, at what point of it, and which names it wrote."""
-
-    statement: int
-    phase: Phase
-    written: tuple[str, ...] = ()
-    outcome: str | None = None
-    changed: tuple[str, ...] = ()  # names of objects it stores into
-    reads: tuple[str, ...] = ()  # before a statement in a function: the globals it mentions
 
 
 class Place(Data):
@@ -72,20 +63,21 @@ class Lowered(Data):
     hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
     prose_of: dict[int, str]  # statement number → prose text
     policy: Policy
+    checkpoints: tuple[tuple[int, ...], ...] = ()  # the marks at each checkpoint, by index
 
 
 def lower(
     found: Analysis,
     prose: tuple[Prose, ...],
     *,
-    watch_by_line: bool,
+    watch_by_jump: bool,
     policy: Policy = "strict",
     is_recorded: bool = False,
 ) -> Lowered:
     """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated. One that is
     recorded has marks around every statement.
     """
-    return _Lowering(found, prose, watch_by_line, policy, is_recorded).run()
+    return _Lowering(found, prose, watch_by_jump, policy, is_recorded).run()
 
 
 def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
@@ -95,13 +87,13 @@ def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
 
 class _Lowering:
     def __init__(
-        self, found: Analysis, prose: tuple[Prose, ...], watch_by_line: bool, policy: Policy, is_recorded: bool
+        self, found: Analysis, prose: tuple[Prose, ...], watch_by_jump: bool, policy: Policy, is_recorded: bool
     ) -> None:
         self.found, self.prose, self.policy = found, prose, policy
-        self.watch_by_line, self.is_recorded = watch_by_line, is_recorded
+        self.watch_by_jump, self.is_recorded = watch_by_jump, is_recorded
         self.numbers: dict[ast.stmt, int] = {}
         self.places: list[Place] = []
-        self.marks: list[Mark] = []
+        self.marks = Marks(watch_by_jump)
         self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
@@ -124,8 +116,7 @@ class _Lowering:
             self.last_expressions = set(last_expressions(tree.body))
         self._rewrite_names()
         tree.body = self._block(tree.body, self.found.names.module)
-        if not self.watch_by_line:
-            tell_flags(tree.body, len(self.marks))
+        self.marks.join(tree)
         finish(tree)
         return self._lowered_with(tuple(ranges))
 
@@ -141,8 +132,17 @@ class _Lowering:
         return self._lowered_with(())
 
     def _lowered_with(self, ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]) -> Lowered:
-        tree, places, marks, stubs = self.found.syntax.tree, tuple(self.places), tuple(self.marks), tuple(self.stubs)
-        return Lowered(tree, places, marks, stubs, self.writable, ranges, self.prose_of, self.policy)
+        return Lowered(
+            self.found.syntax.tree,
+            tuple(self.places),
+            tuple(self.marks.all),
+            tuple(self.stubs),
+            self.writable,
+            ranges,
+            self.prose_of,
+            self.policy,
+            tuple(map(tuple, self.marks.checkpoints)),
+        )
 
     def _number(self, statement: ast.stmt) -> None:
         number = self.numbers[statement] = len(self.places)
@@ -175,15 +175,11 @@ class _Lowering:
         outcome: str | None = None,
         changed: Iterable[str] = (),
         reads: Iterable[str] = (),
+        line: int | None = None,
     ) -> ast.stmt:
-        index = len(self.marks)
         number = self.numbers[statement]
-        self.marks.append(Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads)))
-        if self.watch_by_line:
-            line = MARK_LINES + index
-            return ast.Pass(lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
-        call = ast.Expr(ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(index)], []))
-        return _at(statement, ast.If(ast.Name(f"$on{index}", ast.Load()), [call], []))
+        mark = Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads))
+        return self.marks.placed(mark, statement, line)
 
     def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
         lowered: list[ast.stmt] = []
@@ -237,15 +233,10 @@ class _Lowering:
         return before + core + after
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
-        """Where lines are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
-        if self.watch_by_line:
+        """Where jumps are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
+        if self.watch_by_jump:
             return [statement]
-        mark = self._mark(statement, "return")
-        assert isinstance(mark, ast.If)
-        seen = ast.Call(ast.Name("$mark", ast.Load()), [ast.Constant(len(self.marks) - 1)], [])
-        seen.args.append(statement.value or ast.Constant(None))
-        mark.body = [_at(statement, ast.Return(seen))]
-        return [mark, statement]
+        return [self.marks.passing(Mark(self.numbers[statement], "return"), statement), statement]
 
     # --- compound statements ---------------------------------------------------------------------------------
 
@@ -276,14 +267,17 @@ class _Lowering:
     def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
         bound = [name for item in node.items for name in written(item)]
         before = [self._mark(node, "before")]
-        node.body = [self._mark(node, "after", bound), *self._block_in(node.body, scope)]
+        last = node.items[-1].optional_vars or node.items[-1].context_expr
+        entered = self._mark(node, "after", bound, line=getattr(last, "lineno", node.lineno))
+        node.body = [entered, *self._block_in(node.body, scope)]
         return [*before, node]
 
     def _Try(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[ast.stmt]:
         node.body = self._block_in(node.body, scope)
         for handler in node.handlers:
             caught = f"except {ast.unparse(handler.type)}" if handler.type is not None else "except"
-            mark = self._mark(node, "outcome", [handler.name] if handler.name else [], caught)
+            bound = [handler.name] if handler.name else []
+            mark = self._mark(node, "outcome", bound, caught, line=handler.lineno)
             handler.body = [mark, *self._block_in(handler.body, scope)]
         node.orelse = self._block_in(node.orelse, scope)
         node.finalbody = self._block_in(node.finalbody, scope)
@@ -295,7 +289,8 @@ class _Lowering:
         before = self._before(node, node.subject)
         for case in node.cases:
             pattern = ast.unparse(case.pattern)
-            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}")
+            line = case.pattern.lineno
+            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}", line=line)
             case.body = [mark, *self._block_in(case.body, scope)]
         return [*before, node]
 
@@ -307,15 +302,12 @@ class _Lowering:
     def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
         body = self._block(node.body, inner)
         if self.is_recorded:
-            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start"))
+            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start", line=first_line(node.body[0])))
         return body
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
-        first = len(self.marks)
         node.body = self._body(node, inner)
-        if not self.watch_by_line:
-            tell_flags(node.body, len(self.marks), first)
         return [node, self._mark(node, "after", [node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterable, Iterator
 
 from .parse import PROSE_NAME
@@ -117,6 +118,38 @@ def may_mutate(node: ast.AST) -> bool:
         or (isinstance(child, (ast.Subscript, ast.Attribute)) and not isinstance(child.ctx, ast.Load))
         for child in own_nodes(node)
     )
+
+
+_INLINES = sys.version_info >= (3, 12)  # comprehensions have no code of their own
+
+
+def first_line(statement: ast.stmt) -> int:
+    """The line of the first instruction of a statement, or of its header: that of what is evaluated first."""
+    node: ast.AST | None = statement
+    line = statement.lineno
+    while node is not None:
+        line = getattr(node, "lineno", line)  # a node that lowering made has no line yet
+        node = _first_part(node)
+    return line
+
+
+def _first_part(node: ast.AST) -> ast.expr | None:
+    if isinstance(node, (ast.Assign, ast.AnnAssign, ast.NamedExpr)):
+        return node.value
+    if isinstance(node, (ast.For, ast.AsyncFor)):
+        return node.iter
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)) and _INLINES:
+        return node.generators[0].iter
+    if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda, ast.JoinedStr)):
+        return None
+    for _, value in ast.iter_fields(node):
+        if isinstance(value, list) and value:
+            value = value[0].context_expr if isinstance(value[0], ast.withitem) else value[0]
+        if isinstance(value, ast.expr):
+            return value
+        if isinstance(value, ast.AST) and not isinstance(value, (ast.operator, ast.unaryop, ast.expr_context)):
+            return None
+    return None
 
 
 def put_instead(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:

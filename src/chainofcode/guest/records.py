@@ -1,0 +1,82 @@
+"""Objects that stand for values of others, and types looked at without running what they define.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import datetime
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+    from typing import Any
+
+
+class Opaque:
+    """A value that stayed in the guest: its type's name and a short text."""
+
+    __slots__ = ("text", "type_name")
+
+    def __init__(self, type_name: str, text: str) -> None:
+        self.type_name, self.text = type_name, text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Opaque) and (self.type_name, self.text) == (other.type_name, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.type_name, self.text))
+
+
+class Record(dict):  # type: ignore[type-arg]
+    """An emulated object: a dict on which attribute access works too. A dict's own methods win over keys."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"the emulated object has no {name!r}; it has {', '.join(self) or 'nothing'}"
+            ) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __reduce__(self) -> Any:  # the program may pickle it: where it is read, this class may be unknown
+        return dict, (dict(self),)
+
+    def __delattr__(self, name: str) -> None:
+        try:
+            del self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def type_name(value: object) -> str:
+    """The name of a value's type, without running anything the type's metaclass defines."""
+    return exact(type.__dict__["__name__"].__get__(type(value)))
+
+
+def exact(text: object) -> str:
+    """Text that a program may have set to a subclass of `str`, whose methods are not ours to run."""
+    return str.__str__(text) if issubclass(type(text), str) else "?"
+
+
+def ids_of(*kinds: type) -> frozenset[int]:
+    """Types to look for by identity: hashing or comparing a type runs what its metaclass defines."""
+    return frozenset(map(id, kinds))
+
+
+def has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
+    """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
+    zone = value.tzinfo
+    if type(zone) is not datetime.timezone:
+        return zone is None
+    return all(id(type(part)) in _ZONE_PARTS for part in zone.__getinitargs__())  # type: ignore[attr-defined]
+
+
+_ZONE_PARTS = ids_of(datetime.timedelta, str)
