@@ -127,7 +127,9 @@ class _Answers:
         self, emulator: Emulator, place: Sandbox, session: Session, job: Job, log: _Log, share: bool
     ) -> None:  # fmt: skip
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
-        self._lookahead = Lookahead(place, job, session, self) if job.in_flight > 1 else None
+        # Without a wall the effects of a shadow would reach the host.
+        may_look = job.in_flight > 1 and session.wall != "none"
+        self._lookahead = Lookahead(place, job, session, self) if may_look else None
         self._gathers: bool = getattr(emulator, "gathers", False)
         self._fetches: dict[int, _Fetch] = {}  # by the number of the program's pause
         self._foreseen: dict[bytes, _Fetch] = {}  # those that the program has not got to

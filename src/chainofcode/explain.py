@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from .emulator import Answering, Emulator, Pause, Toolbox, as_emulator
 from .engine import Options, job_of
-from .errors import EmulationError, ProgramError
+from .errors import EmulationError, InputError, ProgramError
 from .guest.values import decode, encode
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
@@ -53,13 +53,15 @@ async def aexplain(
 ) -> Explanation:
     """Say when each call of a program goes out. The emulator's values, if it has any, lead to further rounds.
 
-    Raises ProgramError for source that is no program.
+    Raises ProgramError for source that is no program, InputError where there is no wall around it.
     """
     tools = Toolbox.of(options.get("tools", ()))
     given = {name: value for name, value in options.items() if name not in ("tools", "share", "store", "lineages")}
     job = job_of(program, given, tools=tuple(tools.tools), is_shadow=True)
     survey = _Survey()
     async with opened(sandbox) as place, place.start(job) as session:
+        if session.wall == "none":
+            raise InputError("explaining a program runs it with its effects, and needs a sandbox")
         session.survey([])
         async for signal in session:
             if isinstance(signal, Parsed):

@@ -1,0 +1,282 @@
+"""Shadows of programs: what they know, what they skip, when they run, and that they decide nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import SHARED
+from programs import program
+
+from chainofcode import Jail, Limits, Result, arun
+from chainofcode.emulator import Answered, Pause
+from chainofcode.errors import InputError
+from chainofcode.explain import aexplain
+from chainofcode.guest import promises
+from chainofcode.guest.promises import Loop, Promise, Unknown
+from chainofcode.program.analyse import analyse
+from chainofcode.program.lower import lower_shadow
+from chainofcode.program.parse import parse
+from chainofcode.sandbox import Job, NoWall, Sandbox, Session
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Jail]:
+    with Jail(spares=2) as jail:
+        yield jail
+
+
+class Counted:
+    """A sandbox that counts the guests it starts, and how many are shadows."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self.guests = self.shadows = 0
+
+    @asynccontextmanager
+    async def start(self, job: Job) -> AsyncIterator[Session]:
+        self.guests += 1
+        self.shadows += job.is_shadow
+        async with self._sandbox.start(job) as session:
+            yield session
+
+    def close(self) -> None:
+        """The other one is not ours to close."""
+
+
+class Asked:
+    """Gives each call a number, when lookahead has had its turn; remembers what was asked together."""
+
+    in_flight, gathers = 64, True
+
+    def __init__(self, values: dict[str, Any] | None = None) -> None:
+        self._values = values or {}
+        self.rounds: list[list[str]] = []
+        self._open = 0
+
+    async def answer(self, pause: Pause) -> Answered:
+        if not self._open:
+            self.rounds.append([])
+        self.rounds[-1].append(pause.text)
+        self._open += 1
+        await asyncio.sleep(0.05)
+        self._open -= 1
+        return Answered(self._values.get(pause.text, len(pause.text)))
+
+
+def rounds(source: str, jail: Jail, values: dict[str, Any] | None = None, **options: Any) -> list[list[str]]:
+    asked = Asked(values)
+    result = asyncio.run(arun(source, asked, sandbox=jail, **options))
+    assert result.reason == "answered", result.error
+    assert result.trace.wasted == 0
+    return asked.rounds
+
+
+# --- what is known ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("answer = [kind(w, ret_type=bool) for w in 'ab']", [2]),
+        ("answer = [kind(w, ret_type=list[str]) for w in 'ab']", [2]),
+        ("def own(x):\n    return x\nanswer = [apply(own, n) for n in (1, 2)]", [2]),
+        ("answer = [use(f, 1) for f in (len, sum)]", [2]),
+        (
+            "from enum import Enum\nclass Color(Enum):\n    RED = 1\n    BLUE = 2\nanswer = [warm(c) for c in Color]",
+            [2],
+        ),
+        (
+            "from dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\n"
+            "answer = [good(Row(n)) for n in (1, 2, 1)]",
+            [2],
+        ),
+        (
+            "from collections import namedtuple\nP = namedtuple('P', 'x y')\nanswer = [far(P(1, n)) for n in (1, 2)]",
+            [2],
+        ),
+    ],
+)
+def test_arguments_that_are_known_again_have_keys(source: str, expected: list[int], jail: Jail) -> None:
+    assert [len(calls) for calls in rounds(source, jail)] == expected
+
+
+def test_an_object_that_may_change_is_not_known_again(jail: Jail) -> None:
+    source = "class Box:\n    pass\nbox = Box()\nanswer = [look(box), look(box)]"
+    assert [len(calls) for calls in rounds(source, jail)] == [1, 1]
+
+
+def test_a_dataclass_that_changed_is_another_argument(jail: Jail) -> None:
+    source = (
+        "from dataclasses import dataclass\n@dataclass\nclass Row:\n    n: int\nrow = Row(1)\n"
+        "a = good(row)\nrow.n = 2\nb = good(row)\nrow.n = 1\nanswer = [a, b, good(row)]"
+    )
+    assert rounds(source, jail) == [["good(Row(n=1))", "good(Row(n=2))"]]
+
+
+def test_what_a_tool_gave_is_known_to_the_next_round(jail: Jail) -> None:
+    def rows() -> list[int]:
+        return [1, 2, 3]
+
+    asked = Asked()
+    result = asyncio.run(arun("answer = [weigh(n) for n in rows()]", asked, sandbox=jail, tools=[rows]))
+    assert result.answer == [8, 8, 8]
+    assert asked.rounds == [["weigh(1)", "weigh(2)", "weigh(3)"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("xs = [f(n) for n in (1, 2)]\nanswer = g(sum(xs))", [2, 1]),
+        ("answer = {k(n): n for n in (1, 2)}\nm = len({h(n) for n in (1, 2)})", [4]),
+        ("t = f'{f(1)} and {f(2)}'\nanswer = g(t)", [2, 1]),
+        ("d = {}\nfor n in (1, 2):\n    d[f(n)] = g(n)\nanswer = d", [4]),
+        ("out = []\nfor n in (1, 2):\n    out.append(int(f(n)))\nanswer = h(out)", [2, 1]),
+        ("def f2(n):\n    if f(n) > 9:\n        return g(n)\n    return 0\nanswer = [f2(n) for n in (1, 2)]", [2]),
+        (
+            "import asyncio\nasync def go():\n    return await asyncio.gather(f(1), f(2))\nanswer = asyncio.run(go())",
+            [2],
+        ),
+        ("answer = sorted([3, 1], key=lambda n: -f(n) if f(n) else g(n))", [2]),
+        ("answer = list(filter(f, [1, 2, 3]))", [3]),
+        ("n = sum(1 for x in (1, 2) if f(x) > 3)\nanswer = g(n)", [2, 1]),
+        ("match f(1):\n    case 4:\n        x = g(2)\n    case _:\n        x = h(3)\nanswer = (x, k(5))", [2, 1]),
+        ("try:\n    x = int(f(1))\nexcept ValueError:\n    x = 0\nanswer = (x, g(2))", [2]),
+        ("x = f(1) if f(2) else 0\ny = f(3) is None\nanswer = (x, y)", [2, 1]),
+        ("class A:\n    def __init__(self):\n        self.n = f(1)\n        self.m = f(2)\nanswer = vars(A())", [2]),
+        ("count = 0\ndef add():\n    global count\n    count += 1\nif f(1) > 9:\n    add()\nanswer = g(count)", [1, 1]),
+    ],
+)
+def test_calls_go_out_as_soon_as_their_arguments_are_known(source: str, expected: list[int], jail: Jail) -> None:
+    assert [len(calls) for calls in rounds(source, jail)] == expected
+
+
+# --- when shadows run ---------------------------------------------------------------------------------------------
+
+
+def ran(source: str, jail: Sandbox, **options: Any) -> tuple[Result, Counted]:
+    counted = Counted(jail)
+    return asyncio.run(arun(source, Asked(), sandbox=counted, **options)), counted
+
+
+def test_there_is_no_shadow_before_the_first_pause_and_none_without_overlap(jail: Jail) -> None:
+    _, counted = ran("answer = sum(range(10))", jail)
+    assert (counted.guests, counted.shadows) == (1, 0)
+    _, counted = ran("answer = f(1)", jail)
+    assert (counted.guests, counted.shadows) == (2, 1)
+    _, counted = ran("answer = [f(n) for n in range(5)]", jail, in_flight=1)
+    assert (counted.guests, counted.shadows) == (1, 0)
+
+
+def test_there_is_no_shadow_without_a_wall(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    source = f"a = f(1)\nopen({str(path)!r}, 'a').write('x')\nanswer = f(2)"
+    result, counted = ran(source, NoWall())
+    assert (result.answer, counted.shadows, path.read_text()) == (4, 0, "x")
+    with pytest.raises(InputError, match="needs a sandbox"):
+        asyncio.run(aexplain(source, sandbox=NoWall()))
+
+
+def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
+    source = "a = f(1)\nif a > 0:\n    raise SystemExit\nn = sum(range(10**10))\nanswer = f(n)"
+    source = source.replace("raise SystemExit", "answer = a\n    exit()")
+    result, counted = ran(source, jail, limits=Limits(run_seconds=20))
+    assert (result.answer, counted.shadows) == (4, 1)
+
+
+def test_values_are_those_of_the_program_not_of_its_shadow(jail: Jail) -> None:
+    """The shadow guesses wrongly here: it cannot know that the file is there."""
+    source = (
+        "import os\nn = len(os.listdir('.')) if f(1) else 0\nseen = id(object()) % 2\nanswer = (f(2), n >= 0, g(3))"
+    )
+    result, _ = ran(source, jail)
+    assert result.answer == (4, True, 4)
+
+
+# --- speculative code ---------------------------------------------------------------------------------------------
+
+
+def sources() -> list[str]:
+    found = [path.read_text(encoding="utf-8") for path in sorted((HERE / "conformance").glob("*.py"))]
+    found += [program(seed) for seed in range(100)]
+    for name in ("bbh.jsonl", "holes.jsonl", "recorded.jsonl"):
+        path = SHARED / "cases" / name
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        found += [json.loads(line)["program"] for line in lines if line.strip()]
+    return found
+
+
+def test_every_program_compiles_as_a_shadow() -> None:
+    for source in sources():
+        parsed = parse(source)
+        lowered = lower_shadow(analyse(parsed.tree), parsed.prose)
+        compile(lowered.tree, "<program>", "exec", dont_inherit=True)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "p + 1", "1 + p", "p - p", "-p", "abs(p)", "round(p, 2)", "p == 3", "p < 3", "p.name", "p.name.upper()", "p[0]",
+        "p(1, x=2)", "[1, 2] * p", "'a' * p", "3 ** p", "divmod(p, 2)",
+    ],
+)  # fmt: skip
+def test_operations_on_a_promise_give_a_promise(expression: str) -> None:
+    assert promises.is_promise(eval(expression, {"p": Promise("f(1)")}))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "bool(p)", "len(p)", "int(p)", "float(p)", "str(p)", "repr(p)", "f'{p}'", "'%s' % p", "hash(p)", "{p: 1}",
+        "list(p)", "[*p]", "max([1, p])", "p in [1, 2]", "1 in p", "not p", "p and 1", "range(p)", "isinstance(p, int)",
+        "sorted([p, 1])", "'abc'[p]", "dict(**p)",
+    ],
+)  # fmt: skip
+def test_what_needs_the_value_of_a_promise_is_unknown(expression: str) -> None:
+    with pytest.raises(Unknown) as raised:
+        eval(expression, {"p": Promise("f(1)")})
+    assert raised.value.origin == "f(1)"
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        (len, (Promise("f(1)"),)),
+        ("".join, ([Promise("f(1)"), "a"],)),
+        (json.dumps, ([Promise("f(1)")],)),
+        (max, ([1, Promise("f(1)")],)),
+        (set, (iter([Promise("f(1)")]),)),
+        (any, ([Promise("f(1)"), False],)),
+        (type, (Promise("f(1)"),)),
+    ],
+)
+def test_calls_that_cannot_be_known_give_a_promise(function: Any, arguments: tuple[Any, ...]) -> None:
+    assert promises.is_promise(promises.call(function, *arguments))
+
+
+def test_any_and_all_decide_where_they_can() -> None:
+    assert promises.call(any, [0, 1, Promise("f(1)")]) is True
+    assert promises.call(all, [1, 0, Promise("f(1)")]) is False
+    assert promises.call(any, [0, 0]) is False
+
+
+def test_an_error_of_the_programs_own_stays_one() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        promises.call(int, "x")
+
+
+def test_a_doubtful_loop_is_followed_half_as_far_again_as_it_has_come() -> None:
+    for certain, further in ((0, 0), (1, 0), (2, 1), (10, 5)):
+        loop, turns = Loop(), 0
+        while not loop.ends():
+            if turns >= certain:
+                loop.doubt()
+            turns += 1
+        assert turns == certain + 1 + further
