@@ -299,7 +299,8 @@ class Flows:
         made, around = self.of[binding], self.of[statement].parent
         while around is not None and around != made.parent:
             around = self.of[around].parent
-        return made.makes and around == made.parent
+        is_before = made.function in (-1, self.of[statement].function) and around == made.parent
+        return made.makes and is_before
 
     def outermost_loop(self, statement: int) -> int | None:
         """The loop around a statement that no other stands around; it may be one itself."""
