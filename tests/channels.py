@@ -20,6 +20,7 @@ def _ways() -> dict[str, str]:
 
 
 WAYS = _ways()
+NEED_FILES = frozenset(["file", "path", "path exists"])  # a guest has none unless they are granted
 _VALUES = {"NEW": "new", "X": "x", "Y": "y", "H": "weigh(3)", "C": "is_lucky(3)"}
 
 
@@ -49,7 +50,7 @@ class Mix:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.ways = FOLLOWED if self.random.random() < 0.9 else list(WAYS)
+        self.ways = FOLLOWED if self.random.random() < 0.9 else [way for way in WAYS if way not in NEED_FILES]
         self.lines: list[str] = []
         self.serial = 0
         self.depth = 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from brute import Force
-from channels import WAYS, alone, mixed
+from channels import NEED_FILES, WAYS, alone, mixed
 from conftest import records
 from lineage_cases import CASES
 from oracle import Oracle, objections
@@ -26,7 +26,6 @@ from chainofcode.sandbox.frames import Lineage
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
 PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # of ways mixed at random
-NEED_FILES = {"file", "path", "path exists"}
 SEE_THE_WATCHER = {"trace function"}  # its answer is another one in a guest
 ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
 

@@ -111,6 +111,7 @@ class Following(Calls):
         while loop is not None:
             ways += [("break", loop), ("continue", loop)]
             loop = self._flows.of[loop].loop
+        ways += [("break", flow.else_of)] if flow.else_of is not None else []
         ways += [("catch", catcher) for catcher in flow.catchers]  # had one before it failed, it would not run
         for way in ways:
             if way in act.sticky:

@@ -94,6 +94,8 @@ class Lineage:
             if part is ABSENT:
                 break
             self.read_part(node, value, kept)
+            if kept != view.key(how, key):  # counted from the end: whoever made it longer counts
+                self._note_all(node, value)
             value = part
         self.look(node, value)
 

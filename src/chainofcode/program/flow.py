@@ -46,6 +46,7 @@ class Flow(Data):
     parent: int | None  # the statement around it that decides whether it runs
     catchers: tuple[int, ...]  # `try` and `with` statements that stand around it
     loop: int | None
+    else_of: int | None  # the loop in whose `else` it stands: it runs unless that one was left
     function: int  # the statement that defines the function (or class) it stands in; -1 is the module
     jumps: frozenset[tuple[str, int | None]]  # what it may do inside: break and continue, of which loop; return; raise
     iterated: Path | None  # of a loop over a plain path
@@ -237,7 +238,7 @@ class Flows:
             number, header = self._numbers[node], self._own[node]
             self.of[number] = Flow(
                 header.kind, header.reads, header.writes, header.perhaps, header.stores, header.touched, header.calls,
-                self.region(node), around.parent, around.catchers, around.loop, around.function,
+                self.region(node), around.parent, around.catchers, around.loop, around.else_of, around.function,
                 frozenset(self._jumps(node, around.loop)), header.iterated, header.has_yield, header.is_dynamic,
                 header.evaluated, header.consumes, header.may_fail,
                 header.handed, header.changes_loose, header.makes, self._decides(header),
@@ -267,7 +268,8 @@ class Flows:
 
     def _lay_out_parts(self, node: ast.stmt, number: int, around: _Around) -> None:
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            inner = around.but(parent=number)
+            is_else = isinstance(node, LOOPS) and field == "orelse"
+            inner = around.but(parent=number, else_of=number if is_else else None)
             if isinstance(node, LOOPS) and field == "body":
                 inner = inner.but(loop=number)
             if isinstance(node, _CATCHERS):
@@ -297,7 +299,8 @@ class Flows:
         made, around = self.of[binding], self.of[statement].parent
         while around is not None and around != made.parent:
             around = self.of[around].parent
-        return made.makes and around == made.parent
+        is_before = made.function in (-1, self.of[statement].function) and around == made.parent
+        return made.makes and is_before
 
     def outermost_loop(self, statement: int) -> int | None:
         """The loop around a statement that no other stands around; it may be one itself."""
@@ -320,6 +323,7 @@ class _Around(Data):
     catchers: tuple[int, ...]
     loop: int | None
     function: int
+    else_of: int | None = None  # the loop in whose `else` it stands
 
     def but(self, **changed: Any) -> _Around:
         return _Around(**{**self.__dict__, **changed})
