@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _MAX_DEPTH = 2**31 - 1
 _AMPLE_DEPTH = 10_000
-_MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 5  # what a watch mark needs before it makes room for itself
+_MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 4  # what a watch mark needs before it makes room for itself
 _PROBE = compile("set_limit(1)", "<probe>", "exec")  # fails, and says how deep it is
 _PROBED_DEPTH = 1 if sys.version_info >= (3, 12) else 2  # where nothing is below it; on 3.11 calls of C count, too
 
