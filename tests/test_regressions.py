@@ -404,3 +404,13 @@ def test_a_table_starts_anew_each_run() -> None:
 
 def test_noisy_modules_are_not_imported_to_look_at_them() -> None:
     assert Program.parse("from this import *\nanswer = 1").source.startswith("from this")
+
+
+@pytest.mark.parametrize("uses", ["x.size\n{}.color", "x == 'red'\n{} in ('blue', 'green')"], ids=["record", "labels"])
+def test_a_value_that_may_be_none_here_and_is_used_elsewhere(uses: str) -> None:
+    first, second = uses.split("\n")
+    program = f"def one(n):\n    x = look(n)\n    if x is None:\n        return 0\n    return {first}\n"
+    program += f"def two(n):\n    y = look(n)\n    return {second.format('y')}\n"
+    program += "z = [one(1), two(2)]\nw = look(3)\nanswer = w is None"
+    value = {"size": 1, "color": 2} if "size" in uses else "red"
+    assert answered(program, lambda pause: value) is False

@@ -58,7 +58,7 @@ def merge(kinds: Iterable[str]) -> str:
     """One type for several uses, each of which may know nothing (an empty one). Uses that contradict each other know
     nothing either. `truth`: only ever tested; `None`: compared with it; `sized`: measured with `len`.
     """
-    uses = list(dict.fromkeys(kinds))
+    uses = list(dict.fromkeys(part for kind in kinds for part in _without_none(kind)))
     known = [kind for kind in uses if kind not in ("", "truth", "None", "sized")]
     base = _agreed(known) if known or "sized" not in uses else "list | str"
     if not known and "truth" in uses and not {"", "sized"} & set(uses):
@@ -68,6 +68,13 @@ def merge(kinds: Iterable[str]) -> str:
     if "None" in uses:
         return f"{base or 'Any'} | None" if not base.endswith("| None") else base
     return base
+
+
+def _without_none(kind: str) -> tuple[str, ...]:
+    """A record or label that may be None, as what it is beside that, and that it may."""
+    if kind.startswith(("{", "Literal[")) and kind.endswith(" | None"):
+        return kind.removesuffix(" | None"), "None"
+    return (kind,)
 
 
 def _agreed(known: list[str]) -> str:
