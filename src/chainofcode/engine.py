@@ -166,7 +166,9 @@ class _Answers:
         fetch.paused = paused
         if self._lookahead is not None:
             self._lookahead.reach(is_foreseen=fetch.is_foreseen)
-        if fetch.answered is not None:
+        if len(self._fetches) > self._job.limits.lm_calls:
+            self._lose_to_limit(fetch)
+        elif fetch.answered is not None:
             self._resume(fetch, paused)
         elif fetch.failure is not None:
             fetch.failure(paused.statement)
@@ -214,8 +216,7 @@ class _Answers:
             fetch = self._queue.popleft()
             if self._begun >= self._job.limits.lm_calls:
                 if fetch.paused is not None:
-                    message = f"the program asked for over {self._job.limits.lm_calls} calls"
-                    self._lose(fetch, "limit:calls", message)
+                    self._lose_to_limit(fetch)
                 continue
             self._begun += 1
             self._free -= 1
@@ -269,6 +270,9 @@ class _Answers:
             self._session.end(reason, message, *self._log.place(statement))
 
         self._fail(fetch, end)
+
+    def _lose_to_limit(self, fetch: _Fetch) -> None:
+        self._lose(fetch, "limit:calls", f"the program asked for over {self._job.limits.lm_calls} calls")
 
     def _fail(self, fetch: _Fetch, failure: Callable[[int], None]) -> None:
         fetch.failure = failure

@@ -88,7 +88,7 @@ FRAMES = {
     "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
     "pauses that count down": ("paused(5)\npaused(4)", BROKEN + "pause 4 after pause 5"),
     "an end to no pause": ("send({'type': 'settled', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
-    "waiting for no pause": ("send({'type': 'waiting', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
+    "a survey by a program": ("send({'type': 'surveyed', 'calls': []})", BROKEN + "a survey by the program itself"),
     "an end to a pause before its value": (
         "paused(3)\nsend({'type': 'settled', 'id': 3, 'statement': 0})", BROKEN + "pause 3 settled before it was resumed"
     ),

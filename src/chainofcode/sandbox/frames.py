@@ -139,7 +139,16 @@ def encode(message: dict[str, Any]) -> bytes:
 class Reader:
     """Cuts a guest's bytes into signals and holds them against the protocol."""
 
-    def __init__(self, frame_bytes: int, output_bytes: int, *, calls: int = 0, may_write: bool = False) -> None:
+    def __init__(
+        self,
+        frame_bytes: int,
+        output_bytes: int,
+        *,
+        calls: int = 0,
+        may_write: bool = False,
+        is_shadow: bool = False,
+    ) -> None:
+        self._is_shadow = is_shadow
         self.artifacts = Artifacts(is_wanted=may_write)
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
         self._max_bytes = self._bytes_left = RUN_FRAMES * frame_bytes
@@ -204,6 +213,8 @@ class Reader:
                 self._check_statement(signal.statement)
             case Surveyed(calls, skipped):
                 self._take_step()
+                if not self._is_shadow:  # it counts as waiting
+                    raise FrameError("a survey by the program itself")
                 if any(call not in self._opened for call in calls):
                     raise FrameError("a survey of calls that were not asked for")
                 for statement, _ in skipped:

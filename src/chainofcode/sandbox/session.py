@@ -68,8 +68,13 @@ class Session:
     def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
         self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
         self._loop = asyncio.get_running_loop()
-        limits = job.limits
-        self._reader = Reader(limits.frame_bytes, limits.output_bytes, calls=limits.lm_calls, may_write=job.scratch)
+        self._reader = Reader(
+            job.limits.frame_bytes,
+            job.limits.output_bytes,
+            calls=job.limits.lm_calls,
+            may_write=job.scratch,
+            is_shadow=job.is_shadow,
+        )
         self._open: set[int] = set()  # asked for, no value sent
         self._awaited: set[int] = set()  # those of them for which the guest waits; 0: for the next survey
         self._private: set[int] = set()  # pauses that are nobody's business but ours
