@@ -83,6 +83,7 @@ def rehearse() -> None:
     start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
     start |= {"clock": 0, "seed": 0}
     program = Prepared(start, {})
+    Prepared({**start, "is_shadow": True}, {})  # the guest may become a shadow
     _Run(Link(0, 0), start, program, {}).rehearse()
     json.loads(json.dumps(program.description()))
 
