@@ -248,7 +248,7 @@ class _Answers:
             self._free += 1
             self.pump()
             if self._lookahead is not None:
-                self._lookahead.wake()
+                self._lookahead.end(fetch.asked if fetch.is_foreseen else None)
 
     def _learn(self, fetch: _Fetch) -> None:
         answered = fetch.answered

@@ -66,8 +66,6 @@ class Lookahead:
 
     def learn(self, asked: Paused, reply: Mapping[str, Any]) -> None:
         """A value has come."""
-        if self._shadow is not None:
-            self._shadow.answered(asked)
         told = {"kind": asked.kind, "text": asked.text, "args": asked.args, "kwargs": asked.kwargs}
         self._values.append({**told, "known_by": asked.known_by, "statement": asked.statement, "reply": reply})
         self._hear()
@@ -87,8 +85,10 @@ class Lookahead:
         is_about_to_run = not self._is_running and self._is_worthwhile()
         return self._is_alive and (self._hold is not None or is_about_to_run)
 
-    def wake(self) -> None:
-        """There may be room for more calls."""
+    def end(self, foreseen: Paused | None) -> None:
+        """A call is no longer under way: there may be room for more."""
+        if foreseen is not None and self._shadow is not None:
+            self._shadow.answered(foreseen)
         self._changed.set()
 
     def _hear(self) -> None:
@@ -143,7 +143,10 @@ class Lookahead:
         told, found = self._tell(session, 0), 0
         async for signal in session:
             if isinstance(signal, Paused):
-                found += self._answers.foresee(signal)
+                if self._answers.foresee(signal):
+                    found += 1
+                else:
+                    session.answered(signal)  # the program has asked for it itself
             elif isinstance(signal, Surveyed):
                 self._patience = 1 if found else min(2 * self._patience, _MAX_PATIENCE)
                 self._answers.reorder(signal.calls)

@@ -151,7 +151,7 @@ class Session:
             self._send({"type": "survey", "values": values})
 
     def answered(self, pause: Paused) -> None:
-        """The value of a call has come that a shadow asked for: it hears of it with the next survey."""
+        """A call that a shadow asked for is no longer under way; of its value it hears with the next survey."""
         self._open.discard(pause.id)
 
     def stand_back(self) -> None:
