@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 _PLAIN = (ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom)
 _TYPE_ALIAS = getattr(ast, "TypeAlias", ast.Pass)  # Python ≥ 3.12
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # Functions that look at the frame they are called from.
@@ -78,7 +79,7 @@ class _Speculation:
         return lowered
 
     def _statement(self, statement: ast.stmt, rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
-        if isinstance(statement, (*_PLAIN, _TYPE_ALIAS)):
+        if isinstance(statement, (*_PLAIN, _TYPE_ALIAS)) or self._is_certain(statement):
             return [statement]
         skipped: list[ast.stmt] = [_do("$skipped", ast.Constant(self._numbers[statement]))]
         skipped += self._forget([statement], around.scope)
@@ -90,6 +91,11 @@ class _Speculation:
             lower = getattr(self, f"_{type(statement).__name__.removeprefix('Async')}", self._simple)
             lowered = lower(statement, around)
         return [_at(statement, _try(lowered, skipped))]
+
+    def _is_certain(self, statement: ast.stmt) -> bool:
+        """Whether a statement meets no value that may be missing."""
+        is_simple = isinstance(statement, _SIMPLE) and prose_number(statement) is None
+        return is_simple and not self._taint.touches(statement)
 
     def _leave(self, statement: ast.stmt, rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
         """What to do after a statement was skipped that might have left its block."""
