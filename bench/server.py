@@ -38,7 +38,9 @@ VALUES = {"fig": True, "saw": False, "kiwi": True, "nail": False}
 
 
 def script(path: Path, writing: float, value: float) -> Path:
-    rules = [{"when": f"call: is_fruit('{word}')", "reply": json.dumps(v), "seconds": value} for word, v in VALUES.items()]
+    rules = [
+        {"when": f"call: is_fruit('{word}')", "reply": json.dumps(v), "seconds": value} for word, v in VALUES.items()
+    ]
     rules.append({"when": QUESTION, "reply": f"```python\n{PROGRAM}\n```", "seconds": writing})
     path.write_text("\n".join(map(json.dumps, rules)))
     return path

@@ -191,13 +191,55 @@ def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
     assert (result.answer, counted.shadows) == (4, 1)
 
 
-def test_values_are_those_of_the_program_not_of_its_shadow(jail: Jail) -> None:
-    """The shadow guesses wrongly here: it cannot know that the file is there."""
-    source = (
-        "import os\nn = len(os.listdir('.')) if f(1) else 0\nseen = id(object()) % 2\nanswer = (f(2), n >= 0, g(3))"
-    )
-    result, _ = ran(source, jail)
-    assert result.answer == (4, True, 4)
+def test_a_wrong_guess_costs_a_call_and_no_answer(jail: Jail) -> None:
+    """The shadow does not know that the loop ends early, and what it asked for in vain does not count as the program's."""
+    source = "for n in range(10):\n    if n > 3 and f(n) > 0:\n        break\nanswer = (n, g(1))"
+    for in_flight in (1, 8):
+        result = asyncio.run(arun(source, Asked(), sandbox=jail, in_flight=in_flight, limits=Limits(lm_calls=2)))
+        assert (result.answer, result.trace.lm_calls) == ((4, 4), 2)
+
+
+def test_a_value_is_asked_for_with_the_type_that_the_program_expects(jail: Jail) -> None:
+    types: dict[int, list[str]] = {1: [], 8: []}
+    source = "a = f(0)\nif a:\n    n: int = g(1)\nb: bool = g(1)\nanswer = b"
+
+    class Typed(Asked):
+        async def answer(self, pause: Pause) -> Answered:
+            answered = await super().answer(pause)
+            return Answered(pause.type) if pause.name == "g" else answered
+
+    for in_flight in types:
+        result = asyncio.run(arun(source, Typed(), sandbox=jail, in_flight=in_flight))
+        types[in_flight].append(result.answer)
+    assert types[1] == types[8] == ["int"]
+
+
+@pytest.mark.parametrize("error", [OSError("no room"), RuntimeError("mine")])
+def test_a_run_without_a_shadow_is_a_run(error: Exception, jail: Jail) -> None:
+    class Full(Counted):
+        @asynccontextmanager
+        async def start(self, job: Job) -> AsyncIterator[Session]:
+            if job.is_shadow:
+                raise error
+            async with super().start(job) as session:
+                yield session
+
+    assert asyncio.run(arun("answer = [f(n) for n in (1, 2)]", Asked(), sandbox=Full(jail))).answer == [4, 4]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "a = N(1, None)\nb = N(2, a)\na.up = b",
+        "a = None\nfor n in range(400):\n    a = N(n, a)",
+        "a = None\nfor n in range(25):\n    a = N(a, a)",
+    ],
+)
+def test_objects_that_hang_together_are_arguments(made: str, jail: Jail) -> None:
+    source = f"from dataclasses import dataclass\nfrom typing import Any\n@dataclass(repr=False)\nclass N:\n    n: Any\n    up: Any\n{made}\nanswer = f(a)"
+    for in_flight in (1, 8):
+        result = asyncio.run(arun(source, Asked(), sandbox=jail, in_flight=in_flight))
+        assert result.reason == "answered", result.error
 
 
 # --- speculative code ---------------------------------------------------------------------------------------------

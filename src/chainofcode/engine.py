@@ -27,6 +27,8 @@ from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled
 from .trace import Answer, Artifact, Call, Event, Settings, Step, Trace
 
+_MAX_FORESEEN = 10_000  # calls that a shadow asked for and the program has not got to
+
 
 class Given(TypedDict, total=False):
     """What a program is given beyond its text and the question; see `Job` for the defaults."""
@@ -179,16 +181,22 @@ class _Answers:
             self.pump()
 
     def _key(self, paused: Paused) -> bytes:
-        """What a call is known by, to the program and to its shadow."""
+        """What a call is known by, to the program and to its shadow: also the type that is expected of it."""
         if self._lookahead is None or paused.known_by is None:
             return b""
-        return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by])
+        use = self._log.use(paused)
+        expected = [use.type, use.spec] if use is not None else []
+        return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
 
     # --- calls that the shadow met ------------------------------------------------------------------------------
 
     def foresee(self, paused: Paused) -> bool:
         key = self._key(paused)
-        if not key or key in self._keys:
+        self._by_shadow.pop(paused.id, None)  # another shadow may have counted otherwise
+        if key in self._foreseen:
+            self._by_shadow[paused.id] = self._foreseen[key]
+        is_call = paused.kind == "call" and paused.name not in self._job.tools  # whatever the shadow says
+        if not key or key in self._keys or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
             return False
         self._keys.add(key)
         fetch = self._foreseen[key] = self._by_shadow[paused.id] = _Fetch(paused, is_foreseen=True)
@@ -214,10 +222,8 @@ class _Answers:
             return
         while self._queue and self._free > 0 and not self._is_closing:
             fetch = self._queue.popleft()
-            if self._begun >= self._job.limits.lm_calls:
-                if fetch.paused is not None:
-                    self._lose_to_limit(fetch)
-                continue
+            if fetch.paused is None and self._begun >= self._job.limits.lm_calls:
+                continue  # the program's own calls are counted when it makes them
             self._begun += 1
             self._free -= 1
             fetch.task = asyncio.create_task(self._fetch(fetch))
@@ -329,13 +335,17 @@ class _Log:
     def place(self, statement: int) -> tuple[int, int]:
         return statement, self._line(statement)
 
+    def use(self, paused: Paused) -> Use | None:
+        """What is known of the hole that was called there."""
+        return self._uses.get((paused.statement, paused.name)) or self._uses.get((None, paused.name))
+
     def pause(self, paused: Paused, job: Job) -> Pause:
         try:
             args = tuple(decode(arg) for arg in paused.args)
             kwargs = {name: decode(value) for name, value in paused.kwargs.items()}
         except ValueFormatError:  # the guest may lie about its values; they are only for the emulator to read
             args, kwargs = (Opaque("unknown", "<unreadable>"),), {}
-        use = self._uses.get((paused.statement, paused.name)) or self._uses.get((None, paused.name))
+        use = self.use(paused)
         is_declared = use is not None and use.spec is not None and use.spec < len(self._program.statements)
         return Pause(
             "statement" if paused.kind == "statement" else "call",

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from .emulator import Answering, Emulator, Pause, Toolbox, as_emulator
 from .engine import Options, job_of
 from .errors import EmulationError, InputError, ProgramError
-from .guest.values import decode, encode
+from .guest.values import ValueFormatError, decode, encode
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Surveyed
@@ -75,6 +75,7 @@ async def aexplain(
             elif isinstance(signal, Ended):
                 if signal.error is not None and not survey.program.source:
                     raise ProgramError(signal.error.message)
+                survey.error = survey.error or signal.error
                 break
     calls = sorted(_expected(survey), key=lambda one: (one.round or _MAX_ROUNDS, one.line))
     return Explanation(tuple(calls), survey.error)
@@ -91,13 +92,15 @@ async def _go_on(session: Session, survey: _Survey, emulator: Emulator) -> bool:
 
 
 async def _value(paused: Paused, survey: _Survey, emulator: Emulator) -> dict[str, Any] | None:
-    args, kwargs = tuple(map(decode, paused.args)), {name: decode(arg) for name, arg in paused.kwargs.items()}
+    if not survey.program.statements:
+        return None
     line = survey.program.statements[paused.statement].line
     try:
+        args, kwargs = tuple(map(decode, paused.args)), {name: decode(arg) for name, arg in paused.kwargs.items()}
         answered = await emulator.answer(
             Pause("call", paused.text, paused.name, args, kwargs, (), line, None, survey.program, None)
         )
-    except EmulationError:
+    except (EmulationError, ValueFormatError):
         return None
     told: dict[str, Any] = {"kind": "call", "text": paused.text, "args": paused.args, "kwargs": paused.kwargs}
     told |= {"known_by": paused.known_by, "statement": paused.statement}
@@ -112,7 +115,7 @@ def _expected(survey: _Survey) -> Iterator[Expected]:
             met.add((paused.statement, paused.name))
             yield Expected(statements[paused.statement].line, paused.text, number)
     for use in survey.program.uses:
-        if (use.statement, use.name) not in met:
+        if use.statement < len(statements) and (use.statement, use.name) not in met:
             met.add((use.statement, use.name))
             yield Expected(statements[use.statement].line, use.name, waits_for=_waits_for(use, survey))
 

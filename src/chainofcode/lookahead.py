@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from .errors import SandboxError
 from .sandbox import Job, Sandbox, Session
 from .sandbox.frames import Ended, Paused, Surveyed
 
 _FREE_SECONDS = 2.0  # what a shadow may run longer than the program itself
-_MAX_PATIENCE = 64
+_MAX_PATIENCE, _MAX_SHADOWS = 64, 4
 _HOLD_SECONDS = 1.0  # how long calls are held back to be asked for together
 
 
@@ -50,7 +49,7 @@ class Lookahead:
         self._values: list[dict[str, Any]] = []
         self._news = 0  # values, and calls that the shadow had not foreseen, since it last ran
         self._patience = 1  # how many of those it takes to run it again
-        self._spent_seconds = 0.0
+        self._spent_seconds, self._shadows = 0.0, 0
         self._shadow: Session | None = None
         self._is_alive = self._is_running = False  # whether there is a shadow, and whether it runs now
         self._hold: asyncio.TimerHandle | None = None
@@ -61,8 +60,7 @@ class Lookahead:
         self._release()
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.wait([self._task])
 
     def learn(self, asked: Paused, reply: Mapping[str, Any]) -> None:
         """A value has come."""
@@ -74,6 +72,7 @@ class Lookahead:
         """The program has stopped at a call."""
         if not self._is_alive and (self._task is None or self._may_start()):
             self._is_alive = True
+            self._shadows += 1
             self._task = asyncio.create_task(self._look())
             self._note_running()
         elif not is_foreseen:
@@ -113,14 +112,14 @@ class Lookahead:
 
     def _may_start(self) -> bool:
         """A shadow that cannot get as far as the program has come is no use."""
-        return self._left_seconds() > self._session.program_seconds
+        return self._shadows < _MAX_SHADOWS and self._left_seconds() > self._session.program_seconds
 
     def _left_seconds(self) -> float:
         return self._session.program_seconds + _FREE_SECONDS - self._spent_seconds
 
     async def _look(self) -> None:
         try:
-            with contextlib.suppress(SandboxError):  # then there is no shadow
+            with contextlib.suppress(Exception):  # of somebody's sandbox: then there is no shadow
                 await self._run_shadow()
         finally:
             self._is_alive = False

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 MAX_TEXT_CHARS = 200_000
 _MAX_KEYS = 10_000
 _MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # of an argument that is not plain data, and of all in a call
+_MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # of objects in fields of objects; of such objects in a call
 _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
@@ -114,11 +115,22 @@ class Bindings:
         known_by: list[Any] = []  # of arguments that the value language has no word for
         left = _MAX_OBJECTS_CHARS
 
+        depth = 0
+
+        def known(value: object) -> Any:
+            nonlocal depth
+            parts = fields(value) if depth < _MAX_FIELDS_DEPTH and len(known_by) < _MAX_KNOWN else None
+            if parts is None:
+                return identity(value)
+            depth += 1
+            told = encode(parts, brief=brief)
+            depth -= 1
+            return told
+
         def brief(value: object) -> str:
             nonlocal left
             self._requests.look_at(value, statement)
-            parts = fields(value)
-            known_by.append(identity(value) if parts is None else encode(parts, brief=brief))
+            known_by.append(known(value))
             text = clean(shown(value), _MAX_OBJECT_CHARS) if left > 0 else f"<{type_name(value)}>"
             left -= len(text)
             return text

@@ -30,7 +30,7 @@ def identity(value: Any) -> str | None:
         return f"module {vars(value).get('__name__')}"
     if kind is Hole:
         return f"hole {Hole.__repr__(value)}"
-    if kind in (GenericAlias, UnionType) or _namespace(kind).get("__module__") == "typing":
+    if kind in (GenericAlias, UnionType) or _is_from_typing(kind):
         return repr(value)
     return _member_name(value)
 
@@ -41,7 +41,7 @@ def fields(value: Any) -> dict[str, Any] | None:
     names = _namespace(kind)
     if issubclass(kind, tuple) and type(names.get("_fields")) is tuple:
         return dict(zip(names["_fields"], tuple.__iter__(value), strict=False))
-    if not any("__dataclass_fields__" in _namespace(base) for base in _bases(kind)):
+    if _class_name(kind) is None or not any("__dataclass_fields__" in _namespace(base) for base in _bases(kind)):
         return None
     for base in _bases(kind):
         kept = _namespace(base).get("__dict__")
@@ -52,7 +52,8 @@ def fields(value: Any) -> dict[str, Any] | None:
 
 def _function_name(function: FunctionType) -> str | None:
     """A function at the top of the program or of a module; others may have been made with other values."""
-    if function.__closure__ is not None or "<" in function.__qualname__:
+    is_made_with_values = function.__closure__ or function.__defaults__ or function.__kwdefaults__
+    if is_made_with_values or "<" in function.__qualname__:
         return None
     return f"{function.__module__}.{function.__qualname__} {function.__code__.co_firstlineno}"
 
@@ -63,12 +64,19 @@ def _member_name(value: Any) -> str | None:
     if enum is None or type(kind) is not enum.EnumType:
         return None
     name = object.__getattribute__(value, "__dict__").get("_name_")
-    return f"{_class_name(kind)}.{name}" if type(name) is str else None
+    owner = _class_name(kind)
+    return f"{owner}.{name}" if owner is not None and type(name) is str else None
 
 
-def _class_name(kind: type) -> str:
-    names = _namespace(kind)
-    return f"{names.get('__module__')}.{type.__dict__['__qualname__'].__get__(kind)}"
+def _is_from_typing(kind: type) -> bool:
+    typing = sys.modules.get("typing")
+    return typing is not None and vars(typing).get(type.__dict__["__name__"].__get__(kind)) is kind
+
+
+def _class_name(kind: type) -> str | None:
+    """A class at the top of the program or of a module; others may have been made more than once."""
+    name = type.__dict__["__qualname__"].__get__(kind)
+    return None if "<" in name else f"{_namespace(kind).get('__module__')}.{name}"
 
 
 def _bases(kind: type) -> tuple[type, ...]:

@@ -215,8 +215,8 @@ class Reader:
                 self._take_step()
                 if not self._is_shadow:  # it counts as waiting
                     raise FrameError("a survey by the program itself")
-                if any(call not in self._opened for call in calls):
-                    raise FrameError("a survey of calls that were not asked for")
+                if len(set(calls)) < len(calls) or any(call not in self._opened for call in calls):
+                    raise FrameError("a survey of calls that were not asked for, or twice")
                 for statement, _ in skipped:
                     self._check_statement(statement)
             case Settled(id, statement):

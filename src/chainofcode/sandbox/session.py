@@ -156,8 +156,9 @@ class Session:
 
     def stand_back(self) -> None:
         """Let other guests have the processor first."""
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
+        if self._guest.pid:  # 0 would be this process
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
 
     @property
     def program_seconds(self) -> float:
