@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .analyse import Analysis
 from .data import Data
+from .leaving import executed, ways_of
 from .library import MUTATING, MUTATING_FIRST
 from .scopes import Function, Scope
 from .statements import is_docstring, prose_number, written
@@ -28,11 +29,9 @@ _PLAIN = (ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue, ast.Impor
 _TYPE_ALIAS = getattr(ast, "TypeAlias", ast.Pass)  # Python ≥ 3.12
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 # Functions that look at the frame they are called from.
 _FRAME_READERS = {"super", "locals", "vars", "dir", "globals", "eval", "exec", "_getframe", "currentframe", "stack"}
 _UNCOUNTED = "$uncounted"  # a loop that no unknown condition can leave
-_WAYS = {ast.Return: "return", ast.Raise: "raise", ast.Break: "break", ast.Continue: "continue"}
 
 
 def speculate(found: Analysis, numbers: dict[ast.stmt, int], prose_names: dict[int, frozenset[str]]) -> None:
@@ -101,7 +100,7 @@ class _Speculation:
         """What to do after a statement was skipped that might have left its block."""
         if isinstance(statement, ast.Return) and not around.is_generator:
             return [ast.Return(_call("$unknown"))]
-        ways = set(_ways(statement))
+        ways = set(ways_of([statement]))
         if "yield" in ways or isinstance(statement, (ast.Return, ast.Raise)):
             return [ast.Raise(None, None)]  # who called, or goes through the elements, does not know either
         if not ways or (not around.loop and "return" not in ways):
@@ -124,7 +123,7 @@ class _Speculation:
         names: dict[str, None] = {}
         places: dict[str, ast.expr] = {}
         for statement in statements:
-            for node in _executed(statement):
+            for node in executed(statement):
                 self._note(node, names, places)
         forgotten = [self._forget_name(name, scope) for name in names]
         return [one for one in forgotten if one is not None] + [_forget_place(place) for place in places.values()]
@@ -226,7 +225,7 @@ class _Speculation:
 
     def _For(self, node: ast.For | ast.AsyncFor, around: _Around) -> list[ast.stmt]:
         node.iter = self._expressions.careful(node.iter)
-        if isinstance(node, ast.For) and not set(_ways_of(node.body)) - {"continue"}:
+        if isinstance(node, ast.For) and not set(ways_of(node.body)) - {"continue"}:
             node.iter = _call("$read_all", node.iter)
         self._expressions.rewrite(node.target)
         return self._loop(node, around)
@@ -236,7 +235,7 @@ class _Speculation:
         return self._loop(node, around)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, around: _Around) -> list[ast.stmt]:
-        ways = set(_ways_of(node.body))
+        ways = set(ways_of(node.body))
         if not ways - {"continue"} or not self._taint.touches(node):
             inner = around.within(_UNCOUNTED) if ways else around.within("")
             node.body, node.orelse = self.block(node.body, inner), self.block(node.orelse, around)
@@ -293,7 +292,7 @@ class _Speculation:
 
     def _FunctionDef(self, node: Function, around: _Around) -> list[ast.stmt]:
         scope = self._found.names.scope_of[node.body[0]]
-        yields = any("yield" in _own_ways(line) for line in node.body)
+        yields = "yield" in ways_of(node.body)
         body = self.block(node.body, _Around(scope, "", True, yields))
         outer = sorted(self._outer_names.get(scope, ()))
         if outer:
@@ -379,41 +378,6 @@ class _Expressions(ast.NodeTransformer):
         return _at(node, _call("$collect", _load(f"${make}"), _thunk(elements, "$missing")))
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_of
-
-
-# --- how a statement may leave its block --------------------------------------------------------------------------
-
-
-def _own_ways(node: ast.AST) -> set[str]:
-    return set(_ways(node))
-
-
-def _ways(node: ast.AST, in_loop: bool = False) -> Iterator[str]:
-    """return, raise, break, continue and yield in a statement, as far as they concern what is around it."""
-    way = _WAYS.get(type(node))
-    if way is not None and not (in_loop and way in ("break", "continue")):
-        yield way
-    if isinstance(node, (ast.Yield, ast.YieldFrom)):
-        yield "yield"
-    if isinstance(node, (*_DEFINITIONS, ast.Lambda, ast.GeneratorExp)):
-        return
-    for child in ast.iter_child_nodes(node):
-        yield from _ways(child, in_loop or isinstance(node, _LOOPS))
-
-
-def _ways_of(body: Iterable[ast.stmt]) -> Iterator[str]:
-    for statement in body:
-        yield from _ways(statement)
-
-
-def _executed(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement that run when it does: no bodies of functions."""
-    pending: list[ast.AST] = [statement]
-    while pending:
-        node = pending.pop()
-        yield node
-        if not isinstance(node, (*_DEFINITIONS, ast.Lambda)):
-            pending.extend(ast.iter_child_nodes(node))
 
 
 def _is_bound_to_its_frame(node: ast.AST) -> bool:
