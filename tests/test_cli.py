@@ -214,6 +214,11 @@ def test_ctrl_c_is_clean(tmp_path: Path) -> None:
     path = tmp_path / "p.py"
     path.write_text("while True: pass")
     child = subprocess.Popen([*COC, "run", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
+    for _ in range(200):  # a busy machine takes its time to start the guest
+        if children.read_text().strip():
+            break
+        time.sleep(0.05)
     time.sleep(1)
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=10)
