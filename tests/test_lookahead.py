@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,13 +40,19 @@ class Counted:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self.guests = self.shadows = 0
+        self.shadow_seconds = 0.0
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
         self.guests += 1
         self.shadows += job.is_shadow
+        began = time.monotonic()
         async with self._sandbox.start(job) as session:
-            yield session
+            try:
+                yield session
+            finally:
+                if job.is_shadow:
+                    self.shadow_seconds = time.monotonic() - began
 
     def close(self) -> None:
         """The other one is not ours to close."""
@@ -185,10 +192,16 @@ def test_there_is_no_shadow_without_a_wall(tmp_path: Path) -> None:
 
 
 def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
-    source = "a = f(1)\nif a > 0:\n    raise SystemExit\nn = sum(range(10**10))\nanswer = f(n)"
-    source = source.replace("raise SystemExit", "answer = a\n    exit()")
-    result, counted = ran(source, jail, limits=Limits(run_seconds=20))
+    class Patient(Asked):
+        async def answer(self, pause: Pause) -> Answered:
+            await asyncio.sleep(6)  # longer than a shadow of a short program may run
+            return await super().answer(pause)
+
+    source = "a = f(1)\nif a > 0:\n    answer = a\n    exit()\nanswer = f(sum(range(10**10)))"
+    counted = Counted(jail)
+    result = asyncio.run(arun(source, Patient(), sandbox=counted))
     assert (result.answer, counted.shadows) == (4, 1)
+    assert 1 < counted.shadow_seconds < 5
 
 
 def test_a_wrong_guess_costs_a_call_and_no_answer(jail: Jail) -> None:
