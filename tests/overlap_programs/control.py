@@ -273,7 +273,7 @@ def short_circuit(w: Writer) -> None:
 def formatting(w: Writer) -> None:
     w.keep(
         w.choose(
-            f"f'{{{w.number()}!r:>{{3 + 1}}}}|{{{w.call()}:04d}}|{{name_of({w.call()}):^7}}'",
+            f'f"""{{{w.number()}!r:>{{3 + 1}}}}|{{{w.call()}:04d}}|{{name_of({w.call()}):^7}}"""',  # may hold quotes
             f"'{{}} {{x:>3}}'.format({w.text()}, x={w.function()}({w.digit()}))",
             f"'%s and %(k)s' % ({w.text()},) if False else '%d-%s' % ({w.call()}, {w.text()})",
             f"'{{0[0]}}{{1}}'.format({w.sequence()} + [5], {w.text()})",
