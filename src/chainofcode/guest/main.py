@@ -53,7 +53,8 @@ _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of
 MAX_STDERR_CHARS = 64_000
 _RESERVE_BYTES = 8 << 20
 _PARSE_CPU_SECONDS = 20
-_REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if g(i):\n        f(i)\nanswer = f(1)"
+# `is_good` is long enough to be looked up among the exports of the standard library.
+_REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if is_good(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
 
 

@@ -30,7 +30,8 @@ _LIBRARY = os.path.dirname(os.__file__)
 _START_SECONDS = 120  # packages may take their time to import
 _SECRETS = (__file__, os.path.dirname(__file__), "/etc/passwd", "/etc", "/home", "/root", "/proc", "/proc/self/environ")
 _MESSAGE_BYTES = 1 << 16
-_REST_SECONDS = 0.003
+# How long after a start the next guest is forked, while this one and its shadow need the processor; less without spares.
+_REST_SECONDS, _SHORT_REST_SECONDS = 0.02, 0.003
 _LIBRARIES = ("/lib64", "/usr/lib64", "/usr/share/zoneinfo")
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _BEFOREHAND = {"matplotlib": ("matplotlib.pyplot",)}  # what a program will want of a package besides the package
@@ -124,7 +125,8 @@ class Zygote:
         while True:
             with self._lock:
                 number = self._ahead.popleft() if self._ahead and not scratch_bytes else self._ask(scratch_bytes)
-            asyncio.get_running_loop().call_later(_REST_SECONDS, self.ask_ahead)
+            rest = _REST_SECONDS if self._ahead else _SHORT_REST_SECONDS
+            asyncio.get_running_loop().call_later(rest, self.ask_ahead)
             try:
                 guest = await self._birth(number)
             except BaseException:  # cancelled, perhaps: whoever comes is not wanted any more
@@ -158,7 +160,7 @@ class Zygote:
             born.close_now()
 
     def ask_ahead(self) -> None:
-        """Have the next guest made ready, but not while this one is about to start: forking takes both cores."""
+        """Fork guests for later programs."""
         with self._lock:
             while len(self._ahead) < self._spares and not self.is_gone:
                 self._ahead.append(self._ask(0))
