@@ -39,7 +39,7 @@ from .places import FILENAME
 from .values import Record
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 ATOMS = frozenset([

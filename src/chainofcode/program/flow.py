@@ -22,7 +22,7 @@ from .syntax import called_name, last_name
 from .works import works_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from .regions import Name, Path

@@ -18,7 +18,7 @@ from .statements import own_nodes, prose_number
 from .syntax import called_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from .regions import Name, Path

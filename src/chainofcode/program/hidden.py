@@ -12,7 +12,7 @@ import warnings
 from types import CodeType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Mapping
     from typing import Any
 

@@ -33,7 +33,7 @@ from .statements import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Literal, TypeVar
 
     from .marks import Phase

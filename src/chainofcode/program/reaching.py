@@ -15,7 +15,7 @@ from .scopes import Function, Names, Scope
 from .syntax import Syntax, called_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Literal
 
     Kind = Literal["itself", "held"]  # the value, or something that holds it

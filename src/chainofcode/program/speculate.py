@@ -20,7 +20,7 @@ from .syntax import called_name
 from .taint import Taint
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import TypeVar
 
     Node = TypeVar("Node", bound=ast.AST)
