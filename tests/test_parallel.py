@@ -78,7 +78,7 @@ def test_random_programs_are_the_same_ahead_and_one_by_one(start: int) -> None:
 
 
 class Gathering(Delayed):
-    """Values that are asked for when lookahead has had its turn, however busy the machine is."""
+    """Holds requests back until lookahead has run, however busy the machine is."""
 
     def __init__(self, emulator: Emulator) -> None:
         super().__init__(emulator, 0.0005)
@@ -125,7 +125,7 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
 
             return sum(await asyncio.gather(*map(one, cases(name))))
 
-    assert asyncio.run(run_all()) > 5  # else this test would hold for nothing
+    assert asyncio.run(run_all()) > 5  # otherwise this test is vacuous
 
 
 def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
@@ -146,7 +146,7 @@ def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
 
 
 class Counting:
-    """Answers after a while, when lookahead has had its turn; some calls it has no value for."""
+    """Answers after a delay, once lookahead has run; has no value for some calls."""
 
     in_flight, gathers = 8, True
 

@@ -146,7 +146,7 @@ def error_of(path: Path, call: str, **options: Any) -> str:
 
 
 def _type_of(message: str) -> str:
-    """As what the program gets an error: a wrong call, no reply and no host have types of Python's own."""
+    """Return the error type that the program gets: built-in for wrong arguments, timeouts and unreachable hosts."""
     kinds = {
         "TypeError": ("does not fit", "unexpected keyword", "missing a required", "plain values"),
         "TimeoutError": ("no complete reply",),

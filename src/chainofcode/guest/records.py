@@ -72,7 +72,7 @@ def ids_of(*kinds: type) -> frozenset[int]:
 
 
 def has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
-    """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
+    """Whether a time zone is none or a fixed offset: another `tzinfo` class may run program code."""
     zone = value.tzinfo
     if type(zone) is not datetime.timezone:
         return zone is None
