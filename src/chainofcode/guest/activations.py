@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from ..program.flow import Flows
     from ..program.lower import Mark
 
-BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
+BY_TURNS = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, which run in turns with their consumer
 _MAKERS = frozenset(["__init__", "__post_init__"])
 
 
@@ -89,7 +89,7 @@ class Calls:
         self._unfinished: list[Node] = []
         self._serial = 0
         self._coarse: Coarse | None = None
-        self._lost: Node | None = None  # another thread runs, too: nobody knows any more what comes from what
+        self._lost: Node | None = None  # set when the run can no longer be followed, e.g. because of a second thread
 
     def _start(self, function: int, frame: FrameType) -> Activation:
         caller = self._current(frame.f_back)
@@ -107,7 +107,7 @@ class Calls:
         return act
 
     def _make(self, value: Any, frame: FrameType | None) -> None:
-        """An object is made that may get no name: whoever uses it at once reads what was done to it."""
+        """Add a new object to the roots of the statement that uses it at once: it may have no name."""
         for _, act in self._under_way(frame):
             flow = (
                 self._flows.of[act.open.statement] if act.open is not None and act.open.statement is not None else None

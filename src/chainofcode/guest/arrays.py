@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
 
 
 def sketch(value: Any) -> str:
-    """A short text for what `plain` would take apart; empty for anything else. Exact types only: nobody else's code."""
+    """Return a short text for an array or table; empty for anything else. Exact types only, so no program code runs."""
     kind = type(value)
     try:
         if class_in("numpy", type.__dict__["__name__"].__get__(kind)) is kind:

@@ -1,8 +1,9 @@
-"""What came from what: a graph of statements that ran, and who set each name and changed each object.
+"""Provenance as a graph of the statements that ran: which ones set each name and changed each object.
 
 A node is one run of a statement. It depends on the nodes that bound the names it read, on those that changed the
 objects it could reach, on those that decided that it runs, and on those that *might* have changed what it read, had
-they gone another way. Dependence is not understated; where nobody can tell, it is overstated. Standard library only.
+they gone another way. Dependence is not understated; where it cannot be followed, it is overstated. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Lineage:
         self.look(node, value)
 
     def read_name(self, node: Node, place: Any, otherwise: Node | None) -> None:
-        """Who set a name; a parameter was set by whoever called."""
+        """Read a name: depend on the nodes that set it, or for a parameter, on the caller."""
         log = self.logs.get(place)
         if log is not None and log.sure:
             node.places.append(place)
@@ -236,7 +237,7 @@ class Lineage:
         return bool(changed)
 
     def set(self, value: Any, key: Any, node: Node) -> None:
-        """An object was changed, under a key or who knows where."""
+        """Record a change of an object, under a key or (ABSENT) an unknown one."""
         thing = self._thing(value)
         thing.all.sure.append(node.index)
         if key is ABSENT:

@@ -135,7 +135,7 @@ class Link:
         while len(self._inbox) < size:
             chunk = self._os_read(self._read_fd, 1 << 16)
             if not chunk:
-                self.leave()  # the host is gone: nobody is left to tell
+                self.leave()  # the host has closed the connection
             self._inbox += chunk
         data, self._inbox = self._inbox[:size], self._inbox[size:]
         return data

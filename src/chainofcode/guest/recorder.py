@@ -118,7 +118,7 @@ class Recorder(Following):
             self.lineage.bind(LAST, node.index)
 
     def emulated(self, changed: Iterable[str], frame: FrameType) -> None:
-        """Whoever was asked for a statement has set these names."""
+        """Record the names that the delta of an emulated statement set."""
         act = self._activation(frame)
         if act is None or act.open is None or self._coarse is not None:
             return

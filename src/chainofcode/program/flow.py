@@ -39,7 +39,7 @@ class Flow(Data):
     reads: tuple[Path, ...]
     writes: tuple[Name, ...]  # bound when it is through
     perhaps: tuple[Name, ...]  # bound, or not
-    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which; LOOSE
+    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: unknown key; LOOSE
     touched: tuple[tuple[Path, tuple[str, Any] | None], ...]  # the same of `d[k]` that is only read
     calls: tuple[Called, ...]
     region: Region  # with everything inside
@@ -51,8 +51,8 @@ class Flow(Data):
     jumps: frozenset[tuple[str, int | None]]  # what it may do inside: break and continue, of which loop; return; raise
     iterated: Path | None  # of a loop over a plain path
     has_yield: bool
-    is_dynamic: bool  # it reads and changes nobody knows what,
-    evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
+    is_dynamic: bool  # it may read and change anything (`eval`, `exec`, …)
+    evaluated: tuple[Any, ...]  # texts, as paths or literals: if it only evaluates these, it reads the names in them
     consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
     handed: tuple[Path, ...]  # arguments and receivers of its calls that are paths
@@ -91,7 +91,7 @@ class Flows:
         self.closes = any(
             isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
             for node in self._numbers
-        )  # a generator that nobody holds on to any more may have something to do
+        )  # a generator that is dropped may still run a `finally` or `with`
         self._summarise()
         self.of: list[Flow] = [None] * len(self._numbers)  # type: ignore[list-item]  # each is laid out below
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
