@@ -408,12 +408,12 @@ def test_explain_on_the_command_line(tmp_path: Path) -> None:
         (5, "more", None),
     ]
     path.write_text("answer = 1")
-    assert "no call is left to a model" in coc("explain", path).stdout
+    assert "no calls for a model" in coc("explain", path).stdout
     path.write_text("import msgspec\nanswer = msgspec.json.encode([1])")
     done = coc("explain", path)
     assert "msgspec.json.encode" in done.stdout
     assert "line 1: msgspec is installed but not granted" in done.stderr
-    assert "no call is left to a model" in coc("explain", path, "--allow-package", "msgspec").stdout
+    assert "no calls for a model" in coc("explain", path, "--allow-package", "msgspec").stdout
     path.write_bytes(b"\xff\xfe\x00")
     assert coc("explain", path).returncode == 2
 
