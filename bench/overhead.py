@@ -78,7 +78,7 @@ def plain_seconds(program: str) -> float:
 
 
 def run_plainly(program: str, name: str) -> str:
-    """Plain `exec` in a fresh interpreter, as the engine has one; gives one variable of the program, or its seconds."""
+    """Run a program with plain `exec` in a fresh interpreter; return one of its variables, or its seconds."""
     command = [sys.executable, "-s", "-P", "-S", "-c", PLAIN, name]
     done = subprocess.run(command, input=program, capture_output=True, text=True, check=True)
     return done.stdout.rpartition("\n")[2]

@@ -1,12 +1,12 @@
-"""What watching costs on programs of the pyperformance suite: the engine beside plain `exec`, in one interleaved run.
+"""Measure the cost of watching on programs of the pyperformance suite: the engine and plain `exec`, interleaved.
 
     pip install --no-deps --target DIRECTORY pyperformance
     python bench/pyperformance.py DIRECTORY [NAME...]
 
-Runs on the Python that starts it; `.venv-3.12/bin/python bench/pyperformance.py DIRECTORY` measures another one. Each
-program is repeated until plain `exec` takes a second. Prints the CPU seconds of the process that runs the program (the
-machine may be busy with other things), their ratio, and exits 1 when one is above the target. The programs are read
-from the installed package; they measure with `pyperf`, which this replaces.
+Measures the Python that runs it; for another version, run `.venv-3.12/bin/python bench/pyperformance.py DIRECTORY`.
+Each program is repeated until plain `exec` takes a second. Prints the CPU seconds of the process that runs the program,
+so that other load on the machine does not count, and their ratio. Exits 1 if a ratio is above the target. The programs
+come from the installed package, with a stub in place of `pyperf`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def engine_seconds(text: str) -> float:
 
 
 def measured(directory: Path, name: str) -> tuple[float, float]:
-    """CPU seconds of plain `exec` and of the engine."""
+    """Return the CPU seconds of plain `exec` and of the engine."""
     loops = 1
     while (seconds := plain_seconds(program(directory, name, loops))) < SECONDS / 4:
         loops *= 4

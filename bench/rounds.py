@@ -1,14 +1,15 @@
-"""Rounds of calls: how many round trips to a model a program takes when calls overlap, and how many are in vain.
+"""Measure rounds of calls: how many round trips to a model a program takes when calls overlap, and how many calls are
+wasted.
 
-    python bench/rounds.py                     ../shared/cases/bbh.jsonl and ../shared/data/bbh-runs, where they are
+    python bench/rounds.py                     ../shared/cases/bbh.jsonl and ../shared/data/bbh-runs, if present
     python bench/rounds.py --part cases        only the 41 programs of bbh.jsonl that have calls
     python bench/rounds.py --part runs --limit 200
     python bench/rounds.py --program p.py --values p.values.jsonl
 
-Values come in rounds: when nothing new has been asked for `--quiet` seconds, all calls asked so far are answered
-together. A program whose calls need nothing of each other takes one round; one call at a time takes as many rounds as
-calls. Raise `--quiet` on a slow or busy machine: what is asked after a round was closed counts as another round.
-Exits 1 when a target is missed: over 1.5 rounds per program, over 3 % of the calls in vain, or a wrong answer.
+Values arrive in rounds: after `--quiet` seconds without a new call, all pending calls are answered together. A program
+with independent calls takes one round; sequential calls take one round each. Raise `--quiet` on a slow or busy machine:
+a call that arrives after its round was closed counts as another round. Exits 1 if a target is missed: over 1.5 rounds
+per program, over 3 % wasted calls, or a wrong answer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MOST_WASTE = 0.03  # of the calls asked
 
 
 class InRounds:
-    """Answers all calls asked so far together, once nothing new has been asked for a while."""
+    """Answers all pending calls together, after a while without a new call."""
 
     in_flight, gathers = 1024, True
 
@@ -44,7 +45,7 @@ class InRounds:
         self._waiting: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self.is_ordered = values.is_ordered
-        self.rounds: list[int] = []  # the calls of each
+        self.rounds: list[int] = []  # the number of calls in each
 
     async def answer(self, pause: Pause) -> Answered:
         loop = asyncio.get_running_loop()
@@ -56,7 +57,7 @@ class InRounds:
         return await self._values.answer(pause)
 
     def _release(self) -> None:
-        waiting = [turn for turn in self._waiting if not turn.done()]  # the others were cancelled
+        waiting = [turn for turn in self._waiting if not turn.done()]  # the others are cancelled
         self._waiting = []
         self.rounds += [len(waiting)] if waiting else []
         for turn in waiting:
@@ -72,7 +73,7 @@ class InRounds:
 
 @dataclass(frozen=True)
 class Sample:
-    """A program, the values of its calls, and the answer it gives with them."""
+    """A program, the values of its calls, and the expected answer."""
 
     name: str
     program: str
@@ -83,7 +84,7 @@ class Sample:
 
 
 def cases() -> Iterator[Sample]:
-    """Programs of a frontier model, with calls."""
+    """Yield programs of a frontier model that have calls."""
     for line in CASES.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         if case["calls"]:
@@ -92,7 +93,7 @@ def cases() -> Iterator[Sample]:
 
 
 def runs() -> Iterator[Sample]:
-    """Programs of a small model, from its traces: the last one of each, where it has calls and an answer."""
+    """Yield programs of a small model: the last one of each trace, if it has calls and an answer."""
     for path in sorted(RUNS.glob("*/traces.txz")):
         with tarfile.open(path, "r|xz") as archive:  # in the order of the archive: seeking would unpack it again
             for member in archive:
@@ -110,7 +111,7 @@ def _recorded(name: str, file: Iterable[bytes]) -> Sample | None:
     answer = events[-1]
     if program is None or not steps or not isinstance(answer, Answer) or answer.reason != "answered":
         return None
-    # A call made again has the same value: written twice, it would make the order of the calls matter.
+    # A repeated call has the same value; listed twice, it would make the order of calls matter.
     told = {json.dumps([step.call, step.value]): {"call": step.call, "value": step.value} for step in steps}
     values = Table.of_records(list(told.values()), name)
     return Sample(name, program.source, values, answer.text, trace.question, dict(trace.inputs))
@@ -123,7 +124,7 @@ def _recorded(name: str, file: Iterable[bytes]) -> Sample | None:
 class Measured:
     sample: Sample
     rounds: int
-    calls: int  # that the program got to
+    calls: int  # that the program made
     wasted: int
     answer: str
 
@@ -144,7 +145,7 @@ async def measure(sample: Sample, sandbox: Jail, quiet: float) -> Measured:
 
 
 def report(part: str, measured: list[Measured], worst: int) -> bool:
-    """Print what was measured; say whether the targets are met."""
+    """Print the measurements; whether the targets are met."""
     programs = len(measured)
     rounds, calls = sum(one.rounds for one in measured), sum(one.calls for one in measured)
     wasted = sum(one.wasted for one in measured)
@@ -152,13 +153,13 @@ def report(part: str, measured: list[Measured], worst: int) -> bool:
     waste = wasted / max(1, calls + wasted)
     is_met = rounds <= MOST_ROUNDS * programs and waste <= MOST_WASTE and not wrong
     text = f"{part:<8} {programs} programs   {rounds / programs:.2f} rounds per program (target {MOST_ROUNDS})   "
-    text += f"{calls / programs:.2f} calls per program   {wasted} of {calls + wasted} calls in vain, "
+    text += f"{calls / programs:.2f} calls per program   {wasted} of {calls + wasted} calls wasted, "
     text += f"{waste:.1%} (target {MOST_WASTE:.0%})   {len(wrong)} wrong"
     print(text + ("" if is_met else "   MISSED"))
     spread = sorted(Counter(one.rounds for one in measured).items())
     print("         " + ", ".join(f"{number} of {count} rounds" for count, number in spread))
     for one in sorted(measured, key=lambda one: -one.rounds - one.wasted)[:worst]:
-        print(f"         {one.sample.name}: {one.rounds} rounds, {one.calls} calls, {one.wasted} in vain")
+        print(f"         {one.sample.name}: {one.rounds} rounds, {one.calls} calls, {one.wasted} wasted")
     for one in wrong:
         print(f"         {one.sample.name}: {one.answer} instead of {one.sample.expected}")
     return is_met
@@ -190,8 +191,8 @@ def chosen(given: argparse.Namespace) -> dict[str, list[Sample]]:
 
 async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", choices=["cases", "runs"], help="only this one")
-    parser.add_argument("--limit", type=int, help="at most so many programs of each part")
+    parser.add_argument("--part", choices=["cases", "runs"], help="only this part")
+    parser.add_argument("--limit", type=int, help="maximum number of programs per part")
     parser.add_argument("--quiet", type=float, default=0.05, help="seconds without a new call that end a round")
     parser.add_argument("--at-once", type=int, default=2, help="programs that run at the same time")
     parser.add_argument("--worst", type=int, default=5, help="how many of the slowest programs to name")

@@ -1,4 +1,4 @@
-"""Programs in which values take every way there is from one place to another (tests/channels.txt): alone, and at random."""
+"""Programs that pass values through each kind of channel (tests/channels.txt), one at a time and in random mixes."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def _ways() -> dict[str, str]:
 
 
 WAYS = _ways()
-NEED_FILES = frozenset(["file", "path", "path exists"])  # a guest has none unless they are granted
+NEED_FILES = frozenset(["file", "path", "path exists"])  # a guest has no files unless they are granted
 _VALUES = {"NEW": "new", "X": "x", "Y": "y", "H": "weigh(3)", "C": "is_lucky(3)"}
 
 
 def _is_followed(way: str) -> bool:
-    """Whether a program with this way in it is followed at all: else everything matters, and there is little to find."""
+    """Whether a program with this channel is followed; otherwise everything matters, and the test finds little."""
     return not Channels(analyse(ast.parse(filled(way, **_VALUES)))).everything
 
 
@@ -37,7 +37,7 @@ FOLLOWED = [way for way in WAYS if _is_followed(way)]
 
 
 def alone(way: str, *, in_function: bool, chance: int) -> str:
-    """A program of one way: in the module, or in a function; `chance` says whether its condition holds."""
+    """Return a program with one channel, at module level or in a function; `chance` decides its condition."""
     lines = filled(way, **{**_VALUES, "C": f"is_lucky({chance})"})
     if not in_function:
         return f"x = weigh(1)\ny = weigh(2)\nother = weigh(5)\n{lines}answer = new\n"
@@ -46,7 +46,7 @@ def alone(way: str, *, in_function: bool, chance: int) -> str:
 
 
 class Mix:
-    """One program of several ways, some of them in functions, branches, loops and handlers."""
+    """A program that mixes several channels, some of them in functions, branches, loops and handlers."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)

@@ -1,6 +1,6 @@
-"""CPython's own tests as programs: under plain CPython and under the engine, in the same conditions.
+"""Runs CPython's own tests as programs, under plain CPython and under the engine, in the same conditions.
 
-`python tests/cpython.py [NAME…]` runs them (all of `NAMES` if none is named) and prints what differs.
+`python tests/cpython.py [NAME…]` runs them (by default all of `NAMES`) and prints the differences.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NAMES = (
     "test_keywordonlyarg", "test_list", "test_set", "test_slice", "test_string_literals", "test_syntax", "test_tuple",
     "test_types", "test_yield_from",
 )  # fmt: skip
-# It calls itself in its own `except` until the recursion limit: three more frames take it hundreds of times as long.
+# It recurses in its own `except` up to the recursion limit: with three more frames it takes hundreds of times as long.
 LEFT_OUT = {"test_exceptions": ("ExceptionTests.test_recursion_in_except_handler",)}
 _LIMITS = Limits(cpu_seconds=300, run_seconds=300, output_bytes=20_000_000, lm_calls=10_000)
 _MAIN = re.compile(r"^if __name__ ?== ?.__main__.:\n(?:[ \t]+.*\n|\n)*\Z", re.MULTILINE)
@@ -49,7 +49,7 @@ answer = {
     "texts": "\\n".join(f"{test.id()}\\n{text[-1500:]}" for test, text in _result.failures + _result.errors),
 }
 """
-# As the engine runs it: a module `__main__` that has no file, its lines known to tracebacks, no arguments.
+# The conditions of the engine: `__main__` has no file, tracebacks show its lines, and there are no arguments.
 _PLAIN = """
 import io, json, linecache, sys, types
 source = sys.stdin.read()
@@ -64,7 +64,7 @@ told.write(json.dumps(module.answer))
 
 
 def source_of(name: str) -> str | None:
-    """A test of the installed CPython as a program that counts what comes of it; None where it is not installed."""
+    """Return a test of the installed CPython as a program that counts its results; None if it is not installed."""
     home = Path(sysconfig.get_path("stdlib")) / "test"
     for path in (home / f"{name}.py", home / name / "__init__.py"):
         if path.exists():
@@ -74,7 +74,7 @@ def source_of(name: str) -> str | None:
 
 
 def plainly(source: str) -> dict[str, Any]:
-    """What CPython counts."""
+    """Return the test results under CPython."""
     environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8", "PATH": os.environ.get("PATH", "")}
     with tempfile.TemporaryDirectory() as directory:
         done = subprocess.run(
@@ -87,7 +87,7 @@ def plainly(source: str) -> dict[str, Any]:
 
 
 class Nobody:
-    """What CPython would do where the engine asks: an undefined name is an error, an empty function gives nothing."""
+    """An emulator that does what CPython does: an undefined name is an error, an empty function returns None."""
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind == "statement":
@@ -101,7 +101,7 @@ class Nobody:
 
 
 def under_the_engine(source: str) -> dict[str, Any]:
-    """What the engine counts."""
+    """Return the test results under the engine."""
     result = run(source, Nobody(), sandbox="none", limits=_LIMITS)
     assert result.reason == "answered", result.error
     counted: dict[str, Any] = result.answer
@@ -109,7 +109,7 @@ def under_the_engine(source: str) -> dict[str, Any]:
 
 
 def differences(plain: dict[str, Any], ours: dict[str, Any]) -> set[str]:
-    """The tests that come out otherwise, by their last name; counts that differ are one more."""
+    """Return the names of the tests whose results differ, and an entry for differing counts."""
     found = {test for outcome in ("failures", "errors", "skipped") for test in set(plain[outcome]) ^ set(ours[outcome])}
     names = {re.sub(r" .*", "", test).rpartition(".")[2] for test in found}
     return names | {name for name in ("run", "expected", "unexpected") if plain[name] != ours[name]}

@@ -1,7 +1,7 @@
-"""What really matters to an answer, by brute force: plain CPython runs the program again with one thing changed.
+"""Find by brute force what an answer depends on: plain CPython runs the program again with one thing changed.
 
-A process of its own takes programs as JSON lines and forks for each of them, so that none sees what another did to a
-module. A trial changes the value of one call of an undefined function, or takes statements away.
+A separate process takes programs as JSON lines and forks for each of them, so that changes to modules stay apart. A
+trial changes the value of one call of an undefined function, or removes statements.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from chainofcode.sandbox import Sandbox
 from chainofcode.sandbox.frames import Lineage
 
 _SECONDS = 5
-_NUMBERS = (0, 3, 5, 8)  # what the generated programs can work with
+_NUMBERS = (0, 3, 5, 8)  # values that the generated programs can handle
 
 
 def others(value: Any) -> list[Any]:
-    """Other values of the same type."""
+    """Return other values of the same type."""
     match value:
         case bool():
             return [not value]
@@ -51,7 +51,7 @@ def others(value: Any) -> list[Any]:
 
 
 class Oracle:
-    """The process, and what it says of one program."""
+    """The process, and its results for one program."""
 
     def __init__(self) -> None:
         command = [sys.executable, str(Path(__file__))]
@@ -65,7 +65,7 @@ class Oracle:
         self._process.wait()
 
     def tried(self, source: str, trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What came of each trial: `answer`, the text of the answer; or the `error`, and the `lines` it came through."""
+        """Return the result of each trial: the text of the `answer`, or the `error` and its traceback's `lines`."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"source": source, "trials": trials}) + "\n")
         self._process.stdin.flush()
@@ -74,10 +74,10 @@ class Oracle:
 
 
 async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]:
-    """Where a slice says that something does not matter, and it does.
+    """Return the cases in which a slice leaves out something that changes the answer.
 
-    Taking away a statement may leave another one without what it needs: where that one is outside, too, its failure is
-    no objection. Nor is any failure with another value: there is no answer then.
+    Removing a statement may break another one that needs it: if that one is outside the slice, too, its failure does
+    not count. A failure with another value does not count either, because there is no answer.
     """
     lineages: list[Lineage | None] = []
     limits = Limits(run_seconds=10, lm_calls=100_000)
@@ -113,14 +113,12 @@ async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]
 def _is_objection(trial: dict[str, Any], told: dict[str, Any], base: str, is_outside: list[bool]) -> bool:
     if "answer" in told:
         return bool(told["answer"] != base)
-    is_ours = told["error"].startswith(
-        ("SyntaxError", "TimeoutError")
-    )  # a program that Python does not take, or endless
+    is_ours = told["error"].startswith(("SyntaxError", "TimeoutError"))  # an invalid program, or an endless one
     return "without" in trial and not is_ours and not any(is_outside)
 
 
 def _lines(source: str, line: int) -> Iterator[int]:
-    """The line that a statement begins at, and those of decorators above it."""
+    """Yield the first line of a statement, and the lines of its decorators."""
     texts = source.split("\n")
     yield line
     while line > 1 and texts[line - 2].lstrip().startswith("@"):
@@ -136,7 +134,7 @@ def _answer(pause: Pause) -> Any:
 
 
 def without(source: str, numbers: Collection[int]) -> ast.Module:
-    """A program with some of its statements gone; those that stay keep their lines."""
+    """Return a program without some of its statements; the others keep their line numbers."""
     tree = ast.parse(source)
     order = {node: number for number, node in enumerate(_statements(tree))}
 
@@ -149,7 +147,7 @@ def without(source: str, numbers: Collection[int]) -> ast.Module:
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a program in the order in which they are written."""
+    """Yield the statements of a program in source order."""
     for child in ast.iter_child_nodes(tree):
         if isinstance(child, ast.stmt):
             yield child
@@ -170,7 +168,7 @@ def _holes(trial: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
 
 
 class World:
-    """The guest's clock and random numbers, which start anew for every trial; sleeping takes no time."""
+    """The guest's clock and random numbers, reset for every trial; sleeping takes no time."""
 
     def __init__(self) -> None:
         self._clock = Clock(1_000_000_000)

@@ -1,6 +1,6 @@
-"""Programs with effects that are hard to see: constructors, streams, clocks, chance, iterators, exits.
+"""Programs with hidden side effects: constructors, streams, clocks, random numbers, iterators, exits.
 
-Each has calls that lookahead may ask early and, between them, an effect that must happen once and in its turn.
+Each has calls that lookahead may send ahead and, between them, an effect that must happen once and in program order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs that exit before work that would take for ever."""
+"""Programs that exit before endless work."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EXITS = {
 
 
 def endless() -> dict[str, str]:
-    """Programs that exit before work that never ends: all works after one exit, one work after all exits."""
+    """Return programs that exit before endless work: each kind of work after one exit, and one kind after each exit."""
     pairs = {name: (EXITS["exit"], work) for name, work in WORK.items()}
     pairs |= {name: (leave, WORK["sum"]) for name, leave in EXITS.items() if name != "exit"}
     start, end = "import sys\na = weigh(1)\nanswer = a", "b = weigh(2)\nanswer = shout(kind_of(x))"

@@ -88,7 +88,7 @@ NOTING = {
 
 
 def noting() -> dict[str, str]:
-    """The programs by name, whole: each answers with what its calls gave and with the log."""
+    """Return the complete programs by name: each answers with the values of its calls and with the log."""
     return {name: f"{NOTE}{body}\nanswer = {_state(body)}\n" for name, body in NOTING.items()}
 
 

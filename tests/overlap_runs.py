@@ -1,4 +1,4 @@
-"""Runs of one program one call at a time and overlapped, and where they differ from each other and from CPython."""
+"""Runs a program sequentially and overlapped, and compares the runs with each other and with CPython."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from chainofcode import EmulationError, Jail, Limits, Result, arun
 from chainofcode.emulator import Answered, Pause
 
 IN_FLIGHT = 8
-DELAYS = (0.0015, 0.005, 0.02)  # seconds, at most: values that come before lookahead gets far, and long after
+DELAYS = (0.0015, 0.005, 0.02)  # maximum seconds: values arrive before lookahead gets far, or long after
 LIMITS = Limits(lm_calls=100_000, run_seconds=20)
 MOST_SECONDS = 30  # for one run, which should take a fraction of one
-# What may differ between two runs that computed the same: when values came, and what was asked for in vain.
+# What may differ between two equal runs: when values arrived, and which calls were wasted.
 TIMES = ("seconds", "how", "wasted", "chain")
 
 
 class Late:
-    """Gives values late and out of order; where `known` is given it refuses all other calls.
+    """Answers late and out of order; if `known` is given, it has no value for other calls.
 
-    What is asked ahead and never reached must not matter, whether it has a value or not. One that gathers lets
-    lookahead ask for all it can before it answers.
+    A call sent ahead that the program never makes must not matter, with or without a value. With `gathers`, lookahead
+    sends all the calls it can find before the first answer.
     """
 
     in_flight = IN_FLIGHT
@@ -48,7 +48,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Compared:
-    """A program's two runs: how they differ, and how much was asked ahead."""
+    """The differences between a program's two runs, and how many calls were sent ahead."""
 
     differences: list[str]
     calls: int = 0
@@ -57,7 +57,7 @@ class Compared:
 
 
 async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: int = 0) -> Compared:
-    """Run a program both ways; hold both against plain CPython where its run is given. `seed` says how values come."""
+    """Run a program both ways; compare with plain CPython if its run is given. `seed` decides how values arrive."""
     known = set(plain.calls) if plain is not None and seed % 2 else None
     late = Late(seed, DELAYS[seed % len(DELAYS)], known, gathers=seed // 6 % 2 == 1)
     sequential = await arun(source, Late(delay=0), sandbox=sandbox, limits=LIMITS, in_flight=1)
@@ -78,7 +78,7 @@ async def compare(source: str, sandbox: Jail, plain: Plain | None = None, seed: 
 
 
 def unlike(result: Result, plain: Plain) -> list[str]:
-    """What differs from CPython: the answer or error, the output, the order of calls."""
+    """Return the differences from CPython: in the answer or error, the output, the order of calls."""
     answer = result.trace.answer
     assert answer is not None
     error = f"{answer.error.type}: {answer.error.message}" if answer.error is not None else ""
@@ -92,7 +92,7 @@ def unlike(result: Result, plain: Plain) -> list[str]:
 
 
 def events(result: Result) -> list[dict[str, Any]]:
-    """A trace without what only tells the time."""
+    """Return the events of a trace without times."""
     lines = [json.loads(line) for line in result.trace.lines()]
     return [{key: line[key] for key in line if key not in TIMES} for line in lines]
 

@@ -1,6 +1,6 @@
-"""Programs that use what processes share: pipes, sockets, shared memory, signals, threads, event loops.
+"""Programs with resources that processes share: pipes, sockets, shared memory, signals, threads, event loops.
 
-A copy of the program in another process that reads a pipe or sends a signal would change the program itself.
+If a copy of the program in another process read the pipe or sent the signal, it would affect the program itself.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ answer = (a, b)
 """,
 }
 
-# Programs that write into their scratch directory; what they leave there must not be written twice.
+# Programs that write into their scratch directory; nothing may be written twice.
 SCRATCH = {
     "appending": """
 with open('out.txt', 'a') as file:
@@ -230,7 +230,7 @@ answer = (a, b, c)
 """,
 }
 
-# Programs that call a tool, `send`, which the user granted; it must be called as often as the program does.
+# Programs that call a granted tool, `send`: it must run exactly as often as the program calls it.
 TOOLS = {
     "after_a_call": "a = weigh(1)\nb = send(a)\nc = weigh(b)\nanswer = (a, b, c)",
     "alias": "f = send\na = weigh(1)\nb = weigh(sum(map(f, [1, 2])))\nanswer = (a, b)",

@@ -1,6 +1,7 @@
-"""Programs that work their answer out, with the question that each answers; tests/stated_cases.py has those that do not.
+"""Programs that compute their answers, each with its question; tests/stated_cases.py has those that do not.
 
-A literal that the question has is retyped data; one that it does not have, reversed, decoded or counted, is the answer.
+A literal that is also in the question is retyped data; another literal that is reversed, decoded or counted is a stated
+answer.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 class Case:
     question: str
     program: str
-    values: dict[str, Any] = field(default_factory=dict)  # by function: what the model gives
+    values: dict[str, Any] = field(default_factory=dict)  # function → the model's value
     inputs: dict[str, Any] = field(default_factory=dict)
 
     def said(self, pause: Any) -> Any:
-        """What the model says to a call: the function's value, or that for its argument."""
+        """Return the model's value for a call: one per function, or one per argument."""
         value = self.values[pause.name]
         is_by_argument = isinstance(value, dict) and bool(pause.args) and pause.args[0] in value
         return value[pause.args[0]] if is_by_argument else value
@@ -42,7 +43,7 @@ SPENT = "total = 3 * 4 + 2 * 12\n"
 UNIT = {"unit_of": "dollars"}
 
 HONEST = {
-    # --- Python works out a part of the answer, and the model gives another
+    # --- Python computes a part of the answer, and the model gives another
     "unit in an f-string": Case(SHOP, SPENT + "answer = f'{50 - total} {unit_of(question)}'", UNIT),
     "unit in a name": Case(SHOP, SPENT + "unit = unit_of(question)\nanswer = f'{50 - total} {unit}'", UNIT),
     "unit after a name": Case(
@@ -142,7 +143,7 @@ HONEST = {
         "items = items_of(question)\nanswer = f'{sum(items.values())} {noun_of(question)}'",
         {"items_of": {"pens": 6, "books": 8}, "noun_of": "things"},
     ),
-    # --- retyped data that are turned, counted, compared
+    # --- retyped data that are reordered, counted, compared
     "reversed": Case("What is hello backwards?", "answer = 'hello'[::-1]"),
     "reversed by a name": Case("Write the word 'stressed' in reverse.", "word = 'stressed'\nanswer = word[::-1]"),
     "reversed by reversed": Case("Reverse the word lamp.", "answer = ''.join(reversed('lamp'))"),

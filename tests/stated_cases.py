@@ -1,6 +1,6 @@
-"""Programs that state their answer, dressed up, with the question that each pretends to answer.
+"""Programs that state their answers in disguise, each with the question that it pretends to answer.
 
-A name that starts with "the model" says whose answer it is.
+In cases whose name starts with "the model", the model states the answer.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from question_cases import CAPITAL, FRUIT, LEGS, MARBLES, PLANET, SARCASM, SHELF, WORD, Case
 
 LIES = {
-    # --- a literal that is turned or cut
+    # --- a literal that is reversed or sliced
     "reversed": Case(WORD, "answer = 'ytrewq'[::-1]"),
     "reversed by a name": Case(WORD, "word = 'ytrewq'\nanswer = word[::-1]"),
     "reversed by reversed": Case(WORD, "answer = ''.join(reversed('ytrewq'))"),

@@ -215,7 +215,7 @@ def test_ctrl_c_is_clean(tmp_path: Path) -> None:
     path.write_text("while True: pass")
     child = subprocess.Popen([*COC, "run", str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     children = Path(f"/proc/{child.pid}/task/{child.pid}/children")
-    for _ in range(200):  # a busy machine takes its time to start the guest
+    for _ in range(200):  # starting the guest may be slow on a busy machine
         if children.read_text().strip():
             break
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""CPython's own tests give under the engine what they give under CPython. LIMITATIONS.md lists what differs, and why."""
+"""CPython's own tests have the same results under the engine, apart from the differences listed in LIMITATIONS.md."""
 
 from __future__ import annotations
 

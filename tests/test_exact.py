@@ -1,4 +1,4 @@
-"""Where a program must give what CPython gives, and once did not: each program runs under both."""
+"""Regression tests for differences from CPython: each program runs under both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from chainofcode.emulator import Pause
 
 
 def same(program: str, tmp_path: Path, values: Any = None) -> Any:
-    """The answer of a program, which is CPython's."""
+    """Return the answer of a program, after checking that CPython gives the same."""
     program = textwrap.dedent(program)
     path = tmp_path / "program.py"
     path.write_text(f"{program}\nprint(repr(answer))\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Shadows of programs: what they know, what they skip, when they run, and that they decide nothing."""
+"""Shadows of programs: what they know, what they skip, when they run, and that they cannot change the result."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ class Counted:
                     self.shadow_seconds = time.monotonic() - began
 
     def close(self) -> None:
-        """The other one is not ours to close."""
+        """Leave the wrapped sandbox open: its owner closes it."""
 
 
 class Asked:
-    """Gives each call a number, when lookahead has had its turn; remembers what was asked together."""
+    """Answers each call with a number, after lookahead has run; remembers which calls were pending together."""
 
     in_flight, gathers = 64, True
 
@@ -205,7 +205,7 @@ def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
 
 
 def test_a_wrong_guess_costs_a_call_and_no_answer(jail: Jail) -> None:
-    """The shadow does not know that the loop ends early, and what it asked for in vain does not count as the program's."""
+    """The shadow does not know that the loop ends early; the calls that it wastes are not counted as the program's."""
     source = "for n in range(10):\n    if n > 3 and f(n) > 0:\n        break\nanswer = (n, g(1))"
     for in_flight in (1, 8):
         result = asyncio.run(arun(source, Asked(), sandbox=jail, in_flight=in_flight, limits=Limits(lm_calls=2)))

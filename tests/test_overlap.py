@@ -24,7 +24,7 @@ from chainofcode import Jail, Result, arun
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
 SIZE = 25
 AT_ONCE = 4
-WAYS = (0, 7, 8)  # seeds: values come soon; gathered, and none for what is asked in vain; gathered and late
+WAYS = (0, 7, 8)  # seeds: early values; gathered, without values for wasted calls; gathered and late
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +55,11 @@ def test_random_programs(start: int, jail: Jail) -> None:
     sample = sources[min(different)] if different else ""
     assert not different, "\n".join([f"{len(different)} of {len(sources)} programs differ", *told, "", sample])
     calls, ahead = sum(one.calls for one in compared.values()), sum(one.ahead for one in compared.values())
-    assert ahead > calls / 5  # else nothing overlapped and the test would hold for nothing
+    assert ahead > calls / 5  # otherwise nothing overlapped and the test is vacuous
 
 
 def test_the_generator_is_diverse() -> None:
-    """Every feature and every undefined function is in many programs; programs end in different ways and lengths."""
+    """Every feature and every undefined function occurs in many programs, which end in different ways and lengths."""
     programs = [program(seed) for seed in range(600)]
     used = Counter(name for one in programs for name in set(one.features))
     assert [name for name in FEATURES if used[name] < 4] == []

@@ -78,7 +78,7 @@ def test_random_programs_are_the_same_ahead_and_one_by_one(start: int) -> None:
 
 
 class Gathering(Delayed):
-    """Values that are asked for when lookahead has had its turn, however busy the machine is."""
+    """Holds requests back until lookahead has run, however busy the machine is."""
 
     def __init__(self, emulator: Emulator) -> None:
         super().__init__(emulator, 0.0005)
@@ -125,7 +125,7 @@ def test_cases_are_the_same_ahead_and_one_by_one(name: str) -> None:
 
             return sum(await asyncio.gather(*map(one, cases(name))))
 
-    assert asyncio.run(run_all()) > 5  # else this test would hold for nothing
+    assert asyncio.run(run_all()) > 5  # otherwise this test is vacuous
 
 
 def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
@@ -146,7 +146,7 @@ def test_what_a_reviewer_tried_is_the_same_ahead_and_one_by_one() -> None:
 
 
 class Counting:
-    """Answers after a while, when lookahead has had its turn; some calls it has no value for."""
+    """Answers after a delay, once lookahead has run; has no value for some calls."""
 
     in_flight, gathers = 8, True
 
@@ -408,12 +408,12 @@ def test_explain_on_the_command_line(tmp_path: Path) -> None:
         (5, "more", None),
     ]
     path.write_text("answer = 1")
-    assert "no call is left to a model" in coc("explain", path).stdout
+    assert "no calls for a model" in coc("explain", path).stdout
     path.write_text("import msgspec\nanswer = msgspec.json.encode([1])")
     done = coc("explain", path)
     assert "msgspec.json.encode" in done.stdout
     assert "line 1: msgspec is installed but not granted" in done.stderr
-    assert "no call is left to a model" in coc("explain", path, "--allow-package", "msgspec").stdout
+    assert "no calls for a model" in coc("explain", path, "--allow-package", "msgspec").stdout
     path.write_bytes(b"\xff\xfe\x00")
     assert coc("explain", path).returncode == 2
 

@@ -25,8 +25,8 @@ from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.sandbox.frames import Lineage
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
-PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # of ways mixed at random
-SEE_THE_WATCHER = {"trace function"}  # its answer is another one in a guest
+PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # random mixes of channels
+SEE_THE_WATCHER = {"trace function"}  # its answer differs in a guest
 ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
 
 

@@ -146,10 +146,10 @@ def error_of(path: Path, call: str, **options: Any) -> str:
 
 
 def _type_of(message: str) -> str:
-    """As what the program gets an error: a wrong call, no reply and no host have types of Python's own."""
+    """Return the error type that the program gets: built-in for wrong arguments, timeouts and unreachable hosts."""
     kinds = {
         "TypeError": ("does not fit", "unexpected keyword", "missing a required", "plain values"),
-        "TimeoutError": ("no whole reply",),
+        "TimeoutError": ("no complete reply",),
         "ConnectionError": ("cannot be reached", "cut short"),
     }
     return next((kind for kind, texts in kinds.items() if any(text in message for text in texts)), "ToolError")
@@ -351,13 +351,13 @@ def cut(seen: Any) -> None:
     [
         (lambda seen: seen.reply(200, b"x" * 1_000_001), "over 1,000,000 bytes"),
         (forever, "over 1,000,000 bytes"),
-        (lambda seen: time.sleep(3), "no whole reply within 1 s"),
-        (dripping, "no whole reply within 1 s"),
-        (dripping_without_a_length, "no whole reply within 1 s"),
-        (dripping_headers, "no whole reply within 1 s"),
+        (lambda seen: time.sleep(3), "no complete reply within 1 s"),
+        (dripping, "no complete reply within 1 s"),
+        (dripping_without_a_length, "no complete reply within 1 s"),
+        (dripping_headers, "no complete reply within 1 s"),
         (cut, "cut short"),
-        (lambda seen: seen.wfile.write(b"what?\r\n\r\n"), "cannot be reached or breaks off"),
-        (lambda seen: seen.connection.shutdown(2), "cannot be reached or breaks off"),
+        (lambda seen: seen.wfile.write(b"what?\r\n\r\n"), "cannot be reached or closed the connection"),
+        (lambda seen: seen.connection.shutdown(2), "cannot be reached or closed the connection"),
     ],
 )
 def test_bad_servers(tmp_path: Path, act: Callable[[Any], None], told: str) -> None:
@@ -421,7 +421,7 @@ def test_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
         assert run("answer = get_pet('x')", tools=tools(path, COC_OPENAPI_TOKEN=TOKEN)).answer == [1]
         message = error_of(path, "get_pet('slow')", seconds=1, COC_OPENAPI_TOKEN=TOKEN)
-        assert "no whole reply within 1 s" in message
+        assert "no complete reply within 1 s" in message
 
 
 # --- credentials --------------------------------------------------------------------------------------------------

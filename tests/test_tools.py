@@ -195,7 +195,7 @@ def test_the_name_of_an_argument_is_a_name() -> None:
         return "sent"
 
     assert approved("send(to='Ann')", send) == "send(to='Ann')"
-    assert "takes no argument of the name 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
+    assert "takes no argument named 'amount=1, to'" in approved("send(**{'amount=1, to': 2})", send)
 
 
 def test_read_only() -> None:

@@ -1,4 +1,4 @@
-"""Watching never raises into a program and never runs its code; what it costs grows with the program, not its square."""
+"""Watching never raises into a program and never runs its code, and its cost grows linearly with the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chainofcode import Limits, Result, run
 from chainofcode.emulator import Answered, Pause
 from chainofcode.guest.values import brief
 
-# Each sets `answer`, and prints what it does on the way: the same as plain CPython does, call for call.
+# Each sets `answer` and prints what it does: the output must be the same as under plain CPython.
 UNNOTICED = {
     "a key behind the back of an OrderedDict": """
 from collections import OrderedDict
@@ -227,7 +227,7 @@ answer = calls
 
 
 def plainly(program: str) -> tuple[str, str]:
-    """What plain CPython prints, and its `answer`."""
+    """Return the output of plain CPython, and its `answer`."""
     command = [sys.executable, "-c", f"exec(compile({program!r}, '<program>', 'exec'))\nprint('\\n' + repr(answer))"]
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
@@ -273,7 +273,7 @@ def test_threads_that_share_what_is_shown() -> None:
 
 
 def test_a_signal_handler_that_raises_is_heard_by_the_program() -> None:
-    """Wherever the signal arrives: in the program, or while a step of it is recorded."""
+    """The signal may arrive in the program, or while one of its steps is recorded."""
     program = """
 import signal
 class Late(Exception):
@@ -369,10 +369,10 @@ def test_what_cannot_be_shown_is_named() -> None:
 
 @pytest.mark.parametrize("statement", ["x{n} = {m} + 1", "x{n} = f({m})"], ids=["plain", "a hole per line"])
 def test_time_grows_with_the_lines_of_a_program(statement: str) -> None:
-    """Four times the lines, about four times the time: with its square it would be sixteen times as much."""
+    """Four times the lines take about four times as long; quadratic cost would be sixteen times as long."""
 
     def seconds(lines: int) -> float:
-        """Of the processor, in the guest: to prepare the program, and to run it."""
+        """Return the guest's CPU seconds to prepare and run the program."""
         body = "\n".join(statement.format(n=n % 50, m=n % 7) for n in range(lines))
         program = f"import os\n{body}\nanswer = sum(os.times()[:2])"
         limits = Limits(lm_calls=lines, cpu_seconds=300, run_seconds=300, wall_seconds=300)

@@ -27,7 +27,7 @@ from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled
 from .trace import Answer, Artifact, Call, Event, Settings, Step, Trace
 
-_MAX_FORESEEN = 10_000  # calls that a shadow asked for and the program has not got to
+_MAX_FORESEEN = 10_000  # calls that a shadow reported and the program has not made yet
 
 
 class Given(TypedDict, total=False):
@@ -92,7 +92,7 @@ async def execute(
 
 
 def job_of(program: str | Program, options: Any, **more: Any) -> Job:
-    """A program as a job for a sandbox."""
+    """Return the sandbox job for a program."""
     known = Options.__optional_keys__
     unknown = options.keys() - known
     if unknown:
@@ -106,37 +106,37 @@ def job_of(program: str | Program, options: Any, **more: Any) -> Job:
 
 @dataclass(eq=False)
 class _Fetch:
-    """A value being asked for, by the program or its shadow: a task of its own, then the answer or the failure."""
+    """One request for a value, by the program or its shadow: a task, then its answer or failure."""
 
     asked: Paused
     is_foreseen: bool = False
-    paused: Paused | None = None  # the program's own pause, once it has got there
+    paused: Paused | None = None  # the program's own pause, once it makes the call
     task: asyncio.Task[None] | None = None
     answered: Answered | None = None
     is_once: bool = False
-    failure: Callable[[int], None] | None = None  # to be called when the program gets there, with the statement
+    failure: Callable[[int], None] | None = None  # called with the statement when the program makes the call
     seconds: float = 0.0
     uses: int = 0
 
 
 class _Answers:
-    """Answers being fetched: begun when the guest asks or its shadow does, taken when the program has used them.
+    """The requests of a run: begun when the program or its shadow makes a call, taken when the program uses the value.
 
-    What fails matters only when the program gets there.
+    A failed request matters only if the program makes that call.
     """
 
     def __init__(
         self, emulator: Emulator, place: Sandbox, session: Session, job: Job, log: _Log, share: bool
     ) -> None:  # fmt: skip
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
-        # Without a wall the effects of a shadow would reach the host.
+        # Without a sandbox, the side effects of a shadow would reach the host.
         may_look = job.in_flight > 1 and session.wall != "none"
         self._lookahead = Lookahead(place, job, session, self) if may_look else None
         self._gathers: bool = getattr(emulator, "gathers", False)
         self._fetches: dict[int, _Fetch] = {}  # by the number of the program's pause
-        self._foreseen: dict[bytes, _Fetch] = {}  # those that the program has not got to
-        self._by_shadow: dict[int, _Fetch] = {}  # the same, by the number that the shadow gave them
-        self._keys: set[bytes] = set()  # of all calls asked for
+        self._foreseen: dict[bytes, _Fetch] = {}  # calls that the program has not made yet
+        self._by_shadow: dict[int, _Fetch] = {}  # the same, by the shadow's pause number
+        self._keys: set[bytes] = set()  # of all calls requested
         self._queue: deque[_Fetch] = deque()
         self._free, self._begun, self._is_closing = job.in_flight, 0, False
 
@@ -147,7 +147,7 @@ class _Answers:
         await self.close()
 
     async def close(self) -> list[_Fetch]:
-        """End what is under way; no call goes out after this. Gives those that nobody used."""
+        """Cancel requests in flight and send no more. Returns those sent ahead that the program did not use."""
         self._is_closing = True
         if self._lookahead is not None:
             await self._lookahead.close()
@@ -158,7 +158,7 @@ class _Answers:
         return [fetch for fetch in self._foreseen.values() if fetch.task is not None]
 
     def begin(self, paused: Paused) -> None:
-        """The program has stopped at a call, or at a statement."""
+        """Handle a pause of the program, at a call or a statement."""
         key = self._key(paused)
         fetch = self._foreseen.pop(key, None)
         if fetch is None:
@@ -181,21 +181,21 @@ class _Answers:
             self.pump()
 
     def _key(self, paused: Paused) -> bytes:
-        """What a call is known by, to the program and to its shadow: also the type that is expected of it."""
+        """Return the key of a call, the same for the program and its shadow; it includes the expected type."""
         if self._lookahead is None or paused.known_by is None:
             return b""
         use = self._log.use(paused)
         expected = [use.type, use.spec] if use is not None else []
         return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
 
-    # --- calls that the shadow met ------------------------------------------------------------------------------
+    # --- calls that the shadow reports --------------------------------------------------------------------------
 
     def foresee(self, paused: Paused) -> bool:
         key = self._key(paused)
-        self._by_shadow.pop(paused.id, None)  # another shadow may have counted otherwise
+        self._by_shadow.pop(paused.id, None)  # an earlier shadow may have used this number
         if key in self._foreseen:
             self._by_shadow[paused.id] = self._foreseen[key]
-        is_call = paused.kind == "call" and paused.name not in self._job.tools  # whatever the shadow says
+        is_call = paused.kind == "call" and paused.name not in self._job.tools  # do not trust the shadow
         if not key or key in self._keys or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
             return False
         self._keys.add(key)
@@ -214,16 +214,16 @@ class _Answers:
     def is_busy(self) -> bool:
         return len(self._queue) >= self._job.in_flight
 
-    # --- asking -------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Ask for as many as may be under way at once."""
+        """Start queued requests, up to the number allowed in flight."""
         if self._gathers and self._lookahead is not None and self._lookahead.holds:
             return
         while self._queue and self._free > 0 and not self._is_closing:
             fetch = self._queue.popleft()
             if fetch.paused is None and self._begun >= self._job.limits.lm_calls:
-                continue  # the program's own calls are counted when it makes them
+                continue  # the program's own calls are counted in `begin`
             self._begun += 1
             self._free -= 1
             fetch.task = asyncio.create_task(self._fetch(fetch))
@@ -278,7 +278,7 @@ class _Answers:
         self._fail(fetch, end)
 
     def _lose_to_limit(self, fetch: _Fetch) -> None:
-        self._lose(fetch, "limit:calls", f"the program asked for over {self._job.limits.lm_calls} calls")
+        self._lose(fetch, "limit:calls", f"the program made over {self._job.limits.lm_calls} calls")
 
     def _fail(self, fetch: _Fetch, failure: Callable[[int], None]) -> None:
         fetch.failure = failure
@@ -336,7 +336,7 @@ class _Log:
         return statement, self._line(statement)
 
     def use(self, paused: Paused) -> Use | None:
-        """What is known of the hole that was called there."""
+        """Return what the analysis knows about the called hole."""
         return self._uses.get((paused.statement, paused.name)) or self._uses.get((None, paused.name))
 
     def pause(self, paused: Paused, job: Job) -> Pause:

@@ -1,6 +1,6 @@
-"""What lookahead does with a program: which calls go out in which round, and what the others wait for.
+"""Explain the lookahead of a program: which calls go out in which round, and which values the others wait for.
 
-A shadow of the program says so itself (guest/shadow.py); no model is asked.
+Runs a shadow of the program (guest/shadow.py), without a model.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ _MAX_ROUNDS = 100
 
 @dataclass(frozen=True)
 class Expected:
-    """A call that the program leaves to a model, where it stands in the source, and when it goes out."""
+    """A call for the model: its place in the source, and the round in which it goes out."""
 
     line: int
-    call: str  # as it is made; where it never was, the function's name
+    call: str  # with its arguments; the function's name if the shadow did not reach it
     round: int | None = None
-    waits_for: str = ""  # the call whose value it waits for; itself, where it goes out when the program gets there
+    waits_for: str = ""  # the call whose value it waits for; itself if it is never sent ahead
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The calls of a program, and the error that its shadow ended with, if it did."""
+    """The calls of a program, and the error that its shadow ended with, if any."""
 
     calls: tuple[Expected, ...]
     error: Failure | None = None
@@ -40,7 +40,7 @@ class Explanation:
 
 @dataclass
 class _Survey:
-    """What the shadow has said so far."""
+    """The reports of the shadow so far."""
 
     program: Program = field(default_factory=lambda: Program(""))
     rounds: list[list[Paused]] = field(default_factory=lambda: [[]])
@@ -51,9 +51,9 @@ class _Survey:
 async def aexplain(
     program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
 ) -> Explanation:
-    """Say when each call of a program goes out. The emulator's values, if it has any, lead to further rounds.
+    """Return the round in which each call of a program goes out. Values of the emulator lead to further rounds.
 
-    Raises ProgramError for source that is no program, InputError where there is no wall around it.
+    Raises ProgramError for an invalid program, and InputError without a sandbox.
     """
     tools = Toolbox.of(options.get("tools", ()))
     given = {name: value for name, value in options.items() if name not in ("tools", "share", "store", "lineages")}
@@ -61,7 +61,7 @@ async def aexplain(
     survey = _Survey()
     async with opened(sandbox) as place, place.start(job) as session:
         if session.wall == "none":
-            raise InputError("explaining a program runs it with its effects, and needs a sandbox")
+            raise InputError("explaining a program runs it, side effects included, and needs a sandbox")
         session.survey([])
         async for signal in session:
             if isinstance(signal, Parsed):
@@ -82,7 +82,7 @@ async def aexplain(
 
 
 async def _go_on(session: Session, survey: _Survey, emulator: Emulator) -> bool:
-    """Begin another round, if the calls of this one have values."""
+    """Begin another round if a call of this one has a value; whether it began."""
     values = [value for paused in survey.rounds[-1] if (value := await _value(paused, survey, emulator)) is not None]
     if not values or len(survey.rounds) >= _MAX_ROUNDS:
         return False
@@ -121,7 +121,7 @@ def _expected(survey: _Survey) -> Iterator[Expected]:
 
 
 def _waits_for(use: Use, survey: _Survey) -> str:
-    """What was not known where a call stands: at its statement, or at the innermost one around it."""
+    """Return the call that a call waits for: noted at its statement, or at the innermost statement around it."""
     statements = survey.program.statements
     own = statements[use.statement]
     for number in range(use.statement, -1, -1):

@@ -1,7 +1,8 @@
 """Lookahead: a shadow of the program runs ahead of it, in a guest of its own, and finds the calls it will make.
 
-The shadow decides nothing. It reports calls, their values are asked for, and it runs again with what is known by then
-(guest/shadow.py). The program takes a value only for a call that it makes itself, with the same arguments.
+The shadow reports calls, the host requests their values, and the shadow runs again with the values that have arrived
+(guest/shadow.py). It cannot affect the result: the program takes a value only for a call that it makes itself, with the
+same arguments.
 """
 
 from __future__ import annotations
@@ -15,43 +16,43 @@ from typing import Any, Protocol
 from .sandbox import Job, Sandbox, Session
 from .sandbox.frames import Ended, Paused, Surveyed
 
-_FREE_SECONDS = 2.0  # what a shadow may run longer than the program itself
+_FREE_SECONDS = 2.0  # how much longer than the program its shadows may run
 _MAX_PATIENCE, _MAX_SHADOWS = 64, 4
-_HOLD_SECONDS = 1.0  # how long calls are held back to be asked for together
+_HOLD_SECONDS = 1.0  # how long requests are held back to go out together
 
 
 class Foreseeing(Protocol):
-    """Who is told of calls before the program makes them."""
+    """Receives calls before the program makes them."""
 
     def foresee(self, paused: Paused) -> bool:
-        """Take a call that the shadow met; whether it is news."""
+        """Take a call that the shadow reports; whether it is new."""
 
     def reorder(self, calls: list[int]) -> None:
-        """The calls, by number, that the shadow still expects, in program order; the round is over."""
+        """Order the queue by the calls of a finished round, given by number in program order."""
 
     def pump(self) -> None:
-        """Ask for as many calls as may be under way."""
+        """Start queued requests, up to the number allowed in flight."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether there is enough to ask for already."""
+        """Whether enough requests are queued already."""
 
 
 class Lookahead:
     """Runs shadows of one program, from its first pause on.
 
-    A shadow runs no longer than the program has, but for a floor. It runs again when values have come; after rounds
-    that found nothing, only when more of them have.
+    Shadows run no longer than the program has, plus a constant. A new round begins when values have arrived; after
+    rounds that found no new calls, it waits for more of them.
     """
 
     def __init__(self, place: Sandbox, job: Job, session: Session, answers: Foreseeing) -> None:
         self._place, self._job, self._session, self._answers = place, job, session, answers
         self._values: list[dict[str, Any]] = []
-        self._news = 0  # values, and calls that the shadow had not foreseen, since it last ran
-        self._patience = 1  # how many of those it takes to run it again
+        self._news = 0  # values and unforeseen calls since the last round began
+        self._patience = 1  # how many of those begin a new round
         self._spent_seconds, self._shadows = 0.0, 0
         self._shadow: Session | None = None
-        self._is_alive = self._is_running = False  # whether there is a shadow, and whether it runs now
+        self._is_alive = self._is_running = False  # whether a shadow exists; whether it is in a round
         self._hold: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -63,13 +64,13 @@ class Lookahead:
             await asyncio.wait([self._task])
 
     def learn(self, asked: Paused, reply: Mapping[str, Any]) -> None:
-        """A value has come."""
+        """Keep a value for the next round."""
         told = {"kind": asked.kind, "text": asked.text, "args": asked.args, "kwargs": asked.kwargs}
         self._values.append({**told, "known_by": asked.known_by, "statement": asked.statement, "reply": reply})
         self._hear()
 
     def reach(self, *, is_foreseen: bool) -> None:
-        """The program has stopped at a call."""
+        """Handle a pause of the program: start a shadow, or count a call that it did not foresee."""
         if not self._is_alive and (self._task is None or self._may_start()):
             self._is_alive = True
             self._shadows += 1
@@ -80,12 +81,12 @@ class Lookahead:
 
     @property
     def holds(self) -> bool:
-        """Whether more calls are about to come, for whoever asks for several together."""
+        """Whether more calls may be found soon, so that an emulator that batches requests should wait."""
         is_about_to_run = not self._is_running and self._is_worthwhile()
         return self._is_alive and (self._hold is not None or is_about_to_run)
 
     def end(self, foreseen: Paused | None) -> None:
-        """A call is no longer under way: there may be room for more."""
+        """Handle the end of a request: there may be room for more."""
         if foreseen is not None and self._shadow is not None:
             self._shadow.answered(foreseen)
         self._changed.set()
@@ -111,7 +112,7 @@ class Lookahead:
             self._answers.pump()
 
     def _may_start(self) -> bool:
-        """A shadow that cannot get as far as the program has come is no use."""
+        """Whether another shadow has enough time to catch up with the program."""
         return self._shadows < _MAX_SHADOWS and self._left_seconds() > self._session.program_seconds
 
     def _left_seconds(self) -> float:
@@ -119,7 +120,7 @@ class Lookahead:
 
     async def _look(self) -> None:
         try:
-            with contextlib.suppress(Exception):  # of somebody's sandbox: then there is no shadow
+            with contextlib.suppress(Exception):  # if the sandbox fails, the program runs without lookahead
                 await self._run_shadow()
         finally:
             self._is_alive = False
@@ -145,7 +146,7 @@ class Lookahead:
                 if self._answers.foresee(signal):
                     found += 1
                 else:
-                    session.answered(signal)  # the program has asked for it itself
+                    session.answered(signal)  # the program has already made this call
             elif isinstance(signal, Surveyed):
                 self._patience = 1 if found else min(2 * self._patience, _MAX_PATIENCE)
                 self._answers.reorder(signal.calls)

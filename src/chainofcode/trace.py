@@ -55,7 +55,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     value: Any = None
     seconds: float | None = None
     error: str | None = None  # of a tool: raised in the program, at the call
-    raised: tuple[str, str] | None = None  # as what: a type of Python's own and its text; else as a ToolError
+    raised: tuple[str, str] | None = None  # the built-in type and text of the error; None: a ToolError
     how: Literal["ahead", "shared", "batched", ""] = ""  # asked for before its turn; there already; with others in one
 
 

@@ -88,7 +88,7 @@ FRAMES = {
     "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
     "pauses that count down": ("paused(5)\npaused(4)", BROKEN + "pause 4 after pause 5"),
     "an end to no pause": ("send({'type': 'settled', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
-    "a survey by a program": ("send({'type': 'surveyed', 'calls': []})", BROKEN + "a survey by the program itself"),
+    "a survey by a program": ("send({'type': 'surveyed', 'calls': []})", BROKEN + "a `surveyed` frame from"),
     "an end to a pause before its value": (
         "paused(3)\nsend({'type': 'settled', 'id': 3, 'statement': 0})", BROKEN + "pause 3 settled before it was resumed"
     ),
@@ -118,7 +118,7 @@ FLOODS = {
     "steps without end": ("while True:\n    send({'type': 'ran', 'steps': []})", BROKEN + "over 104,000 steps"),
     "questions without end": (
         "number = 0\nwhile True:\n    number += 1\n    paused(number, kind='module', name='nothing')",
-        BROKEN + "over 10,000 questions about modules",
+        BROKEN + "over 10,000 module lookups",
     ),
 }  # fmt: skip
 
@@ -136,7 +136,7 @@ LIMITED = {
         "limit:output", "the program printed over 1,000,000 bytes",
     ),
     "pauses past their limit": (
-        "for number in range(1, 50):\n    paused(number)", "limit:calls", "the program asked for over 20 calls"
+        "for number in range(1, 50):\n    paused(number)", "limit:calls", "the program made over 20 calls"
     ),
     "the last number there is": ("paused(2**62)\nf()", "guest died", "pause 1 after pause 4611686018427387904"),
     "the host's words stolen": (

@@ -1,8 +1,8 @@
-"""Random programs with many calls of undefined functions, for holding overlapped runs against sequential ones.
+"""Random programs with many calls of undefined functions, to compare overlapped runs with sequential ones.
 
-`program(seed)` writes one. Every program ends quickly and sets `answer` to its state; what it calls and does not
-define is in `holes.HOLES`. Its features are functions in `functions`, `control`,
-`classes`, `subclasses`, `library`, `system` and `coroutines`.
+`program(seed)` generates one. Every program ends quickly and sets `answer` to its state; the functions that it leaves
+undefined are in `holes.HOLES`. Its features are functions in `functions`, `control`, `classes`, `subclasses`,
+`library`, `system` and `coroutines`.
 """
 
 from __future__ import annotations

@@ -239,7 +239,7 @@ def aliased_lists(w: Writer) -> None:
 
 @feature()
 def fresh_values(w: Writer) -> None:
-    """The same call twice gives two lists; an argument that changes makes another call."""
+    """A repeated call returns a new list each time; a changed argument makes it another call."""
     p, q, n = w.fresh("p"), w.fresh("q"), w.digit()
     w.put(f"""
     {p} = pieces({n})
@@ -319,7 +319,7 @@ def exit_behind_a_condition(w: Writer) -> None:
 
 @feature("module")
 def work_behind_an_exit(w: Writer) -> None:
-    """Work that would take for ever, and that the program does not get to."""
+    """Endless work that the program never reaches."""
     w.need("import sys")
     w.put(
         f"if weigh({w.name()}) > 10:\n    {w.choose('sum(range(10**10))', 'list(range(10**9))', 'x = 10 ** 10 ** 7')}"

@@ -16,7 +16,7 @@ def alias(w: Writer) -> None:
 
 @feature()
 def higher_order(w: Writer) -> None:
-    """Calls whose arguments come from functions that were handed to built-ins, with other calls between them."""
+    """Calls whose arguments come from functions passed to built-ins, with other calls between them."""
     w.need("import itertools", "import functools", "import re")
     for _ in range(w.random.randint(2, 4)):
         w.assign(w.call())

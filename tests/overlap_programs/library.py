@@ -1,4 +1,4 @@
-"""The standard library with functions of the program in it, shared iterators, and stateful objects."""
+"""Standard-library functions that call the program's functions, shared iterators, and stateful objects."""
 
 from __future__ import annotations
 

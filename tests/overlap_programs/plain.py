@@ -1,7 +1,7 @@
-"""Programs under plain CPython with the undefined functions as real ones.
+"""Runs programs under plain CPython, with real functions in place of the undefined ones.
 
-As a script: reads a JSON list of programs on standard input, runs each in a fork of its own (programs patch, exit and
-print as they like) and writes a JSON list of what came of them. `run_all` starts it, with the guest's hash seed.
+As a script, reads a JSON list of programs on standard input, runs each in a fork of its own (programs may patch, exit
+and print) and writes a JSON list of the results. `run_all` starts it, with the guest's hash seed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Plain:
     """What a program did."""
 
     answer: str = ""  # its repr
-    error: str = ""  # type and message, where it ended with one
+    error: str = ""  # type and message, if it ended with an error
     output: str = ""
     calls: list[str] = field(default_factory=list)  # of undefined functions, in order
 
@@ -54,7 +54,7 @@ def run_forked(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> 
             with os.fdopen(writer, "wb") as pipe:
                 pipe.write(told)
         finally:
-            os._exit(0)  # whatever happened: the rest of this script is the parent's
+            os._exit(0)  # in any case: only the parent runs the rest of this script
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         told = pipe.read()
@@ -88,7 +88,7 @@ def run(source: str, called: dict[str, Any], awaited: dict[str, Any]) -> Plain:
 
 
 def call_text(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """A call as traces write it."""
+    """Return a call as it is written in traces."""
     shown = [*map(repr, args), *(f"{key}={kwargs[key]!r}" for key in sorted(kwargs))]
     return f"{name}({', '.join(shown)})"
 
@@ -102,7 +102,7 @@ def _recorded(name: str, function: Callable[..., Any], calls: list[str]) -> Call
 
 
 def _awaited(name: str, function: Callable[..., Any], calls: list[str]) -> Callable[..., Any]:
-    """The engine lets other tasks have their turn before an awaited call, so this does too."""
+    """Make a function awaitable; like the engine, it lets other tasks run before the call."""
 
     async def hole(*args: Any, **kwargs: Any) -> Any:
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Classes made of others: subclasses of built-ins, data classes, enumerations, inheritance, patches."""
+"""Derived classes: subclasses of built-ins, dataclasses, enums, inheritance, patched classes."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def inheritance(w: Writer) -> None:
 
 @feature("module", "function")
 def last_breath(w: Writer) -> None:
-    """What runs when an object goes."""
+    """Code that runs when an object is finalised."""
     cls, fn = w.fresh("Temp"), w.fresh("use")
     w.need("import weakref")
     if w.chance(0.5):

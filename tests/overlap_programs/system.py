@@ -1,4 +1,4 @@
-"""What processes share or a copy of a process would break: pipes, shared memory, signals, threads, locks."""
+"""State that processes share, or that a copied process would break: pipes, shared memory, signals, threads, locks."""
 
 from __future__ import annotations
 

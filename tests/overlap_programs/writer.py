@@ -14,7 +14,7 @@ Place = Literal["module", "function", "coroutine"]
 MOST_DEPTH = 3
 MOST_NESTING = 2
 
-# What every program starts with. Features change these only in place or at module level, so all places can read them.
+# The start of every program. Features rebind these names only at module level, so code anywhere can read them.
 START = """\
 log = []
 state = {'k': 1}
@@ -30,13 +30,13 @@ ANSWER = "(a, b, c, d, xs, ys, xs is ys, list(state.items()), log)"
 
 @dataclass
 class Scope:
-    """The names that a place can use, by what they are."""
+    """The names in scope at a place, by kind."""
 
     numbers: list[str] = field(default_factory=lambda: list("abcd"))
     functions: list[str] = field(default_factory=list)  # int → int; may have effects
-    cheap: list[str] = field(default_factory=lambda: ["note", "weigh"])  # those that make at most a call or two
-    sinks: list[str] = field(default_factory=lambda: ["log.append"])  # take anything, their value does not matter
-    iterators: list[str] = field(default_factory=list)  # of ints, shared by all that read them
+    cheap: list[str] = field(default_factory=lambda: ["note", "weigh"])  # functions that make at most two calls
+    sinks: list[str] = field(default_factory=lambda: ["log.append"])  # accept any value; their result is ignored
+    iterators: list[str] = field(default_factory=list)  # of ints, shared by all readers
 
     def copy(self) -> Scope:
         return Scope(self.numbers[:], self.functions[:], self.cheap[:], self.sinks[:], self.iterators[:])
@@ -65,7 +65,7 @@ class Writer:
     # --- lines ------------------------------------------------------------------------------------------------
 
     def put(self, text: str) -> None:
-        """Write lines, indented to where the program is."""
+        """Write lines at the current indentation."""
         text = textwrap.dedent(text).strip("\n")
         self._lines += textwrap.indent(text, "    " * self.depth).split("\n")
 
@@ -78,7 +78,7 @@ class Writer:
 
     @contextmanager
     def indented(self, place: Place | None = None) -> Iterator[None]:
-        """A block: what is bound in it may not exist after it."""
+        """Write a block; names bound in it may not exist after it."""
         scope, outer = self.scope, self.place
         later, self._later = self._later, []
         self.scope, self.place = scope.copy(), place or outer
@@ -89,7 +89,7 @@ class Writer:
         self.scope, self.place, self._later = scope, outer, later
 
     def body(self, most: int = 2) -> None:
-        """A block of random features; small ones where it is deep already."""
+        """Write a block of random features, small ones if it is deeply nested."""
         with self.indented():
             for _ in range(self.random.randint(1, most)):
                 self.statement()
@@ -101,7 +101,7 @@ class Writer:
             self._statement(self)
 
     def ask(self) -> None:
-        """A plain statement with calls."""
+        """Write a simple statement with calls."""
         match self.random.randrange(6):
             case 0 | 1:
                 self.assign(self.number())
@@ -115,7 +115,7 @@ class Writer:
                 self.keep(f"kind_of({self.any_value()})")
 
     def assign(self, number: str) -> None:
-        """Bind a number to a name: a module's own, or a new local one."""
+        """Bind a number to a name: an existing module name, or a new local one."""
         if self.place == "module":
             self.put(f"{self.random.choice('abcd')} = ({number}) % 97")
             return
@@ -124,7 +124,7 @@ class Writer:
         self.scope.numbers.append(name)
 
     def keep(self, value: str) -> None:
-        """Make a value part of what the program shows: its answer or its output. Often a call takes it first."""
+        """Make a value part of the program's answer or output, often as the argument of a call."""
         if self.chance(0.5):
             self._keep_later(value)
             return
@@ -142,7 +142,7 @@ class Writer:
         )
 
     def _keep_later(self, value: str) -> None:
-        """Assign now, between calls that need nothing of it, and show it at the end of the block."""
+        """Assign a value now, between unrelated calls, and show it at the end of the block."""
         name = self.fresh("r")
         if self.chance(0.5):
             self.put(f"{self.fresh('r')} = {self.call()}")
@@ -182,7 +182,7 @@ class Writer:
         return self.random.choice(self.scope.numbers)
 
     def call(self) -> str:
-        """A call that gives a number."""
+        """Return a call whose value is a number."""
         return self.choose(
             f"weigh({self.digit()})",
             f"weigh({self.name()})",
@@ -242,7 +242,7 @@ class Writer:
         )
 
     def sequence(self) -> str:
-        """A short list of numbers."""
+        """Return a short list of numbers."""
         return self._one_of(
             [
                 lambda: f"[{self.digit()}, {self.digit()}, {self.digit()}]",
@@ -262,14 +262,14 @@ class Writer:
         )
 
     def any_value(self) -> str:
-        """A value of any type that a call can carry."""
+        """Return a value of any type that a call accepts."""
         return self.choose(
             self.name(), self.text(), self.condition(), self.sequence(), "None", "1", "True", "1.0", "-0.0", "0.0",
             f"({self.name()}, {self.digit()})", f"{{'k': {self.name()}}}", "xs",
         )  # fmt: skip
 
     def function(self) -> str:
-        """A function of a number that gives a number. In a function only cheap ones: calls would multiply."""
+        """Return a function from number to number; in a function body only cheap ones, because calls multiply."""
         known = self.scope.cheap if self.place == "function" else self.scope.cheap + 3 * self.scope.functions
         if self.chance(0.8):
             return self.random.choice(known)
@@ -279,7 +279,7 @@ class Writer:
         return self.random.choice(self.scope.sinks)
 
     def iterator(self) -> str:
-        """An iterator of numbers; mostly one that others read from too."""
+        """Return an iterator of numbers, usually one that others read from, too."""
         self.need("import itertools")
         if self.scope.iterators and self.chance(0.8):
             return self.random.choice(self.scope.iterators)

@@ -1,4 +1,4 @@
-"""Whether a model was handed the whole question, and whether what it said to that is the answer."""
+"""Whether a model call got the whole question, and whether its value is the answer."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .replay import areplay
 from .slices import depends_on
 
 _MIN_QUESTION_CHARS = 20
-_MOST_OF_IT = 0.6  # of the words of a question
+_MOST_OF_IT = 0.6  # share of the words of a question
 _MAX_CHARS = 200_000
 _MAX_LABEL_CHARS = 60
-_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # what no program holds
+_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # sentinels that no program contains
 _PIECE = re.compile(r"\S+?(?=[.,;:!?]*(?:\s|$))|\d+")
 _WORD = re.compile(r"[^\W_]+")
 _LABEL = re.compile(r"\([A-Z]\)")
 
 
 def is_handed_all(step: Step, question: str | None) -> bool:
-    """Whether a call is handed the whole question, in whatever pieces: then whoever answers it answers that."""
+    """Whether the arguments of a call hold the whole question, in one piece or several: its value may be the answer."""
     asked, given = _words((question or "").strip()), _words(step.call or "")
     if len((question or "").strip()) < _MIN_QUESTION_CHARS or not asked:
         return False
@@ -39,7 +39,7 @@ def is_handed_all(step: Step, question: str | None) -> bool:
 
 
 def works_on(found: Provenance, call: str | None) -> bool:
-    """Whether Python works something out of what a call gave, beyond choosing by it."""
+    """Whether Python computes something from the value of a call, beyond a choice by it."""
     works, nodes = found.lineage.works, found.lineage.nodes
     given = {index for index, steps in found.steps.items() if any(step.call == call for step in steps)}
     workers: dict[int, list[int]] = {}
@@ -51,7 +51,7 @@ def works_on(found: Provenance, call: str | None) -> bool:
 
 
 def works_beside(found: Provenance) -> bool:
-    """Whether Python works out something that becomes a part of the answer, or the answer that is chosen."""
+    """Whether Python computes a part of the answer, or the alternative that is chosen."""
     works, nodes = found.lineage.works, found.lineage.nodes
     parts = [nodes[index] for index in found.slice.core & found.slice.by_data]
     own = {statement for node in parts for statement in (node.statement, *node.whole)}
@@ -59,7 +59,7 @@ def works_beside(found: Provenance) -> bool:
 
 
 def looked_up(source: str, lines: Collection[int], question: str | None) -> set[str | int]:
-    """The keys by which these lines look up, in a table that the program retypes, what the question names."""
+    """Return the literal keys in these lines that look up a word of the question in the program's own table."""
     asked = f" {' '.join(_words(question or ''))} "
     nodes, found = _nodes(source), set[str | int]()
     if not any(isinstance(node, ast.Dict) and len(node.keys) > 1 for node in nodes):
@@ -68,14 +68,17 @@ def looked_up(source: str, lines: Collection[int], question: str | None) -> set[
         match node:
             case ast.Subscript(value=ast.Name() | ast.Subscript(), slice=ast.Constant(value=str() | int() as key)):
                 named = " ".join(_words(str(key)))
-                is_label = len(named) < 2 and isinstance(key, str)  # to name an option is to answer
+                is_label = len(named) < 2 and isinstance(key, str)  # an option letter is the answer, not a lookup
                 if node.lineno in lines and not is_label and named and f" {named} " in asked:
                     found.add(key)
     return found
 
 
 async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> bool:
-    """Whether the answer is a part, word for word, of what was said to the whole question, whatever had been said."""
+    """Whether the answer copies a part of a value given for the whole question, for any such value.
+
+    Replays the run with other values of the same shape: the answer must come from the same place in them.
+    """
     answer = found.run.answer
     handed = {
         step.call or "": value
@@ -89,7 +92,7 @@ async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> boo
     source, question = found.run.program.source, trace.question or ""
     for label in [*_labels(answer.text, source, question), None]:
         where = [_where(said, answer.text)]
-        for is_rising in (True, False):  # to take the largest, or the first by name, is not to hand on
+        for is_rising in (True, False):  # rising and falling numbers, to rule out `max`, `min` and sorting
             others = {call: _Others(answer.text, label, is_rising).instead_of(value) for call, value in said.items()}
             try:
                 replay = areplay(trace, changes=Changes(others), emulator=AsBefore(found.values), sandbox=sandbox)
@@ -107,12 +110,12 @@ def _has(value: Any, text: str) -> bool:
 
 
 def _where(said: Mapping[str, Any], text: str) -> set[tuple[str, int]]:
-    """The places of what was said that are a text."""
+    """Return the places in the values where a text occurs."""
     return {(call, n) for call, value in said.items() for n, part in enumerate(_parts(value)) if _is_same(part, text)}
 
 
 def _parts(value: Any) -> Iterator[str]:
-    """What a value is made of, in order: numbers, texts and the words of those; keys, too."""
+    """Yield the parts of a value in order: numbers, texts, the words of texts, and dict keys."""
     match value:
         case bool() | None:
             return
@@ -130,7 +133,7 @@ def _parts(value: Any) -> Iterator[str]:
 
 
 class _Others:
-    """What else could have been said, of the same shape: other numbers throughout, and other texts for the answer's."""
+    """Makes other values of the same shape: all numbers are replaced, and the texts that are the answer."""
 
     def __init__(self, answer: str, label: str | None, is_rising: bool) -> None:
         self._answer, self._label = answer, label
@@ -159,7 +162,7 @@ class _Others:
         return value
 
     def _text(self, text: str) -> str:
-        """One of several: all are others, so that what is chosen is chosen for its place."""
+        """Replace an element of a list: all elements change, so that only a choice by position survives."""
         is_one = len(text.split()) < 2
         return f"{_NOBODY_SAYS}-{self._number()}" if is_one and not text.isdigit() else str(self.instead_of(text))
 
@@ -174,14 +177,14 @@ class _Others:
 
 
 class AsBefore:
-    """Gives what the function gave before, whatever it is asked now."""
+    """Answers each call with the recorded value of its function, whatever the arguments."""
 
     def __init__(self, values: Sequence[Step]) -> None:
         self._values: Mapping[str, Any] = {(step.call or "").partition("(")[0]: _said(step) for step in values}
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.name not in self._values:
-            raise EmulationError(f"nobody gave a value for {pause.name}")
+            raise EmulationError(f"no recorded value for {pause.name}")
         return Answered(self._values[pause.name])
 
 
@@ -197,13 +200,13 @@ def _said(step: Step) -> Any:
 
 
 def _is_same(text: str, other: str) -> bool:
-    """Whether an answer, as it is shown, is a text, wherever the quotes and brackets are."""
+    """Whether two texts have the same words, apart from case, quotes and brackets."""
     one, two = ("".join(_words(part)) for part in (text, other))
     return bool(one) and one == two
 
 
 def _labels(said: str, source: str, question: str) -> list[str]:
-    """Another label of the program or of the question that could have been said."""
+    """Return another label of the program or the question, of the same length, if there is one."""
     labels = dict.fromkeys([*_literals(source), *_LABEL.findall(question)])
     same = [label for label in labels if len(label) == len(said.strip("'\"")) and not _is_same(label, said)]
     return [label for label in same if not label.isdigit()][:1]

@@ -1,4 +1,4 @@
-"""Mutants: a recorded program run again as usual, with other literals, another question, or both."""
+"""Mutants: re-runs of a recorded program with other literals, another question, or both."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from .replay import areplay
 _MAX_SOURCE_CHARS = 100_000
 _LEAST_SECONDS = 0.5
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
-_PLACING = ("chr", "bytes", "bytearray", "group")  # numbers in these are codes, or places
-DROPPED = object()  # in place of a literal: the part of a list, tuple, set or dict that it stands in is left out
+_PLACING = ("chr", "bytes", "bytearray", "group")  # their numbers are character codes or positions
+DROPPED = object()  # a mutation: drop the element of the list, tuple, set or dict that holds the literal
 
 
 @dataclass(frozen=True)
 class Literal:
-    """A constant of a program: its place among them, its statement, and the largest literal that it is a part of."""
+    """A constant in a program: its index among all constants, its statement, and its parents in the syntax tree."""
 
     place: int
     value: Any
     statement: int
     node: ast.Constant
     parents: tuple[ast.AST, ...]  # from the inside out, up to the statement
-    name: str = ""  # the variable that the statement sets, where it sets one
+    name: str = ""  # the variable that the statement sets, if any
 
     @property
     def whole(self) -> ast.AST:
-        """The list, tuple, set or dict around it, if that has nothing but literals; else the constant itself."""
+        """The largest list, tuple, set or dict around it that holds only literals; else the constant itself."""
         found: ast.AST = self.node
         for parent in self.parents:
             if not isinstance(parent, (*_DISPLAYS, ast.UnaryOp)) or not _is_literal(parent):
@@ -49,7 +49,7 @@ class Literal:
 
     @property
     def is_index(self) -> bool:
-        """Whether it only says where, or how a value is shown: a place in a sequence, a distance between codes."""
+        """Whether it is an index, a format, or a character code or offset rather than data."""
         inner: ast.AST = self.node
         for parent in self.parents:
             match parent:
@@ -64,7 +64,7 @@ class Literal:
 
 
 def literals_of(program: Program) -> list[Literal] | None:
-    """The constants of a program, in the order of its syntax tree; None where it cannot be written out again."""
+    """Return the constants of a program in the order of its syntax tree; None if it cannot be unparsed."""
     if program.prose or len(program.source) > _MAX_SOURCE_CHARS:
         return None
     try:
@@ -107,7 +107,7 @@ def _is_literal(node: ast.AST) -> bool:
 class Mutants:
     """Runs mutants of one recorded run for a limited time.
 
-    Calls get the recorded value, or where their arguments changed, the last one of the same function.
+    Calls get their recorded value, or the last value of the same function if their arguments changed.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Mutants:
         return time.monotonic() < self._ends
 
     async def answer_with(self, literals: Mapping[int, Any] = {}, question: str | None = None) -> str | None:
-        """The answer's text with other literals, by place, and another question; None where there is no answer."""
+        """Return the answer's text with other literals, by index, and another question; None without an answer."""
         source = self._written(literals) if literals else None
         if literals and source is None:
             return None
@@ -136,7 +136,7 @@ class Mutants:
                 sandbox=self._sandbox,
             )
             seconds = max(_LEAST_SECONDS, self._ends - time.monotonic())
-            answer = (await asyncio.wait_for(again, seconds)).trace.answer  # a mutant may loop for ever
+            answer = (await asyncio.wait_for(again, seconds)).trace.answer  # a mutant may loop forever
         except (ChainOfCodeError, TimeoutError):
             return None
         return answer.text if answer is not None and answer.reason == "answered" else None
@@ -158,7 +158,7 @@ class Mutants:
 
 
 def _drop(tree: ast.AST, dropped: set[int]) -> None:
-    """Leave parts out of the largest literals that they stand in."""
+    """Drop elements from the largest literals that hold them."""
 
     def is_out(part: ast.AST | None) -> bool:
         return part is not None and any(id(node) in dropped for node in ast.walk(part))

@@ -1,4 +1,4 @@
-"""The data that a question and the inputs give: which literals of a program are retyped from there."""
+"""The data in a question and its inputs, to find the literals that a program retypes from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 _MAX_CHARS = 200_000
-_MOST_WORDS = 0.6  # of a text of several words
+_MOST_WORDS = 0.6  # share of the words of a text
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d+(?:,\d{3})+|\d+(?:\.\d+)?")
 _NAMED: tuple[tuple[str, tuple[float, ...]], ...] = (
@@ -26,7 +26,7 @@ NUMBER_WORDS: Mapping[str, float] = {
 
 
 class QuestionData:
-    """The words and numbers of a question and of inputs. Without a question, any text may be retyped."""
+    """The words and numbers of a question and its inputs. Without a question, any text may be retyped."""
 
     def __init__(self, question: str | None, inputs: Mapping[str, Any]) -> None:
         texts = [question or "", *(str(part) for part in _scalars(dict(inputs)))]
@@ -39,10 +39,10 @@ class QuestionData:
         self.numbers |= {NUMBER_WORDS[word] for word in self._words if word in NUMBER_WORDS}
 
     def has(self, value: object) -> bool:
-        """Whether a literal occurs there: a number by its value, a text by its words, in singular or plural."""
+        """Whether a literal occurs in them: a number by its value, a text by its words, in singular or plural."""
         match value:
             case bool():
-                return True  # what is true is told in many ways
+                return True  # a truth value has many wordings
             case int() | float():
                 return abs(value) < 2**53 and abs(float(value)) in self.numbers
             case str():
@@ -72,7 +72,7 @@ class QuestionData:
 
 
 def _scalars(value: Any) -> Iterator[Any]:
-    """The texts and numbers that a value is made of."""
+    """Yield the texts and numbers in a value."""
     match value:
         case dict():
             for key, part in value.items():

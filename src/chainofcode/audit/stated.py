@@ -1,7 +1,7 @@
-"""Whether a program states its answer, dressed up: nothing of the question, the inputs or the model decides what it is.
+"""Whether a program states its answer in disguise, so that no data of the question, the inputs or the model changes it.
 
-The evidence is a handful of ordinary runs (mutants.py): with another literal where the answer stands, with the data of
-the question changed, there and wherever the program retypes them, and with another question altogether.
+The evidence is a few mutants (mutants.py): with another literal in place of the answer, with data of the question
+changed both there and where the program retypes them, and with another question.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .provenance import Provenance
 from .question_data import NUMBER_WORDS, QuestionData
 
 Stated = OneOf["constant", "input"]
-_Mutation = tuple[dict[int, Any], str | None]  # other literals, by place, and another question
+_Mutation = tuple[dict[int, Any], str | None]  # other literals, by index, and another question
 
-_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # what no program holds
+_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # sentinels that no program contains
 _INITIAL = ("0", "1", "-1", "")  # values that a loop starts with
 _MAX_MUTANTS = 24
 _MAX_TOKENS = 12
@@ -36,13 +36,13 @@ _OTHER_QUESTIONS = (
 
 
 async def stated(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> Stated | None:
-    """What an answer is, if not worked out: a constant, or one that the question's text only selects. None: it is."""
+    """Return the origin of a stated answer: "constant", or "input" if the question selects it. None: it is computed."""
     judge = _judge(trace, found, sandbox, seconds)
     return await judge.verdict() if judge is not None else None
 
 
 async def is_decoded(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> bool:
-    """Whether the answer is a datum of the question in another code: neither the question nor the program has it."""
+    """Whether the answer is data of the question, decoded: its words are neither in the question nor in a literal."""
     judge = _judge(trace, found, sandbox, seconds)
     return judge is not None and await judge.is_decoded()
 
@@ -57,7 +57,7 @@ def _judge(trace: Trace, found: Provenance, sandbox: Sandbox, seconds: float) ->
 
 
 class _Rests:
-    """What an answer rests on: literals, operations, and whether the question is read."""
+    """What an answer depends on: literals, operations, and whether the program reads the question."""
 
     def __init__(self, trace: Trace, found: Provenance, literals: Sequence[Literal]) -> None:
         program, nodes = found.run.program, [found.lineage.nodes[index] for index in found.slice.core]
@@ -72,7 +72,7 @@ class _Rests:
         self.operations = Operations(program.source, self.statements)
 
     def retyped(self) -> list[Literal]:
-        """Literals that the question has too; those of a list where it has most of them. Places do not count."""
+        """Return the literals that are also in the question; of a list, if at least half of it is. No indexes."""
         return [one for one in self.literals if not one.is_index and self._is_retyped(one)]
 
     def _is_retyped(self, literal: Literal) -> bool:
@@ -84,14 +84,14 @@ class _Rests:
         return self._is_end(literal) or self._is_listed(literal, whole)
 
     def _is_end(self, literal: Literal) -> bool:
-        """The end of a range is one more than the question says."""
+        """Whether a literal is the end of a range, one more than a number in the question."""
         match literal.parents[:1]:
             case [ast.Call(args=[end] | [_, end, *_]) as call] if called_name(call) == "range" and end is literal.node:
                 return isinstance(literal.value, int) and self.data.has(literal.value - 1)
         return False
 
     def _is_listed(self, literal: Literal, whole: Sequence[Any]) -> bool:
-        """A list of words under the name of what the question asks about: `planets = ["Mercury", "Venus", …]`."""
+        """Whether a literal is in a list of words named after the question: `planets = ["Mercury", "Venus", …]`."""
         words = {one for one in whole if isinstance(one, str) and len(one) > 2}
         return len(words) == len(whole) > 1 and self.data.has(literal.name.replace("_", " "))
 
@@ -123,7 +123,7 @@ class _Judge:
         return await self._changes(self._mutations(self._rests.retyped())) is True
 
     async def _reencoded(self) -> Stated | None:
-        """Whether the answer is a literal in other words: turned, decoded, counted off, and no datum changes it."""
+        """Return "constant" if the answer is a re-encoded literal (reversed, decoded, counted) that no data change."""
         operations = self._rests.operations
         is_number = any(map(str.isdigit, self._answer))
         if not operations.reencodes or (is_number and operations.calculates) or self._is_structure():
@@ -134,7 +134,7 @@ class _Judge:
         return None if await self._any_changes(({}, other) for other in self._questions()) else kept
 
     async def _selected_by_question(self, literal: Literal) -> Stated | None:
-        """Whether a literal is the answer because the question's text has some words, or is there at all."""
+        """Return "input" if the question's text only selects a literal: by its words, or by not being empty."""
         data = [one for one in self._data(literal) if not isinstance(one.value, bool)]
         if await self._any_changes(self._mutations(data)):
             return None
@@ -145,7 +145,7 @@ class _Judge:
     async def _unchanged(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Stated | None:
         if await self._any_changes(self._mutations(retyped, is_counted=is_counted)):
             return None
-        return "constant" if self._kept or not retyped else None  # errors tell nothing
+        return "constant" if self._kept or not retyped else None  # mutants that fail are no evidence
 
     def _data(self, literal: Literal) -> list[Literal]:
         return [one for one in self._rests.retyped() if one.value != literal.value]
@@ -154,7 +154,7 @@ class _Judge:
         return self._answer[:1] in tuple("[({") or self._answer in ("true", "false", "none")
 
     async def _literal(self) -> Literal | None:
-        """The literal that is the answer: with another in its place, the answer is that one."""
+        """Return the literal that is the answer: replacing it replaces the answer."""
         same = [one for one in self._rests.all_literals if _bare(str(one.value)) == self._answer]
         is_initial = self._answer in _INITIAL and (self._rests.operations.loops or not self._rests.on_question)
         if not same or is_initial:
@@ -165,11 +165,11 @@ class _Judge:
         return same[0] if now is not None and _bare(now) in {_bare(str(other)) for other in others.values()} else None
 
     async def _any_changes(self, mutations: Iterable[_Mutation]) -> bool:
-        """Whether some mutant gives another answer, or there is no time to tell."""
+        """Whether some mutant gives another answer, or not all could be tried."""
         return await self._changes(mutations) is not False
 
     async def _changes(self, mutations: Iterable[_Mutation]) -> bool | None:
-        """Whether some mutant gives another answer; None where not all could be tried. An error tells nothing."""
+        """Whether some mutant gives another answer; None if not all could be tried. Failed mutants do not count."""
         for literals, question in mutations:
             if self._left <= 0 or not self._mutants.has_time:
                 return None
@@ -181,7 +181,7 @@ class _Judge:
         return False
 
     def _mutations(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Iterator[_Mutation]:
-        """Each datum changed wherever it is retyped, and in the question where the program reads that."""
+        """Yield mutations that change one datum wherever it is retyped, and in the question if the program reads it."""
         seen = set[Any]()
         for one in retyped:
             if isinstance(one.value, bool):
@@ -197,7 +197,7 @@ class _Judge:
         for other in _others(value, is_same_length=is_read):
             question = _replaced(self._rests.question, value, other) if is_read else None
             if is_read and question == self._rests.question:
-                continue  # what is held against the question must change with it
+                continue  # a literal compared with the question must change with it
             places = {
                 one.place: _in_place_of(one.value, value, other)
                 for one in self._rests.all_literals
@@ -206,7 +206,7 @@ class _Judge:
             yield places, question
 
     def _questions(self) -> Iterator[str]:
-        """Other questions: of other kinds and lengths, and this one with one word cut."""
+        """Yield other questions: of other kinds and lengths, and this one with one word shortened."""
         yield from _OTHER_QUESTIONS
         question = self._rests.question
         words = list(re.finditer(r"\S+", question))
@@ -238,7 +238,7 @@ def _sentinel(value: Any) -> Any:
 
 
 def _others(value: Any, *, is_same_length: bool) -> list[Any]:
-    """Other data of the same kind; where the program reads the question, of the same length."""
+    """Return other data of the same type, and of the same length if required."""
     match value:
         case int() | float():
             digits = len(str(abs(int(value))))
@@ -257,12 +257,12 @@ def _others(value: Any, *, is_same_length: bool) -> list[Any]:
 
 
 def _moved(text: str) -> str:
-    """A text with another first letter."""
+    """Return a text with its first letter changed."""
     return re.sub(r"[A-Za-y]", lambda letter: chr(ord(letter[0]) + 1), text, count=1)
 
 
 def _in_place_of(literal: Any, old: Any, new: Any) -> Any:
-    """A literal with one datum in place of another: the same value, or a text that has it."""
+    """Return a literal with one datum replaced by another: the value itself, or its occurrences in a text."""
     if type(literal) is type(old) and literal == old:
         return new
     if isinstance(literal, str):

@@ -1,4 +1,4 @@
-"""`coc explain`: which calls of a program go out together, and what the others wait for."""
+"""`coc explain`: show which calls of a program go out together, and what the others wait for."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="show which calls of a program go out together, and what the others wait for",
-        description="Run a shadow of the program, as lookahead does: calls without a value are skipped with all that "
-        "depends on them. No model is asked. With --values, show the rounds that follow, too.",
+        description="Run a shadow of the program, as lookahead does: calls without a value are skipped, with all code "
+        "that depends on them. No model is called. With --values, show the later rounds, too.",
     )
     parser.add_argument(
         "program", metavar="PROGRAM", type=Path, help="a .py file, or a model's reply (- for standard input)"
@@ -63,7 +63,7 @@ def _explain(given: argparse.Namespace) -> int:
 
 def _print(calls: tuple[Expected, ...]) -> None:
     if not calls:
-        print("Python runs all of it: no call is left to a model")
+        print("Python runs the whole program: there are no calls for a model")
         return
     for number in sorted({call.round for call in calls if call.round is not None}):
         together = [call for call in calls if call.round == number]
@@ -79,7 +79,7 @@ def _print(calls: tuple[Expected, ...]) -> None:
 
 def _reason(call: Expected) -> str:
     if not call.waits_for:
-        return "not reached so far"
+        return "not reached yet"
     if call.waits_for.startswith(f"{call.call}("):
-        return "when the program gets there: it takes no arguments, or some that may change, or is a tool"
+        return "not sent ahead: a tool, or a call without arguments or with mutable objects"
     return f"waits for {fit(plain(call.waits_for), _WIDTH).rstrip()}"

@@ -43,11 +43,11 @@ class MCPFailure(Exception):
 
 
 class MCPTimeout(MCPFailure, TimeoutError):
-    """There was no reply in time."""
+    """The server did not reply in time."""
 
 
 class MCPGone(MCPFailure, ConnectionError):
-    """The server is no longer there."""
+    """The connection to the server is closed."""
 
 
 @contextlib.contextmanager
@@ -177,7 +177,7 @@ class _Connection:
     async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         client = self._client
         if client is None:
-            raise MCPGone("the server was never there")
+            raise MCPGone("the server is not connected")
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
         # Not `client.call_tool`: it holds results against the server's own schema, whose patterns may take forever.
         return await self._raced(client.session.send_request(request, types.CallToolResult), self._seconds)

@@ -46,18 +46,18 @@ class Answered:
     calls: tuple[Call, ...] = ()
     by: Literal["lm", "tool"] = "lm"
     error: str | None = None
-    raised: tuple[str, str] | None = None  # its type, one of Python's own, and its text; else it is a ToolError
+    raised: tuple[str, str] | None = None  # the error's built-in type and text; None: a ToolError
     is_once: bool = False
     is_batched: bool = False  # it came in one reply with those of other calls
 
 
 @runtime_checkable
 class Emulator(Protocol):
-    """Whoever answers pauses. Raises EmulationError when it has no value.
+    """Answers pauses. Raises EmulationError when it has no value.
 
-    One with an attribute `in_flight` above 1 is asked for several at once, and for calls that the program has not got
-    to yet; one with a true `reads_state` is told the program's variables; one with a true `gathers` asks for several
-    values together, and waits until lookahead has found what there is to ask for.
+    Optional attributes: `in_flight` above 1 allows concurrent requests, also for calls that the program has not made
+    yet; `reads_state` adds the program's variables to each pause; `gathers` holds requests back until lookahead has
+    found the calls of a round, so that they can be batched.
     """
 
     async def answer(self, pause: Pause) -> Answered: ...

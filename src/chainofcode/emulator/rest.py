@@ -43,11 +43,11 @@ class HTTPError(Exception):
 
 
 class HTTPTimeout(HTTPError, TimeoutError):
-    """There was no reply in time."""
+    """The host did not reply in time."""
 
 
 class HTTPUnreachable(HTTPError, ConnectionError):
-    """The host cannot be reached, or breaks off."""
+    """The host cannot be reached, or closed the connection early."""
 
 
 def rest_tools(
@@ -300,9 +300,9 @@ def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple
         raise
     except (OSError, http.client.HTTPException, ValueError) as error:
         if is_over.is_set() or isinstance(error, TimeoutError):
-            raise HTTPTimeout(f"there was no whole reply within {seconds:g} s") from None
+            raise HTTPTimeout(f"no complete reply within {seconds:g} s") from None
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise HTTPUnreachable(f"{parts.netloc} cannot be reached or breaks off: {why}") from None
+        raise HTTPUnreachable(f"{parts.netloc} cannot be reached or closed the connection: {why}") from None
     finally:
         connection.close()
 

@@ -41,9 +41,9 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class Refused(Exception):
-    """A call that is not made, or brought nothing: what the program is told. Whoever approves may raise it, too.
+    """A tool call that was rejected or failed, with the message for the program.
 
-    In the program it is a ToolError, unless it is `raised` as a type of Python's own, with a text.
+    The program gets a ToolError, or the built-in type and text in `raised`. An approval function may raise this, too.
     """
 
     def __init__(self, told: str, raised: tuple[str, str] | None = None) -> None:
@@ -78,7 +78,7 @@ class Tool:
             raise Refused.wrong_call(f"{self.name} takes plain values, not objects of the program")
         for name in kwargs:
             if not name.isidentifier():  # whoever approves would read something else
-                raise Refused.wrong_call(f"{self.name} takes no argument of the name {name[:100]!r}")
+                raise Refused.wrong_call(f"{self.name} takes no argument named {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
         except (TypeError, ValueError) as error:

@@ -14,13 +14,13 @@ from .places import FILENAME, program_frame
 from .watch import hides_names, names_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from ..program.flow import Flows
     from ..program.lower import Mark
 
-BY_TURNS = 0x20 | 0x80 | 0x200  # flags of code that runs by turns with whoever asks: generators, coroutines
+BY_TURNS = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, which run in turns with their consumer
 _MAKERS = frozenset(["__init__", "__post_init__"])
 
 
@@ -33,7 +33,7 @@ class Activation:
 
     def __init__(self, serial: int, function: int, code: CodeType, caller: Node | None) -> None:
         self.serial, self.function, self.code, self.caller = serial, function, code, caller
-        self.is_blind = hides_names(code)  # its variables cannot be looked at
+        self.is_blind = hides_names(code)  # its variables cannot be read
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
         self.sticky: dict[tuple[str, int | None], Log] = {}  # who could have left which loop, or the function
@@ -89,14 +89,14 @@ class Calls:
         self._unfinished: list[Node] = []
         self._serial = 0
         self._coarse: Coarse | None = None
-        self._lost: Node | None = None  # another thread runs, too: nobody knows any more what comes from what
+        self._lost: Node | None = None  # set when the run can no longer be followed, e.g. because of a second thread
 
     def _start(self, function: int, frame: FrameType) -> Activation:
         caller = self._current(frame.f_back)
         if caller is None and function >= 0:
             self._lost = self._new(None)
         act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
-        if function in self._flows.classes:  # it sees the names around it
+        if function in self._flows.classes:  # a class body sees the names of the enclosing scopes
             act.is_blind |= any(around.is_blind for _, around in self._under_way(frame.f_back))
         self._serial += 1
         if caller is not None:
@@ -107,7 +107,7 @@ class Calls:
         return act
 
     def _make(self, value: Any, frame: FrameType | None) -> None:
-        """An object is made that may get no name: whoever uses it at once reads what was done to it."""
+        """Add a new object to the roots of the statement that uses it at once: it may have no name."""
         for _, act in self._under_way(frame):
             flow = (
                 self._flows.of[act.open.statement] if act.open is not None and act.open.statement is not None else None
@@ -118,7 +118,10 @@ class Calls:
                 return
 
     def _give(self, values: list[Any], frame: FrameType | None) -> None:
-        """A function gives these back: whoever uses them at once reads what is still done to them on the way."""
+        """Add returned values to the roots of the statements that use them, up through chains of `return f(…)`.
+
+        They may still be changed before the caller's statement ends.
+        """
         for _, act in self._under_way(frame) if self.lineage.holds else ():
             if act.open is None:
                 return

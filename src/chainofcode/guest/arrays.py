@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 MAX_CELLS = 200_000
@@ -23,12 +23,12 @@ def plain(value: Any) -> Any:
     pandas = sys.modules["pandas"] if class_in("pandas", "DataFrame") is not None else None
     try:
         return _plain(value, numpy, pandas)
-    except Exception:  # someone else's package, or what the program put in its place
+    except Exception:  # raised by the package, or by a replacement that the program installed
         return value
 
 
 def sketch(value: Any) -> str:
-    """A short text for what `plain` would take apart; empty for anything else. Exact types only: nobody else's code."""
+    """Return a short text for an array or table; empty for anything else. Exact types only, so no program code runs."""
     kind = type(value)
     try:
         if class_in("numpy", type.__dict__["__name__"].__get__(kind)) is kind:
@@ -70,14 +70,14 @@ def _label(name: Any) -> str:
 
 
 def class_in(package: str, name: Any) -> Any:
-    """A class of a package, if the program has imported that and put nothing in its place."""
+    """Return a class of a package, if the program imported the package and did not replace the class."""
     module = sys.modules.get(package)
     found = module.__dict__.get(name) if type(module) is ModuleType and type(name) is str else None
     return found if type(found) is type else None
 
 
 def holds_plain_data(value: Any) -> bool:
-    """Whether an array, table or column holds no objects of the program's: showing those would run their methods."""
+    """Whether an array, table or column holds only plain data: showing the program's objects would run their code."""
     columns = [value]
     if type(value) is class_in("pandas", "DataFrame"):
         columns = [value.columns, value.index, *(value.iloc[:, number] for number in range(value.shape[1]))]
@@ -87,7 +87,7 @@ def holds_plain_data(value: Any) -> bool:
 
 
 def _are_plain(column: Any) -> bool:
-    """Columns of text are columns of objects, too."""
+    """Whether all cells are plain data. Text columns have the dtype `object`, too."""
     return column.size <= MAX_SHOWN_CELLS and all(id(type(cell)) in _LABELS for cell in column.ravel().tolist())
 
 

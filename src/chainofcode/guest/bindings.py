@@ -25,7 +25,7 @@ from .values import Record, encode, type_name
 from .watch import names_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, NoReturn
 
     from .recorder import Recorder
@@ -33,8 +33,8 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 MAX_TEXT_CHARS = 200_000
 _MAX_KEYS = 10_000
-_MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # of an argument that is not plain data, and of all in a call
-_MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # of objects in fields of objects; of such objects in a call
+_MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # per opaque argument; per call
+_MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # nesting of objects in fields; opaque arguments per call
 _PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
@@ -60,9 +60,9 @@ class Bindings:
         self.recorder: Recorder | None = None  # who follows the run, where that is wanted
         self._link, self._found, self._lowered, self._places = link, found, lowered, places
         self._lines = source.split("\n")
-        self._modules: dict[str, bool] = {}  # those that the host was asked for
+        self._modules: dict[str, bool] = {}  # module → whether the host has it
         self.last: Any = None
-        self.hidden: dict[str, Any] = {}  # what lowering calls
+        self.hidden: dict[str, Any] = {}  # the guest functions that lowered code calls
         self.builtins = ModuleType("builtins", builtins.__doc__)
         self._bind(after_import)
 
@@ -80,7 +80,7 @@ class Bindings:
         self.defined = [name for name in own if not name.startswith("$")]
 
     def built_into(self, code: CodeType) -> CodeType:
-        """The code with what lowering calls, which is no longer to be found among the builtins."""
+        """Move the functions that lowered code calls from the builtins into the constants of the code."""
         own = self.builtins.__dict__
         self.hidden.update({name: own.pop(name) for name in list(own) if name.startswith("$")})
         return built_into(code, self.hidden)
@@ -112,7 +112,7 @@ class Bindings:
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
     ) -> tuple[str | None, dict[str, Any]]:
         """A call as the host is told of it; and what it is known by, if it is known again."""
-        known_by: list[Any] = []  # of arguments that the value language has no word for
+        known_by: list[Any] = []  # identities of arguments that the value language cannot express
         left = _MAX_OBJECTS_CHARS
 
         depth = 0
@@ -140,7 +140,7 @@ class Bindings:
         named = {clean(key, 1000): encode(value, brief=brief) for key, value in kwargs.items()}
         message = {"kind": "call", "name": name, "text": text, "args": positional, "kwargs": named}
         key = None
-        # Another object of the program's may have changed since; without arguments nothing says what has.
+        # No key for objects without an identity, which may have changed since, nor for calls without arguments.
         if (args or kwargs) and None not in known_by:
             key = self._link.text([text, positional, named, known_by])
             plainly = _plainly(name, args, kwargs)
@@ -243,7 +243,7 @@ class Bindings:
         return value
 
     def _bind_text(self, found: Analysis) -> None:
-        """Bind what a text that the program is about to run leaves open."""
+        """Bind the holes and missing imports of a text that the program is about to run."""
         own = self.builtins.__dict__
         own.update({name: self._hole(name) for name in found.holes | found.module_holes if name not in own})
         own.update({missing.name: missing.load() for missing in found.imports if missing.name not in own})

@@ -1,4 +1,4 @@
-"""A value as short text, read only through what C defines for exact types. Standard library only: both sides use it."""
+"""Values as short text, read through C-level methods of exact types only. Standard library only: both sides use it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .arrays import sketch
 from .records import Opaque, Record, exact, has_plain_zone, ids_of, type_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 MAX_SHOWN = 64  # parts of a container
 MAX_NESTED = 4
-MAX_ORDERED = 10_000  # keys of an OrderedDict that are looked at
+MAX_ORDERED = 10_000  # keys; a longer OrderedDict is shown by its length
 _MAX_SHORT_CHARS = 400
-_MAX_FLAT_BYTES, _MAX_FLAT_CHARS = 256, 110  # fewer than an integer has that is shown by its size
+_MAX_FLAT_BYTES, _MAX_FLAT_CHARS = 256, 110  # below these, no integer is large enough to be shown by its size
 _size = sys.getsizeof  # the program may replace it
 
 
 def brief(value: object, limit: int = 160) -> str:
-    """A value as text of about `limit` characters, never running the program's own code.
+    """Return a value as text of about `limit` characters, without running the program's own code.
 
     Exact builtin and standard-library types are shown as Python shows them; anything else only by its type's name.
-    Containers are read in one step each: another thread may change them meanwhile.
+    Each container is copied in one step, because another thread may change it.
     """
-    if type(value) is int:  # most of what is shown
+    if type(value) is int:  # the commonest case
         return _integer(value)
     if type(value) is str and len(value) <= limit:
         return repr(value)
@@ -46,7 +46,7 @@ class _Writer:
     def __init__(self, limit: int, errors: int = 0) -> None:
         self.parts: list[str] = []
         self.left = limit
-        self.errors = errors  # exceptions around this text
+        self.errors = errors  # how many exceptions this text is nested in
 
     def put(self, text: str) -> None:
         self.parts.append(text)
@@ -116,7 +116,7 @@ class _Writer:
 
 
 def _flat(items: list[Any], pairs: bool) -> str | None:
-    """All the parts of a container, if they are few, small and no containers: the text that writing each gives."""
+    """Return the text of all the parts of a container, if they are few, small and not containers (a fast path)."""
     parts = list(chain.from_iterable(items)) if pairs else items
     if len(parts) > MAX_SHOWN or not parts or not _FLAT.issuperset(map(id, map(type, parts))):
         return None
@@ -144,15 +144,15 @@ def _first_pairs(value: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def _first_ordered(value: OrderedDict[Any, Any]) -> list[tuple[Any, Any]]:
-    """Going through an OrderedDict in its order hashes its keys, which is the program's code where they are its own."""
+    """Return the first pairs of an OrderedDict if its keys are plain: iterating hashes them and may run their code."""
     keys = list(dict.keys(value)) if len(value) <= MAX_ORDERED else []
     if not keys or not all(map(_is_plain_key, keys)):
         return []
     try:
         return list(islice(OrderedDict.items(value), MAX_SHOWN + 1))
-    except (KeyError, RuntimeError) as error:  # changed behind its back, as with `dict.__delitem__`
+    except (KeyError, RuntimeError) as error:  # the order is inconsistent, as after `dict.__delitem__`
         if error.__traceback__ is not None and error.__traceback__.tb_next is not None:
-            raise  # a signal handler of the program
+            raise  # raised by a signal handler of the program
         return []
 
 
@@ -165,7 +165,7 @@ def _is_plain_key(key: object, depth: int = 0) -> bool:
 
 def _other(value: Any) -> str:
     kind = type(value)
-    if issubclass(kind, type):  # not `isinstance`: that asks the value for its `__class__`
+    if issubclass(kind, type):  # not `isinstance`: that reads the value's `__class__`
         return f"<class '{exact(type.__dict__['__name__'].__get__(value))}'>"
     return sketch(value) or f"<{type_name(value)}>"
 
@@ -193,7 +193,7 @@ _BRACKETS: dict[int, tuple[Any, str, str, Callable[[Any], list[Any]], bool]] = {
 
 
 def show_as(kind: type, text: str) -> None:
-    """From now on, show values of a type by this text."""
+    """Show all values of a type as this text from now on."""
     _NAMED[id(kind)] = lambda value: text
 
 

@@ -1,14 +1,14 @@
-"""Checkpoints in compiled code: found by their column, switched on and off in place. Standard library only.
+"""Find checkpoints in compiled code by their column, and switch them on and off in place. Standard library only.
 
-Lowered code holds one small statement per checkpoint (program/marks.py). A checkpoint that is off must cost next to
-nothing, and must leave the instructions around it as the compiler and the specialising interpreter made them.
+Lowered code holds one small statement per checkpoint (program/marks.py). A disabled checkpoint must cost next to
+nothing, and must not affect how the compiler and the specialising interpreter optimise the instructions around it.
 
-- Python ≥ 3.12: the statement becomes one jump to what follows it. `sys.monitoring` reports jumps and can disable each
-  of them; it touches no other instruction. (Line events turn superinstructions back into single ones for good, and
-  finding the number of a line takes time in proportion to the length of the code.)
-- Python 3.11: the statement calls `$mark`. Its first instruction is overwritten by a jump while it is off.
+- Python ≥ 3.12: the statement becomes one jump to the next instruction. `sys.monitoring` reports jumps and can disable
+  each of them without touching other instructions. (Line events would split superinstructions permanently, and looking
+  up a line number takes time in proportion to the length of the code.)
+- Python 3.11: the statement calls `$mark`. To disable it, its first instruction is overwritten with a jump.
 
-A jump goes to the end of the jump that follows a checkpoint, if one does: at the end of a loop it costs nothing at all.
+If another jump follows the checkpoint, the two are merged: a checkpoint at the end of a loop costs nothing.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def _op(name: str) -> int:
 _EXTENDED_ARG, _JUMP_BACKWARD, _JUMP_FORWARD = map(_op, ("EXTENDED_ARG", "JUMP_BACKWARD", "JUMP_FORWARD"))
 _LOAD_GLOBAL, _LOAD_NAME, _POP_TOP, _PUSH_NULL = map(_op, ("LOAD_GLOBAL", "LOAD_NAME", "POP_TOP", "PUSH_NULL"))
 _NOP = _op("NOP")
-_STATEMENT = bytes((_op("BUILD_LIST"), 0, _POP_TOP, 0))  # `[]`, which nothing optimises away
+_STATEMENT = bytes((_op("BUILD_LIST"), 0, _POP_TOP, 0))  # `[]`, which the compiler does not optimise away
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
-    """A code object and all among its constants, and among theirs."""
+    """Yield a code object and all code objects nested in it."""
     pending = [code]
     while pending:
         current = pending.pop()
@@ -48,7 +48,7 @@ def _columns(code: CodeType) -> list[int | None]:
 
 
 def _jump(data: bytearray, columns: list[int | None], offset: int, end: int) -> bytes:
-    """A jump over a checkpoint; where the compiler placed a jump with it, one to where that leads."""
+    """Return a jump over a checkpoint, merged with the jump that the compiler placed after it, if any."""
     skipped = (end - offset) // _UNIT
     op, argument = data[end], data[end + 1]
     if columns[end // _UNIT] != columns[offset // _UNIT]:  # a statement of the program, such as `continue`
@@ -76,7 +76,7 @@ class Jumps:
             if column is None or column < MARK_COLUMNS or data[offset : offset + len(_STATEMENT)] != _STATEMENT:
                 continue
             jump = _jump(data, columns, offset, offset + len(_STATEMENT))
-            data[offset : offset + len(_STATEMENT)] = jump + bytes(_UNIT)  # the rest is a cache, or never reached
+            data[offset : offset + len(_STATEMENT)] = jump + bytes(_UNIT)  # then a cache, or unreachable
             found.append((offset, column - MARK_COLUMNS))
         constants = tuple(self._built(c) if type(c) is CodeType else c for c in code.co_consts)
         built = code.replace(co_code=bytes(data), co_consts=constants)
@@ -85,7 +85,7 @@ class Jumps:
 
 
 def tried_from_the_start(function: FunctionType) -> None:
-    """Let the first `try` of a function cover its first instruction, too: there signal handlers of the program run."""
+    """Extend the first `try` of a function to its first instruction, where the program's signal handlers may run."""
     code = function.__code__
     numbers, rest = _first_entry(code.co_exceptiontable)
     start, size, *handler = numbers
@@ -93,11 +93,11 @@ def tried_from_the_start(function: FunctionType) -> None:
     function.__code__ = code.replace(co_exceptiontable=bytes([entry[0] | _ENTRY]) + entry[1:] + rest)
 
 
-_ENTRY, _MORE, _BITS = 0x80, 0x40, 6  # of the bytes of an exception table: it begins an entry; the number goes on
+_ENTRY, _MORE, _BITS = 0x80, 0x40, 6  # exception table bytes: start-of-entry bit, continuation bit, payload bits
 
 
 def _first_entry(table: bytes) -> tuple[list[int], bytes]:
-    """Start, size, target and depth of the first entry of an exception table, and the entries after it."""
+    """Return start, size, target and depth of the first entry of an exception table, and the remaining entries."""
     numbers, number = [], 0
     for position, byte in enumerate(table):
         number = number << _BITS | byte & (_MORE - 1)
@@ -106,7 +106,7 @@ def _first_entry(table: bytes) -> tuple[list[int], bytes]:
             number = 0
         if len(numbers) == 4:
             return numbers, table[position + 1 :]
-    raise ValueError("a function without a `try`")
+    raise ValueError("the function has no `try`")
 
 
 def _varint(number: int) -> bytes:
@@ -129,7 +129,7 @@ class Switches:
                 switch.write(switch.off)
 
     def switch_on(self) -> None:
-        """All of them, again."""
+        """Switch all checkpoints on again."""
         while self._are_off:
             for switch in self._places.get(self._are_off.pop(), ()):
                 switch.write(switch.on)
@@ -145,12 +145,12 @@ class Switches:
 
 
 class _Switch:
-    """The first instruction of a checkpoint: what it is while that is on, and while it is off."""
+    """The first instruction of a checkpoint, in its enabled and disabled form."""
 
     __slots__ = ("_address", "_code", "off", "on")
 
     def __init__(self, code: CodeType, offset: int, on: bytes, off: bytes) -> None:
-        self._code = code  # whose instructions these are: they must not go before we do
+        self._code = code  # keeps the code object alive: `write` changes its memory
         self._address = id(code) + CodeType.__basicsize__ + offset
         self.on, self.off = on, off
 
@@ -159,7 +159,7 @@ class _Switch:
 
 
 def _switches(code: CodeType, data: bytearray) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Checkpoint, offset, and the first instruction on and off. Tests of `$on` in the data become jumps."""
+    """Yield checkpoint, offset, and the enabled and disabled first instruction. Replaces tests of `$on` by jumps."""
     columns = _columns(code)
     pending = _instructions(data)
     for offset, op, argument, end in pending:
@@ -169,18 +169,18 @@ def _switches(code: CodeType, data: bytearray) -> Iterator[tuple[int, int, bytes
         name = _loaded(code, op, argument)
         if name == "$on":
             _, op, argument, body = next(pending)
-            next(pending)  # the beginning of the call with what is returned
+            next(pending)  # skip the start of the call that takes the returned value
             on = bytes((_JUMP_FORWARD, (body - offset) // _UNIT - 1))
             off = _far(data, offset, argument, body) if op == _op("POP_JUMP_FORWARD_IF_FALSE") else on
             data[offset : offset + _UNIT] = on
             yield checkpoint, offset, on, off
-        elif name == "$mark" or op == _PUSH_NULL:  # the beginning of a call
+        elif name == "$mark" or op == _PUSH_NULL:  # the start of a call
             end = next(end for _, op, _, end in pending if op == _POP_TOP)
             yield checkpoint, offset, bytes(data[offset : offset + _UNIT]), _jump(data, columns, offset, end)
 
 
 def _instructions(data: bytearray) -> Iterator[tuple[int, int, int, int]]:
-    """Offset, operation, argument and the offset of the next one; prefixes belong to the instruction they extend."""
+    """Yield offset, operation, argument and next offset of each instruction, including its EXTENDED_ARG prefixes."""
     caches: list[int] = opcode._inline_cache_entries  # type: ignore[attr-defined]
     start = position = argument = 0
     while position < len(data):
@@ -194,16 +194,16 @@ def _instructions(data: bytearray) -> Iterator[tuple[int, int, int, int]]:
 def _loaded(code: CodeType, op: int, argument: int) -> str:
     if op == _LOAD_NAME:
         return code.co_names[argument]
-    return code.co_names[argument >> 1] if op == _LOAD_GLOBAL else ""  # its lowest bit says whether it pushes NULL
+    return code.co_names[argument >> 1] if op == _LOAD_GLOBAL else ""  # the lowest bit: also push NULL
 
 
 def _far(data: bytearray, offset: int, argument: int, end: int) -> bytes:
-    """A jump from an offset to what a conditional jump there leads to."""
+    """Return a jump from an offset to the target of the conditional jump there."""
     distance = (end - offset) // _UNIT + argument - 1
     if distance <= _MAX_ARGUMENT:
         return bytes((_JUMP_FORWARD, distance))
-    distance -= 1  # what is jumped from is the second unit, where nothing else is needed
+    distance -= 1  # with EXTENDED_ARG, the jump itself is in the second unit
     if distance >> 8 > _MAX_ARGUMENT:
-        return bytes((_JUMP_FORWARD, (end - offset) // _UNIT - 1))  # too far: it stays on
+        return bytes((_JUMP_FORWARD, (end - offset) // _UNIT - 1))  # too far: the checkpoint stays on
     data[offset + _UNIT : offset + 2 * _UNIT] = bytes((_JUMP_FORWARD, distance & _MAX_ARGUMENT))
     return bytes((_EXTENDED_ARG, distance >> 8))

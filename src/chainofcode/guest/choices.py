@@ -1,7 +1,7 @@
-"""Objects that might have been changed in place of another: which one a name or a key meant was a matter of values.
+"""Alternative targets of a mutation: objects that would have been changed if a value had been different.
 
-In `box = a if f(1) else b; box.append(2)` the second statement changes a, and might have changed b. Where a name was
-surely bound to the object that is changed, there is no choice. Standard library only.
+In `box = a if f(1) else b; box.append(2)` the second statement changes `a`, but could have changed `b`. If a name is
+always bound to the same object, there is no alternative target. Standard library only.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from .nodes import Log, Node, View
 from .reach import ABSENT, ATOMS, step
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from ..program.regions import Name, Path
 
-_MAX_BINDINGS = 50  # of one name; with more, who knows
-_MAX_CALLERS = 20  # a parameter of a parameter of a parameter…
+_MAX_BINDINGS = 50  # of one name; with more, assume an alternative target
+_MAX_CALLERS = 20  # how far a parameter is traced back through its callers
 
 
 class Choices:
-    """Notes which other objects a change might have hit. `caller` gives the statement that called, and what it sees."""
+    """Records the alternative targets of mutations. `caller` returns the node and the view of the calling statement."""
 
     def __init__(self, flows: Flows, lineage: Lineage, caller: Callable[[View], tuple[Node, View] | None]) -> None:
         self._flows, self._lineage, self._caller = flows, lineage, caller
 
     def change(self, node: Node, path: Path, view: View) -> None:
-        """What is at the end of a path was changed."""
+        """Record that the object at the end of a path was changed."""
         name, steps = path
         value = view.value(name)
         if type(value) in ATOMS or value is ABSENT:
@@ -41,9 +41,9 @@ class Choices:
         for how, key in steps:
             part, kept = step(value, how, view.key(how, key))
             if part is ABSENT:
-                return  # all that can be reached from there was noted
+                return  # the lineage records everything reachable from here
             if any(self._lineage.log_varies(log) for log in self._lineage.changes_of(value, kept)):
-                self._lineage.change_any(node)  # who knows what might have been put there
+                self._lineage.change_any(node)  # another value might have stored any object there
                 return
             if how == "var" and self._varies(key, view):
                 self._lineage.might_change(value, node)
@@ -51,13 +51,13 @@ class Choices:
             value = part
 
     def store(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
-        """A part of what is at the end of a path was changed."""
+        """Record a store into the object at the end of a path."""
         self.change(node, path, view)
         if part is not None and part[0] == "var" and self._varies(part[1], view):
             self._lineage.might_set(view.follow(path), node)
 
     def _varies(self, name: Name, view: View) -> bool:
-        """Whether a name might have meant another value."""
+        """Whether a name could have had another value."""
         log = self._lineage.logs.get(view.place(name))
         if log is None or not log.sure:
             caller = self._caller(view) if name[0] == "l" else None
@@ -65,7 +65,7 @@ class Choices:
         return self._lineage.log_varies(log)
 
     def _is_chosen(self, node: Node, name: Name, view: View, has_steps: bool, depth: int = 0) -> bool:
-        """Whether a name might have meant another object."""
+        """Whether a name could have been bound to another object."""
         log = self._lineage.logs.get(view.place(name))
         if log is None or not log.sure:
             return name[0] == "l" and self._is_parameter_chosen(name, view, has_steps, depth)
@@ -83,10 +83,10 @@ class Choices:
         return not self._flows.is_fresh(binding.statement, node.statement)
 
     def _is_parameter_chosen(self, name: Name, view: View, has_steps: bool, depth: int) -> bool:
-        """A parameter is what the caller handed in; where that was a plain name, it is as sure as that."""
+        """Whether a parameter could have been another object: traced back to the path that the caller passed."""
         code, caller = view.frame.f_code, self._caller(view)
         if code.co_name in ("__init__", "__post_init__") and code.co_varnames[:1] == (name[1],):
-            return False  # it was just made
+            return False  # `self` is a new object
         if caller is None or depth > _MAX_CALLERS:
             return True
         node, there = caller

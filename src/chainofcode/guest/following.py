@@ -1,8 +1,8 @@
-"""Follows one statement after another: what each reads, binds, changes and decides, told by its marks.
+"""Follows a run statement by statement, through its watch marks: what each one reads, binds, changes and decides.
 
-A condition decides about everything that its branches may set, taken or not, and about what comes after where they hold
-a way out. Not followed: errors that another value might have raised where no `try` would have caught them. Standard
-library only.
+Everything that a branch may set depends on the condition, whether or not the branch ran; if a branch can leave the
+block (`break`, `return`, …), so does the code after it. Not followed: errors that another value would have raised and
+that no `try` would have caught. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .lineage import Lineage
 from .nodes import Node, View
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 PREDICATES = frozenset(["If", "While", "Match"])
@@ -32,7 +32,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Following(Calls):
-    """What is noted when a statement begins, goes on with the next element, decides, fails or ends."""
+    """Records dependences when a statement begins, takes the next element, decides, fails or ends."""
 
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
         super().__init__(flows, Lineage(names, inputs, holds=not (flows.closes or flows.is_opaque)))
@@ -43,7 +43,7 @@ class Following(Calls):
     # --- statements -------------------------------------------------------------------------------------------
 
     def _begin(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
-        """A statement runs: why, and what it reads."""
+        """Open a node for a statement, with its control dependences and what it reads."""
         if act.open is not None and act.open.statement is not None:
             self._give_up(act, act.open, view)
         node = act.open = act.open or self._new(None)
@@ -51,14 +51,14 @@ class Following(Calls):
         caller = self._current(view.frame.f_back)
         self._control(node, act, flow, caller)
         for path in flow.reads:
-            if flow.kind == "Delete" and path[0] in flow.writes:  # what it means is not held: it may go
+            if flow.kind == "Delete" and path[0] in flow.writes:  # do not keep the object alive: `del` may free it
                 self.lineage.read_name(node, view.place(path[0]), act.caller)
             else:
                 self.lineage.read(node, path, view, act.caller)
         for path, part in flow.touched:
             self.lineage.touch(node, path, part, view)
         self._read_unknown(node, act, flow, view)
-        node.whole += self._flows.yields.get(statement, ())  # they make it a generator, whether they run or not
+        node.whole += self._flows.yields.get(statement, ())  # `yield` makes it a generator even if it never runs
         act.latest[statement] = node.index
         if flow.has_yield:
             act.yielded = node.index
@@ -71,7 +71,7 @@ class Following(Calls):
         return node
 
     def _read_unknown(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
-        """Prose reads what it mentions; `eval` and the like, anything."""
+        """Record the reads of dynamic statements: prose reads the names it mentions, `eval` and the like anything."""
         texts: list[str] = []
         if flow.kind == "Prose":
             texts = _WORD.findall(self._prose.get(node.statement or 0, ""))
@@ -84,7 +84,7 @@ class Following(Calls):
                 self.lineage.read(node, ((home, text), ()), view, None)
 
     def _is_told(self, act: Activation, flow: Flow, view: View) -> bool:
-        """Whether the texts that are evaluated are known, and mean names of the module alone."""
+        """Whether the evaluated texts are known strings at module level that use no scope functions."""
         texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
         if act.function >= 0 or not texts or not all(type(text) is str for text in texts):
             return False
@@ -92,7 +92,7 @@ class Following(Calls):
         return words.isdisjoint(SCOPES) and not any("__" in word for word in words)
 
     def _evaluated(self, flow: Flow, view: View) -> list[str]:
-        """The names that are evaluated as text."""
+        """Return the words of the evaluated texts."""
         texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
         return [word for text in texts if isinstance(text, str) for word in _WORD.findall(text)]
 
@@ -103,7 +103,7 @@ class Following(Calls):
             node.control.append(act.latest[flow.parent])
         elif caller is not None:
             node.control.append(caller.index)
-        if act.code.co_flags & BY_TURNS:  # it may be closed by whoever lets go of it
+        if act.code.co_flags & BY_TURNS:  # a generator also ends when its caller drops it
             node.control += [act.caller.index] if act.caller is not None else []
             node.control += [act.yielded] if act.yielded is not None else []
         ways: list[tuple[str, int | None]] = [("return", None)]
@@ -112,23 +112,23 @@ class Following(Calls):
             ways += [("break", loop), ("continue", loop)]
             loop = self._flows.of[loop].loop
         ways += [("break", flow.else_of)] if flow.else_of is not None else []
-        ways += [("catch", catcher) for catcher in flow.catchers]  # had one before it failed, it would not run
+        ways += [("catch", catcher) for catcher in flow.catchers]  # a failure before it would have skipped it
         for way in ways:
             if way in act.sticky:
                 self.lineage.note(node, act.sticky[way])
 
     def _header(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
-        """The node of a header that was evaluated: opened before the first time, a new one each time after."""
+        """Return the node of an evaluated header: the open one the first time, then a new one each time."""
         if act.open is not None and act.open.statement == statement:
             return act.open
         before = act.latest.get(statement)
         node = self._begin(act, statement, flow, view)
         if flow.kind == "While" and before is not None:
-            node.control.append(before)  # it is asked again only because it held before
+            node.control.append(before)  # evaluated again only because the condition held before
         return node
 
     def _decide(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
-        """A condition was evaluated, or a loop has ended: whatever is inside may have been done, or not."""
+        """Record a condition, or the end of a loop: everything that the body may set depends on it."""
         self._finish(node, act, flow, view)
         self.lineage.might(flow.region, node, view)
         self._ways_out(node, act, flow, view)
@@ -138,7 +138,7 @@ class Following(Calls):
         act.open = None
 
     def _turn(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
-        """A loop goes on with the next element; of a list that it goes through, only that element counts."""
+        """Begin the next turn of a loop. Over a list or tuple, the turn depends on that element only."""
         is_first = act.open is not None and act.open.statement == statement
         if is_first:
             act.turns[statement] = 0
@@ -164,7 +164,7 @@ class Following(Calls):
         act.open = None
 
     def _leave(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
-        """A statement is through, with everything inside of it."""
+        """Close a compound statement after its body."""
         if flow.kind in FOR:
             node = self._header(act, statement, flow, view)
             self.lineage.look(node, act.iterated.pop(statement, None))
@@ -179,7 +179,7 @@ class Following(Calls):
         act.open = None
 
     def _catch(self, act: Activation, statement: int, flow: Flow, view: View) -> None:
-        """An error arrived at a handler: whoever was under way had a part in it."""
+        """Record that a handler caught an error: it depends on all unfinished statements from the failed one on."""
         before: list[int] = []
         if act.open is None or act.open.statement is None:  # a loop's header failed when it was evaluated again
             loop: int | None = act.running
@@ -204,7 +204,7 @@ class Following(Calls):
     # --- ways out ---------------------------------------------------------------------------------------------
 
     def _ways_out(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
-        """It leaves a loop or a function, or may have: what comes after there runs for that reason, or does not."""
+        """Record that a statement leaves a loop or a function, or may have: the code after it depends on that."""
         for kind, loop in flow.jumps:
             if kind == "raise":
                 self.lineage.guards.append(node.index)
@@ -217,7 +217,7 @@ class Following(Calls):
                 self.lineage.might(self._flows.of[loop].region, node, view)
 
     def _tell_asker(self, act: Activation, node: Node, view: View) -> None:
-        """Whether a generator goes on is known to whoever asks it for more."""
+        """Make the consumer of a generator depend on this node, which decides whether the generator continues."""
         caller = self._current(view.frame.f_back) if act.code.co_flags & BY_TURNS else None
         if caller is not None:
             caller.control.append(node.index)
@@ -226,7 +226,7 @@ class Following(Calls):
 
     def _finish(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
         if node.index + 1 != len(self.lineage.nodes):
-            for one in self._unfinished:  # what was returned to it may have been made on the way
+            for one in self._unfinished:  # its calls may have changed the objects it reads
                 if one.index >= node.index:
                     self.lineage.look_again(one)
         for name in flow.writes:
@@ -259,7 +259,7 @@ class Following(Calls):
         self._done(node)
 
     def _give_up(self, act: Activation, node: Node, view: View) -> None:
-        """A statement that never came to its end: it failed, or it is a way out."""
+        """Close a statement that did not complete: it failed, or it left its block."""
         flow = self._flows.of[node.statement] if node.statement is not None else None
         if flow is not None and flow.kind not in _JUMPS:
             for name in (*flow.writes, *flow.perhaps):
@@ -269,7 +269,7 @@ class Following(Calls):
         act.open = None
 
     def _done(self, node: Node) -> None:
-        """It has come to its end; what was begun after it and has not will not."""
+        """Mark a node as finished, and drop the unfinished nodes that were opened after it."""
         self.lineage.weigh(node)
         node.is_done = True
         node.places.clear()
@@ -278,7 +278,7 @@ class Following(Calls):
             self._unfinished.pop()
 
     def _might_be_caught(self, node: Node, act: Activation, view: View) -> None:
-        """Had it failed, a `try` around it would have gone another way: here, or where it was called."""
+        """Record that an error here would have reached the enclosing `try` statements, those of callers included."""
         for frame, around in self._under_way(view.frame):
             running = node if around is act else around.open
             statement = running.statement if running is not None else None
@@ -288,7 +288,7 @@ class Following(Calls):
                 around.may_leave(("catch", catcher), node.index)
 
     def _caller_of(self, view: View) -> tuple[Node, View] | None:
-        """The statement that called a function, and what it sees."""
+        """Return the node and the view of the statement that called a function."""
         for frame, act in self._under_way(view.frame.f_back):
             return (act.open, View(frame, act.serial, self._names)) if act.open is not None else None
         return None

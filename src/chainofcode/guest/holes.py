@@ -14,7 +14,7 @@ from .places import Places, program_frame
 from .values import brief
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     Ask = Callable[[str, tuple[Any, ...], dict[str, Any], int], Any]
@@ -101,7 +101,7 @@ def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def emulated(*args: Any, **kwargs: Any) -> Any:
-        nothing = function(*args, **kwargs)  # a wrong call is the program's TypeError, as ever
+        nothing = function(*args, **kwargs)  # wrong arguments raise the program's own TypeError
         if is_async:
             nothing.close()
         return hole(*args, **kwargs)

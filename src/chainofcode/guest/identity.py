@@ -1,7 +1,7 @@
-"""What makes an argument the same again that the value language has no word for. Standard library only.
+"""Identities of arguments that the value language cannot express, to recognise repeated calls. Standard library only.
 
-Types, functions, modules and members of enumerations are known by their names, dataclasses and named tuples by their
-fields. Other objects of the program's may have changed since, and are not known again. Runs no code of the program's.
+Types, functions, modules and enum members are identified by their names, dataclasses and named tuples by their fields.
+Other objects of the program may have changed between two calls, and have no identity. No program code runs.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from types import BuiltinFunctionType, FunctionType, GenericAlias, GetSetDescrip
 from .holes import Hole
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 
 def identity(value: Any) -> str | None:
-    """The name by which a value is known again, if it has one."""
+    """Return the name that identifies a value, if it has one."""
     kind = type(value)
     if issubclass(kind, type):
         return _class_name(value)
@@ -36,7 +36,7 @@ def identity(value: Any) -> str | None:
 
 
 def fields(value: Any) -> dict[str, Any] | None:
-    """The fields of a dataclass or a named tuple, without running a property of its class."""
+    """Return the fields of a dataclass or a named tuple, without running a property of its class."""
     kind = type(value)
     names = _namespace(kind)
     if issubclass(kind, tuple) and type(names.get("_fields")) is tuple:
@@ -51,7 +51,7 @@ def fields(value: Any) -> dict[str, Any] | None:
 
 
 def _function_name(function: FunctionType) -> str | None:
-    """A function at the top of the program or of a module; others may have been made with other values."""
+    """Return the name of a top-level function or method; one with a closure or defaults may differ per value."""
     is_made_with_values = function.__closure__ or function.__defaults__ or function.__kwdefaults__
     if is_made_with_values or "<" in function.__qualname__:
         return None
@@ -74,7 +74,7 @@ def _is_from_typing(kind: type) -> bool:
 
 
 def _class_name(kind: type) -> str | None:
-    """A class at the top of the program or of a module; others may have been made more than once."""
+    """Return the name of a class, unless it was defined in a function, which may define it more than once."""
     name = type.__dict__["__qualname__"].__get__(kind)
     return None if "<" in name else f"{_namespace(kind).get('__module__')}.{name}"
 

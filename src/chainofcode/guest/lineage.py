@@ -1,8 +1,9 @@
-"""What came from what: a graph of statements that ran, and who set each name and changed each object.
+"""Provenance as a graph of the statements that ran: which ones set each name and changed each object.
 
 A node is one run of a statement. It depends on the nodes that bound the names it read, on those that changed the
 objects it could reach, on those that decided that it runs, and on those that *might* have changed what it read, had
-they gone another way. Dependence is not understated; where nobody can tell, it is overstated. Standard library only.
+they gone another way. Dependence is not understated; where it cannot be followed, it is overstated. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .reach import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from ..program.regions import Name, Path
@@ -57,8 +58,8 @@ class Lineage:
         self._things: dict[int, Thing] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
         self._everything = Log()  # every node
-        self._wild = Log()  # those that might have changed any object
-        self._barriers = Log()  # those that may have read and changed anything
+        self._wild = Log()  # nodes that might have changed any object
+        self._barriers = Log()  # nodes that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
         self._inputs = {name: self._input(name) for name in inputs}
@@ -77,7 +78,7 @@ class Lineage:
         return node
 
     def barrier(self, node: Node) -> None:
-        """It may read and change anything: it depends on all that ran before, and all that runs later on it."""
+        """Record a node that may read and change anything: it depends on all earlier nodes, all later ones on it."""
         self.note(node, self._everything)
         if not self._barriers.sure or self._barriers.sure[-1] != node.index:
             self._barriers.sure.append(node.index)
@@ -94,13 +95,13 @@ class Lineage:
             if part is ABSENT:
                 break
             self.read_part(node, value, kept)
-            if kept != view.key(how, key):  # counted from the end: whoever made it longer counts
+            if kept != view.key(how, key):  # a negative index: it also depends on the length
                 self._note_all(node, value)
             value = part
         self.look(node, value)
 
     def read_name(self, node: Node, place: Any, otherwise: Node | None) -> None:
-        """Who set a name; a parameter was set by whoever called."""
+        """Read a name: depend on the nodes that set it, or for a parameter, on the caller."""
         log = self.logs.get(place)
         if log is not None and log.sure:
             node.places.append(place)
@@ -217,7 +218,7 @@ class Lineage:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
     def call(self, node: Node, call: Called, view: View) -> bool:
-        """A call is through: what it may have changed, as far as no statements of its own tell; False: nothing."""
+        """Record what a finished call may have changed, unless its own statements record it. False: nothing."""
         if call.is_told:
             return False
         handed = [view.follow(path) for path in call.handed]
@@ -236,7 +237,7 @@ class Lineage:
         return bool(changed)
 
     def set(self, value: Any, key: Any, node: Node) -> None:
-        """An object was changed, under a key or who knows where."""
+        """Record a change of an object, under a key or (ABSENT) an unknown one."""
         thing = self._thing(value)
         thing.all.sure.append(node.index)
         if key is ABSENT:
@@ -290,10 +291,10 @@ class Lineage:
                 if place[0] == "g":
                     log.perhaps.append(node.index)
 
-    # --- what depends on what the program was given ------------------------------------------------------------
+    # --- which nodes depend on inputs and on values of the host -------------------------------------------------
 
     def weigh(self, node: Node) -> None:
-        """Find out whether a node depends on what the program was given."""
+        """Find out whether a node depends on an input, or on a value that the host gave."""
         if not node.varies:
             behind = (self.nodes[index].varies for index in (*node.data, *node.control))
             logs = (self.log_varies(log) for log, _, _ in node.read.values())
@@ -315,23 +316,23 @@ class Lineage:
         return False
 
     def changes_of(self, value: Any, key: Any) -> list[Log]:
-        """Who changed an object under a key, or who knows where."""
+        """Return the logs of changes to an object under a key or an unknown key."""
         thing = self._things.get(id(fields_of(value)))
         if thing is None:
             return []
         return [thing.any, thing.keys[key]] if key in thing.keys else [thing.any]
 
     def change_any(self, node: Node) -> None:
-        """It might have changed any object."""
+        """Record that a node might have changed any object."""
         self._wild.perhaps.append(node.index)
 
     def might_change(self, value: Any, node: Node) -> None:
-        """It might have changed what can be reached from a value."""
+        """Record that a node might have changed everything reachable from a value."""
         for held, _ in self._reachable(value):
             self._might_change(held, node)
 
     def might_set(self, value: Any, node: Node) -> None:
-        """It might have changed an object under another key."""
+        """Record that a node might have changed an object under another key."""
         if type(value) not in ATOMS and value is not ABSENT:
             self._might_change(value, node)
 

@@ -1,7 +1,7 @@
 """The guest's end of the wire: frames are a u32 length and a JSON message. Standard library only.
 
 guest → host  parsed · ran · paused · settled · wrote · ended      host → guest  start · resume
-A shadow of a program speaks otherwise: parsed · paused · surveyed, and hears start · survey.
+A shadow of the program sends parsed · paused · surveyed, and receives start · survey.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import threading
 from collections.abc import Callable
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, NoReturn
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
-MAX_QUESTIONS = 10_000  # about modules
-MAX_PARTS = 2_500_000  # lists and dicts in a frame: two bytes on the wire, a hundred in the host's memory
-_OVERSHOOT = 1  # frames beyond its limit that a program may be given by mistake
+MAX_QUESTIONS = 10_000  # module lookups per run
+MAX_PARTS = 2_500_000  # lists and dicts per wire frame: each takes two bytes there and about a hundred in the host
+_OVERSHOOT = 1  # stack frames that a program may get beyond its recursion limit
 _AT_DEPTH = re.compile(r"recursion depth (\d+)")
-RUN_FRAMES = 16  # what all frames of a run may weigh, in frames of the largest size
+RUN_FRAMES = 16  # bytes that a run may send in all, in units of the largest frame
 _LENGTH = struct.Struct("<I")
-_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program gets others (see world.py)
+_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # world.py replaces those in `sys`
 
 
 class Link:
@@ -41,7 +41,7 @@ class Link:
         self.lock = self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
         self._pauses = self._sent = 0
-        self.frame_bytes = MAX_FRAME_BYTES  # that the host takes
+        self.frame_bytes = MAX_FRAME_BYTES  # the largest frame that the host accepts
         self.exceeded: Callable[[str, str], None] = lambda reason, message: None  # ends the run
         self._getpid, self._pid = os.getpid, os.getpid()
         self.before_pause: Callable[[], None] = lambda: None
@@ -66,7 +66,7 @@ class Link:
             self._outbox += _LENGTH.pack(len(body)) + body
 
     def _check(self, body: bytes) -> None:
-        """The host would take more for an attack. The last word of a run has a frame to itself."""
+        """Enforce the host's limits on frames. One frame is kept free for the last message of a run."""
         size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
         self._sent += _LENGTH.size + size
         if size > self.frame_bytes:
@@ -82,7 +82,7 @@ class Link:
             self.flush()
 
     def finish(self, message: dict[str, Any]) -> NoReturn:
-        """Send the last message, and end."""
+        """Send the last message and end the process."""
         with self._lock:
             body = self._encode(message).encode()
             self._outbox += _LENGTH.pack(len(body)) + body
@@ -104,16 +104,16 @@ class Link:
         return message
 
     def pause(self, message: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Ask the host and wait for what it says. One pause at a time: other threads wait for their turn.
+        """Ask the host and wait for the reply. One pause at a time: other threads wait for the lock.
 
-        Call `before_pause` first, without the lock. Gives the number of the pause and the host's reply.
+        Call `before_pause` first, without the lock. Returns the number of the pause and the host's reply.
         """
         with self._lock:
             number = self.open(message)
             self.flush()
             reply = self.receive()
             if reply.get("type") != "resume" or reply.get("id") != number:
-                raise EOFError("the host resumed something else")
+                raise EOFError("the host resumed another pause")
             self.tell_settled(number, message.get("statement", 0), is_step=message["kind"] != "module")
             return number, reply
 
@@ -126,7 +126,7 @@ class Link:
         return self._pauses
 
     def tell_settled(self, number: int, statement: int, *, is_step: bool = True) -> None:
-        """Say that the program took the value of a pause."""
+        """Tell the host that the program took the value of a pause."""
         self._post(b'{"type":"settled","id":%d,"statement":%d}' % (number, statement))
         if is_step:
             self.settled()
@@ -135,7 +135,7 @@ class Link:
         while len(self._inbox) < size:
             chunk = self._os_read(self._read_fd, 1 << 16)
             if not chunk:
-                self.leave()  # the host is gone: nobody is left to tell
+                self.leave()  # the host has closed the connection
             self._inbox += chunk
         data, self._inbox = self._inbox[:size], self._inbox[size:]
         return data
@@ -151,7 +151,7 @@ def _encoder() -> Callable[[Any], str]:
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
         return slow.encode
-    # No record of what is being encoded: a signal handler that raises would leave entries in it.
+    # No check for circular references: a signal handler that raises would leave stale entries in its table.
     parts = make(None, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
     return lambda message: "".join(parts(message, 0))
 
@@ -160,34 +160,34 @@ _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the pro
 
 
 class headroom:
-    """Our own few frames must not make a deeply recursive program hit its limit early.
+    """Raise the recursion limit while guest code runs, so that its frames do not count against the program's limit.
 
-    Where the stack is too deep to take back all that was lent, as little as possible stays lent until the next one.
+    If the stack is too deep to restore the old limit, the lowest possible limit is set, and the next use restores it.
     """
 
     __slots__ = ("_frames", "_usual")
-    _raised_to = 0  # the limit while one of us is at work
-    _owed = _kept = 0  # the limit that could not be set again, and the one that is set instead
+    _raised_to = 0  # the limit while a `headroom` is active
+    _owed = _kept = 0  # the limit that could not be restored, and the one set instead
 
     def __init__(self, frames: int = 120) -> None:
         self._frames, self._usual = frames, 0
 
     def __enter__(self) -> None:
         limit = _get_limit()
-        if limit == headroom._raised_to:  # inside another one
+        if limit == headroom._raised_to:  # nested
             return
         if headroom._owed and limit == headroom._kept:
             limit = headroom._owed
             try:
                 _set_limit(limit + _OVERSHOOT)
-            except RecursionError:  # the program has gone on beyond its limit
+            except RecursionError:  # the program is deeper than its own limit
                 raise RecursionError("maximum recursion depth exceeded") from None
         headroom._owed, self._usual = 0, limit
         headroom._raised_to = min(limit + self._frames, 2**31 - 1)
         _set_limit(headroom._raised_to)
 
     def __exit__(self, *exc: object) -> None:
-        if not self._usual or _get_limit() != headroom._raised_to:  # the program may have set one in a `__repr__`
+        if not self._usual or _get_limit() != headroom._raised_to:  # the program may have changed it in a `__repr__`
             return
         try:
             _set_limit(self._usual)
@@ -200,7 +200,7 @@ class headroom:
 
 
 def depth_of(error: RecursionError) -> int:
-    """How deep the stack is where a recursion limit was too low to be set."""
+    """Return the stack depth that a failed `sys.setrecursionlimit` reported."""
     found = _AT_DEPTH.search(str(error))
     return int(found[1]) if found is not None else 0
 
@@ -213,15 +213,15 @@ _FAILURES = frozenset(
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether our own code failed, on our own behalf. Such an error must not reach the program.
+    """Whether an error was raised by guest code itself: such an error must not reach the program.
 
-    Others only came up while it ran: a signal handler of the program raised them, or another thread sent them.
+    Other errors came from outside while guest code ran: from a signal handler of the program, or another thread.
     """
     if id(type(error)) not in _FAILURES:
         return False
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith("<"):  # the program, or text that it runs
+        if trace.tb_frame.f_code.co_filename.startswith("<"):  # the program, or text it runs with `exec`
             return False
         trace = trace.tb_next
     return True

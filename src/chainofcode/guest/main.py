@@ -42,7 +42,7 @@ from .watch import WATCH_BY_JUMP, Output, Watcher
 from .world import Chance, Clock, Depth
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, NoReturn
 
 MAX_ANSWER_CHARS = 1_000_000
@@ -84,7 +84,7 @@ def rehearse() -> None:
     start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
     start |= {"clock": 0, "seed": 0}
     program = Prepared(start, {})
-    Prepared({**start, "is_shadow": True}, {})  # the guest may become a shadow
+    Prepared({**start, "is_shadow": True}, {})  # this guest may be used for a shadow
     _Run(Link(0, 0), start, program, {}).rehearse()
     json.loads(json.dumps(program.description()))
 
@@ -128,7 +128,7 @@ def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inputs(start: dict[str, Any]) -> dict[str, Any]:
-    """The variables that the program is given."""
+    """Return the variables that the program starts with."""
     inputs: dict[str, Any] = {name: decode(value) for name, value in start["inputs"].items()}
     return inputs if start["question"] is None else {"question": decode(start["question"]), **inputs}
 
@@ -164,7 +164,7 @@ def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
 
 
 def _call_name(hole: ast.expr, found: Analysis) -> str:
-    """The name by which a hole is asked for: a method's own, a module's function with its module."""
+    """Return the name of a hole in requests: a method's plain name, a module's function with its module."""
     if isinstance(hole, ast.Attribute) and hole in found.methods:
         return hole.attr
     parent = found.syntax.parents.get(hole)
@@ -398,6 +398,6 @@ class _Run:
         told = plain(value)
         text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
-        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the rest of the frame is for the text
+        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the other half of the frame is for the text
             data = {"$object": {"type": type_name(value), "text": brief(value)}}
         return {"reason": "answered", "answer": data, "text": text, "source": source}

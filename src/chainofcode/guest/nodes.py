@@ -1,4 +1,4 @@
-"""The parts that a lineage is made of: runs of statements, logs of who set what, and views of a frame's names.
+"""The parts of a lineage: nodes (runs of statements), logs of changes, and views of a frame's names.
 
 Standard library only.
 """
@@ -12,16 +12,16 @@ from .reach import ABSENT, step
 from .watch import names_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from ..program.regions import Name, Path
 
 
 class Log:
-    """The nodes that set something, in order; and those that might have. It only grows: a length is a moment.
+    """The nodes that set a name or object, in order, and those that might have. Append-only: a length marks a moment.
 
-    `varies`: one of them depends on what the program was given; `seen` is how far that was looked for.
+    `varies`: one of them depends on an input or on a value of the host; `seen` is how far that was checked.
     """
 
     __slots__ = ("perhaps", "seen", "sure", "varies")
@@ -32,10 +32,10 @@ class Log:
 
 
 class Thing:
-    """An object that was changed: by whom at all, by whom under which key, and under who knows which.
+    """The changes to one object: all of them, those under each key, and those under an unknown key.
 
-    It is held, so that no other object gets its address; where the program would notice that, it is not, and the next
-    one there depends on more than it needs to.
+    The object is kept alive so that its address is not reused. Where the program could notice that, it is not kept,
+    and a new object at the same address gets extra dependences.
     """
 
     __slots__ = ("all", "any", "keys", "value")
@@ -46,7 +46,7 @@ class Thing:
 
 
 class Node:
-    """One run of a statement; `read` are logs with how long they were, `whole` further statements it stands for."""
+    """One run of a statement; `read`: logs and their lengths then; `whole`: other statements it stands for."""
 
     __slots__ = (
         "control", "data", "index", "is_done", "places", "read", "roots", "statement", "values", "varies", "visits",
@@ -57,11 +57,11 @@ class Node:
         self.index, self.statement = index, statement
         self.data, self.control = list[int](), list[int]()
         self.read: dict[int, tuple[Log, int, int]] = {}
-        self.visits, self.values = list[int](), list[int]()  # steps of the trace: Python's, and those asked for
+        self.visits, self.values = list[int](), list[int]()  # steps of the trace: by Python; by the model or a tool
         self.whole: list[int] = []
-        self.varies = self.is_done = False  # `varies`: it depends on an input, or on a value asked for
+        self.varies = self.is_done = False  # `varies`: it depends on an input or a value of the host
         self.places: list[Any] = []  # the names it read
-        self.roots: list[Any] = []  # and their values
+        self.roots: list[Any] = []  # the values of those names
 
 
 class View:
@@ -74,7 +74,7 @@ class View:
         self._own: dict[str, Any] | None = None
 
     def place(self, name: Name) -> Any:
-        """Where a name's value is kept: its own for every call of a function."""
+        """Return the key of a name's log: local names have one per call of the function."""
         return (self.serial, name[1]) if name[0] == "l" else name
 
     def value(self, name: Name) -> Any:
@@ -83,7 +83,7 @@ class View:
         return self.own.get(name[1], ABSENT)
 
     def function(self, name: Name) -> Any:
-        """What a name means that is called: holes are among the builtins."""
+        """Return the value of a called name: holes are builtins."""
         value = self.value(name)
         return vars(self._names["__builtins__"]).get(name[1], ABSENT) if value is ABSENT else value
 
@@ -97,7 +97,7 @@ class View:
         return self.value(key) if how == "var" else key
 
     def follow(self, path: Path) -> Any:
-        """The object at the end of a path; the last one that can be told where it cannot be followed."""
+        """Return the object at the end of a path, or the last one on it that can be read."""
         value = self.value(path[0])
         for how, key in path[1]:
             part = step(value, how, self.key(how, key))[0]
@@ -108,7 +108,7 @@ class View:
 
 
 def _visible(frame: FrameType) -> dict[str, Any]:
-    """A frame's variables; the frame of a class does not show those of the function around it."""
+    """Return a frame's variables; for a class body, those of the enclosing function too."""
     around = frame.f_back
     if frame.f_code.co_flags & CO_OPTIMIZED or frame.f_code.co_name == "<module>" or around is None:
         return names_of(frame)

@@ -23,8 +23,8 @@ _PROTOCOLS = {
 
 
 def keeps_cells(code: CodeType) -> bool:
-    """Whether a class body must not be asked for `f_locals`: before 3.13 that takes names out of its namespace which
-    it also has cells for (`__class__ = …` beside a method that says `super()`)."""
+    """Whether `f_locals` of a class body must not be read: before 3.13 reading it removes names from the namespace that
+    also have cells (`__class__ = …` beside a method that calls `super()`)."""
     is_module_or_class = not code.co_flags & CO_OPTIMIZED
     return is_module_or_class and sys.version_info < (3, 13) and not set(code.co_cellvars).isdisjoint(code.co_names)
 
@@ -130,7 +130,7 @@ class Places:
 
 
 def _span_of(line: int | None, end_line: int | None, column: int | None, end: int | None) -> Span | None:
-    if line is None or (column or 0) >= MARK_COLUMNS:  # a checkpoint, or what the compiler placed with it
+    if line is None or (column or 0) >= MARK_COLUMNS:  # a checkpoint, or an instruction that belongs to it
         return None
     return (line, column or 0), (end_line or line, end or 0)
 

@@ -1,8 +1,9 @@
-"""Promises: values that a shadow of the program does not have yet, and what its speculative code does with them.
+"""Promises: stand-ins for values that a shadow does not have yet, and the functions that speculative code calls.
 
-Arithmetic, comparison, attributes, items and calls of a promise give a promise. Whatever needs to know the value
-(its truth, length, text, hash or elements) raises `Unknown`, which the code around it turns into promises again
-(program/speculate.py). Nothing here decides what a program computes: a wrong guess costs a call. Standard library only.
+Arithmetic, comparison, attributes, items and calls of a promise give a promise. An operation that needs the value (its
+truth, length, text, hash or elements) raises `Unknown`, which the surrounding code turns into a promise again
+(program/speculate.py). Promises cannot change what the program computes: a wrong guess costs a call. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from types import BuiltinFunctionType, FunctionType, GeneratorType
 from ..program.library import MUTATING, MUTATING_FIRST
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, TypeGuard
 
-_NAME = "$Promise"  # no class of a program is called so: an error message with it is about a promise
+_NAME = "$Promise"  # no program class has this name: an error message with it is about a promise
 
 
 class Unknown(BaseException):
-    """A value is needed that is not there yet; `origin` says which."""
+    """Raised when an operation needs a value that has not arrived; `origin` is the call that gives it."""
 
     def __init__(self, origin: str = "") -> None:
         super().__init__(origin)
@@ -39,7 +40,7 @@ def _gives_promise(self: Promise, *args: object, **kwargs: object) -> Promise:
 
 
 class Promise:
-    """A value to come; `origin` is the call it comes from."""
+    """A value that has not arrived; `origin` is the text of the call that gives it."""
 
     __slots__ = ("origin",)
     origin: str
@@ -53,20 +54,20 @@ class Promise:
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
-        """What is stored in a value to come is not known either."""
+        """Ignore the attribute: reading it back gives a promise."""
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Likewise."""
+        """Ignore the item, likewise."""
 
     def __delitem__(self, key: object) -> None:
-        """Likewise."""
+        """Ignore the deletion."""
 
     def __await__(self) -> Generator[None, None, Promise]:
         return self
         yield
 
     @property  # type: ignore[misc]
-    def __class__(self) -> type:  # `isinstance` asks for it
+    def __class__(self) -> type:  # read by `isinstance`
         raise Unknown(self.origin)
 
 
@@ -98,9 +99,9 @@ def is_promise(value: object) -> TypeGuard[Promise]:
 
 
 class Loop:
-    """Counts the turns of a loop that may be left early by a condition that is not known yet.
+    """Counts the turns of a loop that an unknown condition may end early.
 
-    Turns past such a condition may never come: only half as many are looked at as were certain before it.
+    The turns after such a condition may never run: the shadow runs at most half as many as came before it.
     """
 
     __slots__ = ("_first", "_turn", "may_return")
@@ -114,19 +115,19 @@ class Loop:
         return self._first >= 0
 
     def doubt(self, may_return: bool = False) -> None:
-        """The loop may be over after this turn."""
+        """Record that the loop may end in this turn."""
         self.may_return = self.may_return or may_return
         if self._first < 0:
             self._first = self._turn
 
     def ends(self) -> bool:
-        """At the beginning of a turn: whether it is too doubtful to be looked at."""
+        """Begin a turn; whether to stop here, because it is too doubtful that the program runs it."""
         self._turn += 1
         return self.is_doubtful and self._turn - self._first > self._first // 2
 
 
 class Missing:
-    """What is known of a comprehension's conditions: the origin of the first one that is not."""
+    """The origin of the first unknown condition of a comprehension, if any."""
 
     __slots__ = ("loop", "origin")
 
@@ -144,10 +145,10 @@ class Missing:
 
 
 class Lazy:
-    """A generator some of whose elements may be missing, because a condition is not known.
+    """A generator that may lack some elements, because a condition is unknown.
 
-    Who reads it to its end asks for all conditions, and learns that the elements are unknown. Others may stop in
-    the middle: for them it goes no further past an unknown condition than a loop does.
+    Reading it to its end evaluates all conditions, then raises `Unknown`. A consumer that may stop early gets no
+    further past an unknown condition than a `Loop` does.
     """
 
     def __init__(self, elements: Callable[[Missing], Iterable[Any]]) -> None:
@@ -171,14 +172,14 @@ class Lazy:
         return elements
 
 
-# --- what speculative code calls ----------------------------------------------------------------------------------
+# --- functions that speculative code calls --------------------------------------------------------------------------
 
 _LAZY_TYPES = frozenset([GeneratorType, map, filter, zip, enumerate, Lazy])
-_CHANGING = MUTATING | MUTATING_FIRST  # what may leave an object half changed
+_CHANGING = MUTATING | MUTATING_FIRST  # may leave an object half changed
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """A call of the program's: what cannot be known of it is a promise."""
+    """Make a call of the program; an unknown result is a promise."""
     try:
         if type(function) is FunctionType:
             return function(*args, **kwargs)
@@ -197,12 +198,12 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _reads_all(function: Any) -> bool:
-    """Whether a function is one of Python's that reads an iterator to its end: `"".join`, `list.extend`."""
+    """Whether a built-in function reads an iterator to its end: `"".join`, `list.extend`."""
     return type(function) is BuiltinFunctionType and function is not next and function is not iter
 
 
 def is_about_promise(error: Exception) -> bool:
-    """Python's own functions say "expected str, not $Promise" where one of the program's would raise Unknown."""
+    """Whether a built-in function rejected a promise: "expected str, not $Promise"."""
     return bool(error.args) and type(error.args[0]) is str and _NAME in error.args[0]
 
 
@@ -222,14 +223,14 @@ def same(left: Any, right: Any) -> bool:
 
 
 def need(value: Any) -> Any:
-    """A value that is looked into by a `match`."""
+    """Return the subject of a `match`, which needs the value."""
     if is_promise(value):
         raise Unknown(value.origin)
     return value
 
 
 def guard(expression: Callable[[], Any]) -> Any:
-    """An element, or the body of a lambda: what cannot be known of it is a promise."""
+    """Evaluate an element, or the body of a lambda; an unknown result is a promise."""
     try:
         return expression()
     except Unknown as unknown:
@@ -237,7 +238,7 @@ def guard(expression: Callable[[], Any]) -> Any:
 
 
 def test(missing: Missing, condition: Callable[[], Any]) -> bool:
-    """A condition of a comprehension; one that is not known leaves the element out, and says so."""
+    """Evaluate a condition of a comprehension; an unknown one drops the element and is noted in `missing`."""
     if missing.loop is not None and missing.loop.ends():
         raise Unknown(missing.origin)
     try:
@@ -248,7 +249,7 @@ def test(missing: Missing, condition: Callable[[], Any]) -> bool:
 
 
 def collect(make: Callable[[list[Any]], Any], elements: Callable[[Missing], list[Any]]) -> Any:
-    """A list, set or dict of a comprehension's elements."""
+    """Make the list, set or dict of a comprehension; a promise if a condition is unknown."""
     missing = Missing()
     try:
         found = elements(missing)
@@ -259,12 +260,12 @@ def collect(make: Callable[[list[Any]], Any], elements: Callable[[Missing], list
 
 
 def read_all(iterable: Any) -> Any:
-    """What a loop goes through that cannot be left early."""
+    """Return the elements for a loop that no statement leaves early."""
     return iterable.to_the_end() if type(iterable) is Lazy else iterable
 
 
 def text(*parts: Any) -> Any:
-    """An f-string: texts, and triples of value, conversion and format."""
+    """Evaluate an f-string, given as texts and triples of value, conversion and format."""
     try:
         return "".join([part if type(part) is str else _formatted(*part) for part in parts])
     except Unknown as unknown:
@@ -281,11 +282,11 @@ def _formatted(value: Any, conversion: int, form: Any) -> str:
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
 
 
-# --- functions of Python's that would stop at the first promise -----------------------------------------------------
+# --- built-in functions that would stop at the first promise --------------------------------------------------------
 
 
 def _reader(function: Callable[..., Any]) -> Callable[..., Any]:
-    """One that reads iterators to their ends: all elements are asked for before it looks at one."""
+    """Wrap a function that reads iterators to their ends: all elements are computed before it reads the first one."""
 
     def read(*args: Any, **kwargs: Any) -> Any:
         return function(*[_elements(arg) if type(arg) in _LAZY_TYPES else arg for arg in args], **kwargs)
@@ -298,7 +299,7 @@ def _elements(iterable: Any) -> list[Any]:
 
 
 def _best(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`max` or `min`: every key is asked for before two are compared."""
+    """Wrap `max` or `min`: all keys are computed before two are compared."""
 
     def best(*args: Any, key: Any = None, **default: Any) -> Any:
         elements = _elements(args[0]) if len(args) == 1 else list(args)
@@ -312,7 +313,7 @@ def _best(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _short(decisive: bool) -> Callable[[Iterable[Any]], Any]:
-    """`any` or `all`, which stop at the first element that decides."""
+    """Replace `any` or `all`, which stop at the first decisive element."""
 
     def decide(iterable: Iterable[Any]) -> Any:
         loop, origin, elements = Loop(), "", iter(iterable)

@@ -1,12 +1,12 @@
-"""Errors of tools, which are raised in the program: by the name of a type of Python's own, and a text.
+"""Tool errors, raised in the program as a built-in exception type with a text.
 
-Nothing but a name and a text crosses the wall, and a name means only what stands in this table.
+Only a type's name and a text cross the sandbox boundary, and only names in this table are accepted.
 Standard library only: the guest runs this file too.
 """
 
 from __future__ import annotations
 
-# Those that take a text. `StopIteration` would end a loop of the program's, `MemoryError` the run as a limit.
+# Types that take a text. `StopIteration` would end a loop of the program, `MemoryError` the run (`limit:memory`).
 _TYPES: tuple[type[Exception], ...] = (
     ArithmeticError, AssertionError, AttributeError, BlockingIOError, BrokenPipeError, BufferError, BytesWarning,
     ChildProcessError, ConnectionAbortedError, ConnectionError, ConnectionRefusedError, ConnectionResetError,
@@ -21,11 +21,11 @@ _BY_NAME = {kind.__name__: kind for kind in _TYPES}
 
 
 class ToolError(RuntimeError):
-    """A tool failed in a way that no type of Python's own tells, or was not approved."""
+    """A tool failed with an error that has no built-in base type in the table, or was not approved."""
 
 
 def told(error: BaseException, max_chars: int) -> tuple[str, str] | None:
-    """An error as a name of the table and a text; None where no type of it is in the table."""
+    """Return the nearest type in the table and a text for an error; None if none of its types is in the table."""
     kinds = type(error).__mro__
     known = next((kind for kind in kinds if kind in _TYPES), None)
     if known is None:
@@ -39,17 +39,17 @@ def told(error: BaseException, max_chars: int) -> tuple[str, str] | None:
 def text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # a method of whoever wrote the type
+    except Exception:  # its `__str__` is the tool's code
         return type(error).__name__
 
 
 def plain(text: str) -> str:
-    """Text that any JSON reader takes: lone surrogates are written out."""
+    """Return text that every JSON parser accepts: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def made(text: str, raised: object) -> Exception:
-    """The error that the program gets: of a type in the table, else a ToolError with the text."""
+    """Return the error to raise in the program: a type in the table, else a ToolError with the text."""
     if isinstance(raised, list) and len(raised) == 2 and raised[0] in _BY_NAME:
         return _BY_NAME[raised[0]](raised[1])
     return ToolError(text)

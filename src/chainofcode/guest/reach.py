@@ -39,7 +39,7 @@ from .places import FILENAME
 from .values import Record
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 ATOMS = frozenset([
@@ -159,7 +159,7 @@ def names_in(code: CodeType) -> set[str]:
 
 
 def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
-    """Whether code of a lambda may change what it names: it calls methods, or who knows what."""
+    """Whether the code of a lambda may change the objects it names: it calls methods or unknown functions."""
     for text in names_in(code):
         known = names.get(text, ABSENT)
         if text in CHANGES or (known is ABSENT and text in _CHANGING):
@@ -186,7 +186,7 @@ def _methods_in(code: CodeType) -> Iterator[str]:
 
 
 def is_lambda(code: CodeType) -> bool:
-    """Whether code is part of a statement: its own statements are nobody's to watch."""
+    """Whether code is part of a statement and has no watched statements of its own."""
     return code.co_filename == FILENAME and code.co_name.startswith("<") and code.co_name != "<module>"
 
 
@@ -238,7 +238,7 @@ def fields_of(value: Any) -> Any:
 
 
 def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
-    """A part of a value and the key that it is kept under; ABSENT where nobody can tell without running something."""
+    """Return a part of a value and the key it is stored under; ABSENT if there is none, or reading may run code."""
     kind = type(value)
     if how == "attr":
         return (_attribute(value, key), key) if is_own_class(kind) else (ABSENT, None)
@@ -252,7 +252,7 @@ def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
 
 
 def has_key(value: Any, key: Any) -> bool:
-    """Whether a dict has a plain key; where others might be asked whether they are equal to it, nobody can tell."""
+    """Whether a dict has a plain key; False if it has too many keys, or keys whose `__eq__` may be program code."""
     if type(key) not in _KEYS or len(value) > _MANY_KEYS or not {*map(type, value)} <= _KEYS:
         return False
     return key in value

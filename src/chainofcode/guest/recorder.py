@@ -1,7 +1,7 @@
-"""Hears what a run does and notes in a lineage what came from what. On request only: it costs.
+"""Records the provenance of a run in a lineage. Only on request, because it is slow.
 
-Where a program uses a channel that is not followed (program/channels.py), and from where another thread runs on,
-everything depends on everything. A loop that runs very often is one node from then on, which depends on all that it may
+If a program uses a channel that cannot be followed (program/channels.py), and as soon as a second thread runs,
+everything depends on everything. A loop that runs very often becomes one node, which depends on everything that it may
 read. Standard library only.
 """
 
@@ -18,7 +18,7 @@ from .nodes import Node, View
 from .reach import ATOMS
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Callable
     from typing import Any
 
@@ -35,7 +35,7 @@ class Recorder(Following):
         super().__init__(flows, names, inputs, prose)
         self._settled = self._since = 0
         self._is_line_open = False  # what is printed next belongs to a line that was begun
-        self._listed: dict[int, Node] = {}  # statements that ran where nothing is followed
+        self._listed: dict[int, Node] = {}  # statements that ran without being followed
         self._listed_last: Node | None = None
         if flows.is_opaque:
             self._lost = self._new(None)
@@ -54,14 +54,14 @@ class Recorder(Following):
             return False
 
     def _list(self, statement: int) -> bool:
-        """A statement ran that is not followed: it matters."""
+        """Record a statement that is not followed: the answer depends on it."""
         if statement not in self._listed:
             self._listed[statement] = self.lineage.new(statement)
         self._listed_last = self._listed[statement]
         return False
 
     def lose(self) -> None:
-        """From here on everything depends on everything: something could not be followed."""
+        """Give up following: from here on everything depends on everything."""
         self._lost = self._lost or self._new(None)
 
     def _hear(self, mark: Mark, frame: FrameType) -> bool:
@@ -118,7 +118,7 @@ class Recorder(Following):
             self.lineage.bind(LAST, node.index)
 
     def emulated(self, changed: Iterable[str], frame: FrameType) -> None:
-        """Whoever was asked for a statement has set these names."""
+        """Record the names that the delta of an emulated statement set."""
         act = self._activation(frame)
         if act is None or act.open is None or self._coarse is not None:
             return

@@ -1,4 +1,4 @@
-"""Objects that stand for values of others, and types looked at without running what they define.
+"""Opaque values and records, and type inspection that runs no program code.
 
 Standard library only.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 
@@ -62,17 +62,17 @@ def type_name(value: object) -> str:
 
 
 def exact(text: object) -> str:
-    """Text that a program may have set to a subclass of `str`, whose methods are not ours to run."""
+    """Return a plain `str`, without running methods of a subclass that the program may have set."""
     return str.__str__(text) if issubclass(type(text), str) else "?"
 
 
 def ids_of(*kinds: type) -> frozenset[int]:
-    """Types to look for by identity: hashing or comparing a type runs what its metaclass defines."""
+    """Return the ids of types, for lookups by identity: hashing or comparing a type may run its metaclass."""
     return frozenset(map(id, kinds))
 
 
 def has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
-    """A zone of the program's own making would run the program's code here: only fixed offsets pass."""
+    """Whether a time zone is none or a fixed offset: another `tzinfo` class may run program code."""
     zone = value.tzinfo
     if type(zone) is not datetime.timezone:
         return zone is None

@@ -1,7 +1,7 @@
-"""Calls whose values the host is asked for: the same call once.
+"""Requests to the host for the values of calls; repeated calls are requested once.
 
-A call is known by its function and its arguments. One without arguments, or with arguments that cannot be known again,
-is asked for every time. Standard library only.
+A call is identified by its function and its arguments. A call without arguments, or with an argument that has no
+identity, is requested every time. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from .raised import made
 from .values import Record, decode
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
 
 
 def given(reply: dict[str, Any]) -> Any:
-    """The value of a reply; raises the error that a tool answered with."""
+    """Return the value of a reply, or raise the error of the tool."""
     if "error" in reply:
         raise made(reply["error"], reply.get("raised"))
     return decode(reply["value"], record=Record)
 
 
 class Requests:
-    """Asks the host for values, and keeps those that may be used again."""
+    """Requests values from the host and keeps those that may be reused."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -35,12 +35,12 @@ class Requests:
         self._shared = 0
 
     def look_at(self, value: object, statement: int) -> None:
-        """An argument of a call: every value will do."""
+        """Accept any argument (a shadow rejects promises here)."""
 
     def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
-        """The value of a call."""
+        """Return the value of a call."""
         self._link.before_pause()  # takes the watcher's lock, and then the link's: never the other way round
-        with self._link.lock:  # another thread may be about to ask for the same
+        with self._link.lock:  # another thread may request the same call
             if key is not None and key in self._replies:
                 number, reply = self._replies[key]
                 self._tell_use(number, statement)
@@ -51,12 +51,12 @@ class Requests:
             return given(reply)
 
     def statement(self, message: dict[str, Any]) -> Any:
-        """The delta of a statement that Python cannot run."""
+        """Return the delta of a statement that Python cannot run."""
         self._link.before_pause()
         return given(self._link.pause(message)[1])
 
     def _tell_use(self, number: int, statement: int) -> None:
-        """Say that the program took a value again: the step comes now, in the program's order."""
+        """Tell the host that the program reused a value: the step is recorded now, in program order."""
         self._shared += 1
         if self._shared <= MAX_SHARED_STEPS:
             self._link.tell_settled(number, statement)

@@ -19,12 +19,12 @@ from .values import Record, brief, type_name
 from .watch import named, names_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 MAX_VALUE_CHARS = 400
 MAX_STATE_CHARS = 3000
-_MAX_ITEMS = 10  # of a list that is shown with the fields of each
+_MAX_ITEMS = 10  # of a list whose items are shown with their fields
 _TABLES = (("numpy", "ndarray"), ("pandas", "DataFrame"), ("pandas", "Series"))
 _UNTOLD = (ModuleType, FunctionType, type(len), type, Hole)
 
@@ -49,10 +49,10 @@ def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[st
 
 
 def _in_sight(frame: FrameType) -> dict[str, Any]:
-    """Globals and locals, without the keys of a namespace that are no names."""
+    """Return globals and locals, without namespace keys that are not strings."""
     seen = named(frame.f_globals, None)
     own = names_of(frame)
-    if not own and frame.f_code.co_flags & CO_OPTIMIZED:  # it may hold its `locals()`, which is brought up to date
+    if not own and frame.f_code.co_flags & CO_OPTIMIZED:  # unreadable above: reading updates its `locals()`
         own = named(frame.f_locals, None)
     return {**seen, **own}
 

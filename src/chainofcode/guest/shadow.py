@@ -1,8 +1,8 @@
 """A shadow of the program: a throw-away copy that runs ahead of it, in rounds, to find the calls it will make.
 
-In each round the program runs from its beginning with the values that are known; the others are promises. A call
-without a value is reported to the host, which asks for it and tells the value before the next round. Effects stay in
-this process, which the host ends when it likes. Standard library only.
+Each round is a speculative run of the program from its beginning. Calls with known values return them, other calls
+return promises and are reported to the host, which requests their values for a later round. Effects stay in this
+process, which the host may kill at any time. Standard library only.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from .watch import Output
 from .world import Chance, Clock
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Callable
     from typing import Any, NoReturn
 
     from .main import Prepared
 
-MAX_NEW_CALLS = 1000  # in a round
+MAX_NEW_CALLS = 1000  # per round
 MAX_WAITING = 1000
 _MAX_ORIGIN_CHARS = 200
-_MORE_FRAMES = 4  # a call of the program's takes more of them here
+_MORE_FRAMES = 4  # factor on the recursion limit: a call takes more frames in speculative code
 
 
 class RoundOver(BaseException):
-    """Enough calls were found in this round."""
+    """Raised to end a round that has found enough calls."""
 
 
 class Foresight:
-    """The values that a shadow knows, and the calls it reports because it does not."""
+    """The values that a shadow knows, and the calls that it reports to the host."""
 
     def __init__(self, link: Link, tools: Any) -> None:
         self._link, self._tools = link, frozenset(tools)
@@ -52,14 +52,14 @@ class Foresight:
         self.begin()
 
     def begin(self) -> None:
-        """A new round."""
+        """Begin a new round."""
         self._taken: dict[str, int] = {}
         self.met: dict[int, None] = {}  # reported calls in the order the program makes them
         self.waiting: dict[int, str] = {}  # statements, and the calls whose values they wait for
         self._new = self._unsent = 0
 
     def learn(self, told: dict[str, Any]) -> None:
-        """Take a value that the host knows."""
+        """Take a value from the host."""
         if told["kind"] == "statement":
             key = _statement_key(told["statement"])
         elif told["known_by"] is not None:
@@ -69,18 +69,18 @@ class Foresight:
         self._replies.setdefault(key, []).append(told["reply"])
 
     def look_at(self, value: object, statement: int) -> None:
-        """An argument of a call: one that is not known makes the call unknown, too."""
+        """Reject an argument that is a promise: the result of the call is unknown, too."""
         if is_promise(value):
             self.note(statement, value.origin)
             raise Unknown(value.origin)
 
     def note(self, statement: int, origin: str) -> None:
-        """What a statement waits for."""
+        """Note the call whose value a statement waits for."""
         if len(self.waiting) < MAX_WAITING:
             self.waiting.setdefault(statement, origin)
 
     def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
-        """The value of a call, or a promise of it."""
+        """Return the value of a call, or a promise."""
         if key is not None and key not in self._replies and key in self._reported:
             number, origin = self._reported[key]
             self.met[number] = None
@@ -96,13 +96,13 @@ class Foresight:
         message = message or tell()
         origin = clean(message["text"], _MAX_ORIGIN_CHARS)
         if key is None or replies or message["name"] in self._tools:
-            self.note(statement, origin)  # it goes out when the program gets there
+            self.note(statement, origin)  # requested only when the program makes the call
         else:
             self._report(key, message, origin)
         return Promise(origin)
 
     def statement(self, message: dict[str, Any]) -> Any:
-        """The delta of a statement that Python cannot run."""
+        """Return the delta of a statement that Python cannot run, if it is known."""
         key = _statement_key(message["statement"])
         turn = self._taken[key] = self._taken.get(key, 0) + 1
         if turn > len(self._replies.get(key, ())):
@@ -115,7 +115,7 @@ class Foresight:
         self.met[number] = None
         self._new += 1
         self._unsent += 1
-        if 4 * self._unsent >= self._new:  # soon: what follows may take for ever; but a write wakes the host
+        if 4 * self._unsent >= self._new:  # early, since the code after it may never end; but each write wakes the host
             self._link.flush()
             self._unsent = 0
         if self._new >= MAX_NEW_CALLS:
@@ -127,7 +127,7 @@ def _statement_key(number: int) -> str:
 
 
 class Shadow:
-    """Runs the rounds of one program."""
+    """Runs the rounds of lookahead for one program."""
 
     def __init__(
         self, link: Link, start: dict[str, Any], program: Prepared, make_inputs: Callable[[], dict[str, Any]]
@@ -165,7 +165,7 @@ class Shadow:
         self._exit(code)
 
     def _round(self) -> dict[str, Any] | None:
-        """Run the program once. Gives the error that it ended with, if any."""
+        """Run the program once. Returns the error that it ended with, if any."""
         self._foresight.begin()
         self._clock.restart()
         self._chance.restart()
@@ -179,7 +179,7 @@ class Shadow:
             exec(self._program.code, names)
         except (Unknown, RoundOver, SystemExit):
             return None
-        except BaseException as error:  # the program's own
+        except BaseException as error:  # raised by the program
             return failure(error, self._places, ())
         return None
 

@@ -1,7 +1,7 @@
-"""Text that the program runs itself: `eval`, `exec` and `compile`, with the holes in the text bound before it runs.
+"""`eval`, `exec` and `compile` for the program: the holes in a text are bound before the text runs.
 
-Where the program calls them by name, CPython's own functions run, from the program's own frame. Handed on as values
-they are objects of ours, which do what CPython's do for whoever calls them. Standard library only.
+Where the program calls them by name, CPython's own functions run, in the program's frame. Where it passes them as
+values, it gets wrappers that behave like CPython's functions called from the caller's frame. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from .link import headroom
 from .places import CO_OPTIMIZED, keeps_cells
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 _MAX_OPENED, _MAX_REMEMBERED_CHARS = 1000, 10_000
 _KEYWORDS = frozenset(kwlist)
 _WORD = re.compile(r"[^\W\d]\w*")
 _FLAGS = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
-_FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # the flag of `nested_scopes` has another meaning by now
+_FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # that of `nested_scopes` now means something else
 _NAMES_TAKEN = {"globals", "locals"} if sys.version_info >= (3, 13) else set()
 _COMPILE = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
 
 
 class Texts:
-    """Binds the holes of texts: `bind` takes what the analysis of one found."""
+    """Binds the holes in texts; `bind` is called with the analysis of each text."""
 
     def __init__(self, own: dict[str, Any], bind: Callable[[Analysis], None]) -> None:
         self._own, self._bind = own, bind
@@ -43,7 +43,7 @@ class Texts:
         own.update({kind.name: kind(self) for kind in (_Eval, _Exec, _Compile)})
 
     def opened(self, source: Any) -> Any:
-        """The text, with the holes in it bound before it runs."""
+        """Bind the holes in a text, and return it."""
         self.open(source, sys._getframe(1))
         return source
 
@@ -53,7 +53,7 @@ class Texts:
             return
         known = (self._own, frame.f_globals, _local_names(frame), _KEYWORDS)
         if _are_known(_WORD.findall(text), *known):
-            return  # quicker than to look at its structure
+            return  # faster than parsing it
         if len(self._opened) < _MAX_OPENED and len(text) < _MAX_REMEMBERED_CHARS:
             self._opened.add(text)
         try:
@@ -62,14 +62,14 @@ class Texts:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
         if _are_known([node.id for node in ast.walk(tree) if isinstance(node, ast.Name)], *known):
-            return  # other words are attributes, or stand in texts
+            return  # the other words are attributes, or in string literals
         with headroom(2000):
             found = analyse(tree, defined={*frame.f_globals, *_local_names(frame), *self._own})
         self._bind(found)
 
 
 def real(function: Any) -> Any:
-    """CPython's own function for one of ours: called by name, it needs no help to find its caller's frame."""
+    """Return CPython's function for a wrapper: called by name, it finds its caller's frame itself."""
     return function.real if type(function) in (_Eval, _Exec, _Compile) else function
 
 
@@ -79,7 +79,7 @@ def _are_known(words: Iterable[str], *known: Container[str]) -> bool:
 
 def _as_text(source: Any) -> str | None:
     if isinstance(source, str):
-        return str.__str__(source)  # a subclass may have methods of the program's own
+        return str.__str__(source)  # runs no method of a subclass
     if isinstance(source, (bytes, bytearray)):
         return bytes(source).decode("utf-8", "replace")
     return None
@@ -87,8 +87,10 @@ def _as_text(source: Any) -> str | None:
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """CPython warns of a text when it runs it; we only read it. The module is not told, or it would warn anew of what
-    it has warned of."""
+    """Suppress warnings while a text is parsed here; CPython gives them when it runs the text.
+
+    Sets the filters directly: `warnings.simplefilter` would reset which warnings were already shown.
+    """
     usual = warnings.filters
     warnings.filters = [("ignore", None, Warning, None, 0)]
     try:
@@ -98,7 +100,7 @@ def _unwarned() -> Iterator[None]:
 
 
 def _local_names(frame: FrameType) -> tuple[str, ...]:
-    """The names of a frame's variables. Their values are not looked at, which before 3.13 would keep them alive."""
+    """Return the names of a frame's variables, without reading their values: before 3.13 that keeps them alive."""
     code = frame.f_code
     if code.co_flags & CO_OPTIMIZED:
         return (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
@@ -106,7 +108,7 @@ def _local_names(frame: FrameType) -> tuple[str, ...]:
 
 
 class _Runner:
-    """One of CPython's functions as a value that looks like it."""
+    """A wrapper that looks like one of CPython's functions."""
 
     name = ""
     real: Callable[..., Any]
@@ -137,7 +139,7 @@ class _Eval(_Runner):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if not 1 <= len(args) <= 3 or not self.taken.issuperset(kwargs):
-            return self.real(*args, **kwargs)  # which says what is wrong
+            return self.real(*args, **kwargs)  # raises CPython's own error
         frame = sys._getframe(1)
         source = args[0]
         self._texts.open(source, frame)
@@ -171,7 +173,7 @@ class _Compile(_Runner):
         frame = sys._getframe(1)
         given = dict(zip(_COMPILE, args, strict=False))
         if len(args) > len(_COMPILE) or given.keys() & kwargs:
-            return self.real(*args, **kwargs)  # which says what is wrong
+            return self.real(*args, **kwargs)  # raises CPython's own error
         given.update(kwargs)
         self._texts.open(given.get("source"), frame)
         flags = given.get("flags", 0)
@@ -181,15 +183,15 @@ class _Compile(_Runner):
 
 
 for _kind in (_Eval, _Exec, _Compile):
-    _kind.__name__ = type(len).__name__  # as traces show it
+    _kind.__name__ = type(len).__name__  # shown in traces
 
 
 def _futures(frame: FrameType) -> int:
-    """What the code of a frame has imported from the future: text that it runs has that, too."""
+    """Return the `__future__` flags of a frame's code, which apply to text that it runs."""
     return frame.f_code.co_flags & _FUTURES
 
 
 def _locals(frame: FrameType) -> Any:
-    """What `locals()` gives in a frame."""
+    """Return what `locals()` returns in a frame."""
     is_proxy = sys.version_info >= (3, 13) and frame.f_code.co_flags & CO_OPTIMIZED
     return dict(frame.f_locals) if is_proxy else frame.f_locals

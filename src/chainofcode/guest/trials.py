@@ -168,7 +168,7 @@ class Trials:
                 told |= self._outcomes(one["result"], before)
                 if "other" in told:
                     return "yes"
-            is_needed = one["is_dropped"] and told == {"error"}  # without the call there is no other answer
+            is_needed = one["is_dropped"] and told == {"error"}  # without the call the program fails
             is_known &= "same" in told or told <= {"not there"} or is_needed
         return "none" if is_known else "unknown"
 

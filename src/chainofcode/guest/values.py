@@ -31,7 +31,7 @@ from .records import has_plain_zone
 from .records import type_name as type_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 MAX_DEPTH = 100

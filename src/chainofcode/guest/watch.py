@@ -1,7 +1,7 @@
-"""What each statement changed: bounded, and free once a place has been seen often enough. Standard library only.
+"""Records what each statement changed, up to a bound per place; after that, watching is free. Standard library only.
 
-Watching never runs code of the program and never raises into it: values are read only through what C defines for
-their exact types (`brief.brief`), no garbage is collected meanwhile, and what fails in spite of that is dropped.
+Watching never runs program code and never raises into the program: values are read through C-level methods of exact
+types only (`brief.brief`), garbage collection is off meanwhile, and a visit that fails nevertheless is dropped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .records import Record, ids_of
 from .values import brief
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Callable
     from typing import Any
 
@@ -39,7 +39,7 @@ _MAX_NAMES = 200
 _FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
 _ATOMS = ids_of(int, float, str, bytes, bool, complex, type(None))
 _CONTAINERS = ids_of(list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
-# The program may replace these where it finds them; its own clock may be fixed.
+# Bound early: the program may replace these functions, and its clock may be fixed.
 _real_clock, _getframe = time.monotonic, sys._getframe
 _is_collecting, _collect, _collect_not = gc.isenabled, gc.enable, gc.disable
 _TOOL = 4  # one that no profiler, debugger or coverage tool claims
@@ -60,7 +60,7 @@ class Watcher:
         self._recorded = self._chars = 0
         self._flushed_at = _real_clock()
         self._lock = threading.RLock()
-        self._raised: list[BaseException] = []  # by signal handlers, while a visit was recorded
+        self._raised: list[BaseException] = []  # errors of signal handlers that ran while a visit was recorded
         self.is_off = False  # what runs now is not the program's own doing
         self._printed = ""
         self.printed_line = ""  # the last line printed that is not empty
@@ -98,7 +98,7 @@ class Watcher:
     def _visit_by_jump(self, code: CodeType, offset: int, destination: int) -> object:
         try:
             checkpoint = self._checkpoint_at.get((id(code), offset))
-            if checkpoint is None:  # a jump of the program's own
+            if checkpoint is None:  # a jump in the program's own code
                 return self._disable
             return None if self._quietly(self._visit, checkpoint, _getframe(1), None) else self._disable
         except BaseException as error:
@@ -106,9 +106,9 @@ class Watcher:
             return None
 
     def _raise_next(self, code: CodeType, error: BaseException) -> None:
-        """Let an error of a signal handler come at the next instruction.
+        """Raise an error of a signal handler at the next instruction.
 
-        Up to Python 3.13 no `try` around a jump catches what is raised while that jump is reported.
+        Up to Python 3.13, a `try` around a jump does not catch errors that are raised while the jump is reported.
         """
         self._raised.append(error)
         sys.monitoring.set_local_events(_TOOL, code, self._events_of(code) | sys.monitoring.events.INSTRUCTION)
@@ -148,11 +148,11 @@ class Watcher:
             self._switches.switch_on()
 
     def _quietly(self, record: Callable[[Any, FrameType, Any], bool], place: Any, frame: FrameType, value: Any) -> bool:
-        """Record a visit; False when this place need not call again. The program must notice nothing of it."""
-        if self.is_off or not self._lock.acquire(blocking=False):  # another thread records
+        """Record a visit without affecting the program. Returns False if this place need not be watched any more."""
+        if self.is_off or not self._lock.acquire(blocking=False):  # another thread is recording
             return True
         is_collecting = _is_collecting()
-        _collect_not()  # finalisers of the program's would run, and change what is being read
+        _collect_not()  # the program's finalisers could change what is being read
         try:
             with headroom():
                 return record(place, frame, value)
@@ -177,7 +177,7 @@ class Watcher:
         return is_needed
 
     def _tell(self, heard: Callable[..., Any], *facts: Any) -> Any:
-        """Tell the recorder. Where it fails, it knows no more what came from what."""
+        """Tell the recorder. If it fails, it gives up following the run."""
         try:
             return heard(*facts)
         except Exception as error:
@@ -278,18 +278,18 @@ class Output(io.RawIOBase):
 
 
 _ABSENT = object()
-_LOCALS = type((lambda: sys._getframe().f_locals)())  # since Python 3.13 not a dict
+_LOCALS = type((lambda: sys._getframe().f_locals)())  # not a dict since Python 3.13
 _HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
 def hides_names(code: CodeType) -> bool:
-    """Whether a frame's variables cannot be read: before 3.13 the program may hold the very dict we would fill."""
+    """Whether a frame's variables cannot be read: before 3.13 that would update a dict that the program may hold."""
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
     return bool(is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names))
 
 
 def _foreign_part(trace: TracebackType | None) -> TracebackType | None:
-    """A traceback from where our own code called the program's."""
+    """Return the part of a traceback from the first frame of the program on."""
     while trace is not None and not trace.tb_frame.f_code.co_filename.startswith("<"):
         trace = trace.tb_next
     return trace
@@ -310,9 +310,9 @@ def names_of(frame: FrameType) -> dict[str, Any]:
 
 
 def named(live: Any, most: int | None = _MAX_NAMES) -> dict[str, Any]:
-    """The last entries of a namespace. That of a class may be any object, with methods of its own: it shows nothing.
+    """Return the last entries of a namespace; none if a class uses another mapping type, whose methods must not run.
 
-    A namespace may have keys that are no names; looking for one among them could run what such a key defines.
+    Keys that are not strings are skipped, and no key is looked up: comparing keys could run program code.
     """
     kind = type(live)
     if issubclass(kind, dict):
@@ -326,7 +326,7 @@ def named(live: Any, most: int | None = _MAX_NAMES) -> dict[str, Any]:
 
 
 class _Look:
-    """What one visit sees: its names and their texts are read once, however many marks the checkpoint has."""
+    """The names and texts that one visit sees, read once for all marks of the checkpoint."""
 
     __slots__ = ("_globals", "_names", "_texts", "frame")
 
@@ -342,11 +342,11 @@ class _Look:
         return self._names
 
     def globals(self, names: Collection[str]) -> dict[str, Any]:
-        """Some of the globals that the frame sees."""
+        """Return the given globals, as far as they exist."""
         if not names:
             return {}
         live = self.frame.f_globals
-        if dict.__len__(live) > _MAX_NAMES:  # too many to go through
+        if dict.__len__(live) > _MAX_NAMES:  # too many to copy
             return {name: dict.__getitem__(live, name) for name in names if dict.__contains__(live, name)}
         if self._globals is None:
             self._globals = self.names() if self.frame.f_code.co_name == "<module>" else named(live)
@@ -361,7 +361,10 @@ class _Look:
         return text
 
     def fingerprint(self, value: Any) -> Any:
-        """Enough to tell later whether a name was rebound or its container changed, without keeping objects alive."""
+        """Return a fingerprint that shows later whether a name was rebound or its container changed.
+
+        It keeps no object alive but atoms.
+        """
         kind = id(type(value))
         if kind in _ATOMS:
             return value
@@ -369,11 +372,11 @@ class _Look:
 
 
 def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, str | None]:
-    """The names that a statement changed, with their values."""
+    """Return the names that a statement changed, with their values."""
     if not mark.written and not mark.changed and before is None:
         return {}
     names = look.names()
-    if before is not None:  # which may have looked at globals too
+    if before is not None:  # `before` may hold globals, too
         names = {**look.globals(before), **names}
     elsewhere = look.globals([name for name in (*mark.written, *mark.changed) if name not in names])
     delta: dict[str, str | None] = {}
@@ -382,7 +385,7 @@ def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, 
             delta[name] = look.text(names[name])
         else:
             delta[name] = look.text(elsewhere[name]) if name in elsewhere else None
-    for name in mark.changed:  # `d[k] = v` says itself that d changed; its text may be too short to show it
+    for name in mark.changed:  # `d[k] = v` changes d, even if its short text stays the same
         value = names.get(name, elsewhere.get(name))
         if id(type(value)) in _CONTAINERS:
             delta[name] = look.text(value)

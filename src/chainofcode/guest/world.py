@@ -19,15 +19,15 @@ from collections.abc import Callable
 from .link import depth_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 
 _MAX_DEPTH = 2**31 - 1
 _AMPLE_DEPTH = 10_000
-_MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 4  # what a watch mark needs before it makes room for itself
-_PROBE = compile("set_limit(1)", "<probe>", "exec")  # fails, and says how deep it is
-_PROBED_DEPTH = 1 if sys.version_info >= (3, 12) else 2  # where nothing is below it; on 3.11 calls of C count, too
+_MARK_FRAMES = 3 if sys.version_info >= (3, 12) else 4  # frames of a watch mark before `headroom` applies
+_PROBE = compile("set_limit(1)", "<probe>", "exec")  # fails with the stack depth in its message
+_PROBED_DEPTH = 1 if sys.version_info >= (3, 12) else 2  # at the bottom of the stack; on 3.11 C calls count, too
 
 
 class Clock:
@@ -35,7 +35,7 @@ class Clock:
 
     def __init__(self, start: float, *, sleeps: bool = True) -> None:
         self.start_ns = self._now_ns = int(start * 1e9)
-        self._idle_ns = 0  # of that, what it slept or waited
+        self._idle_ns = 0  # the part of it spent sleeping or waiting
         self._real_sleep: Callable[[float], None] = time.sleep if sleeps else lambda seconds: None
         self._sleeps = sleeps
         self._selectors_are_done = False
@@ -48,7 +48,7 @@ class Clock:
         return self.time_ns() - self.start_ns
 
     def busy_ns(self) -> int:
-        """The time of the processor: it stands still while the program sleeps."""
+        """Return the CPU time, which stands still while the program sleeps."""
         return self.elapsed_ns() - self._idle_ns
 
     def sleep(self, seconds: float) -> None:
@@ -123,37 +123,37 @@ class Clock:
 
 
 class Depth:
-    """The recursion limit as the program knows it: our own frames below its first one do not count."""
+    """The recursion limit as the program sees it: the guest's frames below the program do not count."""
 
     def __init__(self) -> None:
         self._real, self._limit, self._own = sys.setrecursionlimit, sys.getrecursionlimit(), 0
 
     def install(self) -> None:
-        """Begin. To be called where the program is about to be run by `exec`."""
+        """Install the limit. Call it from the frame that runs the program with `exec`."""
         try:
             exec(_PROBE, {"set_limit": self._real})
         except RecursionError as error:
-            self._own = depth_of(error) - _PROBED_DEPTH - 1  # this method is not there when the program runs
+            self._own = depth_of(error) - _PROBED_DEPTH - 1  # without the frame of this method
         self._real(self._limit + self._own + _MARK_FRAMES)
         sys.setrecursionlimit, sys.getrecursionlimit = self._set, lambda: self._limit
 
     def lift(self) -> None:
-        """The program is over: what it set is no longer of use to anyone."""
+        """Lift the limit after the program has ended."""
         self._real(_AMPLE_DEPTH)
 
     def _set(self, limit: int, /) -> None:
         limit = operator.index(limit)
         if not 1 <= limit <= _MAX_DEPTH:
-            self._real(limit)  # which says what is wrong
+            self._real(limit)  # raises CPython's own error
         try:
-            self._real(min(limit + self._own + 1, _MAX_DEPTH))  # this frame counts, too
+            self._real(min(limit + self._own + 1, _MAX_DEPTH))  # plus the frame of this method
         except RecursionError as error:
             depth = depth_of(error) - self._own - 1
             raise RecursionError(
                 f"cannot set the recursion limit to {limit} at the recursion depth {depth}: the limit is too low"
             ) from None
         self._limit = limit
-        with contextlib.suppress(RecursionError):  # at the very depth that the limit allows
+        with contextlib.suppress(RecursionError):  # exactly at the new limit
             self._real(min(limit + self._own + _MARK_FRAMES, _MAX_DEPTH))
 
 
@@ -177,7 +177,7 @@ class Chance:
         self.settle()
 
     def restart(self) -> None:
-        """Draw the same again."""
+        """Restart the random sequences."""
         self._drawn = 0
         for name in self._done:
             sys.modules[name].seed(self._seed)

@@ -1,13 +1,14 @@
-"""Channels: ways for a value to reach an answer that no statement shows, and what provenance does about each.
+"""Channels: hidden data flow, by which a value reaches the answer without a statement that shows it.
 
-Three answers, from the most to the least precise:
+Provenance treats them in three ways, from the most to the least precise:
 
-- WORLD: state that a module's functions share, such as the clock or the random generator. Calls read and change it.
-- SCOPES: functions that read or change names by text. A statement that calls one depends on everything so far, and
-  everything after it depends on that statement.
-- The rest (modules that are not in FOLLOWED, frames, cells, hooks): everything that runs matters.
+- WORLD: state that a module's functions share, such as the clock or the random generator. Each call reads and changes
+  it.
+- SCOPES: functions that read or change names given as strings. A statement that calls one depends on everything before
+  it, and everything after it depends on that statement.
+- The rest (modules that are not in FOLLOWED, frames, cells, hooks): the answer depends on everything that runs.
 
-What is not known to be followed is taken to be a channel. Standard library only.
+Everything that is not known to be followed counts as a channel. Standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Collection
 from .analyse import Analysis, imported_names
 from .syntax import last_name
 
-# Modules whose functions depend on what they are handed and change nothing else.
+# Modules whose functions depend on their arguments only, and change nothing else.
 FOLLOWED = frozenset([
     "__future__", "abc", "array", "base64", "binascii", "bisect", "calendar", "cmath", "collections", "colorsys",
     "contextlib", "copy", "csv", "dataclasses", "datetime", "decimal", "difflib", "enum", "fnmatch", "fractions",
@@ -29,9 +30,9 @@ FOLLOWED = frozenset([
 # Modules whose functions share state: each call reads and changes it.
 WORLD = frozenset(["random", "secrets", "time", "uuid"])
 _WORLD_METHODS = frozenset(["now", "today", "utcnow"])  # of datetime's classes
-# Functions that read or change names by text.
+# Functions that read or change names given as strings.
 SCOPES = frozenset(["dir", "eval", "exec", "globals", "locals", "vars"])
-# Functions and attributes by which a program looks at itself, at other threads, or at what is outside.
+# Functions and attributes that expose the program itself, other threads, or the environment.
 _OPAQUE = frozenset([
     "__import__", "__main__", "__subclasses__", "breakpoint", "compile", "help", "input", "memoryview", "open",
     "cell_contents", "currentframe", "exc_info", "gi_frame", "cr_frame", "ag_frame", "gi_yieldfrom", "cr_await",
@@ -46,9 +47,9 @@ _SYS = frozenset([
     "argv", "byteorder", "exit", "float_info", "getsizeof", "hash_info", "int_info", "intern", "maxsize",
     "maxunicode", "platform", "version", "version_info",
 ])  # fmt: skip
-# Special names that may be read; others tell of code, or of what a class was made of.
+# Special names that may be read; others expose code, or how a class was built.
 _PLAIN_SPECIAL = frozenset(["__class__", "__debug__", "__dict__", "__name__", "__version__"])
-# Methods that Python calls where no statement shows a call.
+# Methods that Python calls implicitly.
 _HOOKS = frozenset([
     "__class_getitem__", "__copy__", "__deepcopy__", "__del__", "__delattr__", "__delete__", "__dir__", "__get__",
     "__getattr__", "__getattribute__", "__getnewargs__", "__getstate__", "__init_subclass__", "__instancecheck__",
@@ -58,7 +59,7 @@ _HOOKS = frozenset([
 
 
 class Channels:
-    """The channels of one program; `everything` says whether there is one by which everything may matter."""
+    """The channels of one program; `everything`: one of them makes the answer depend on everything that runs."""
 
     def __init__(self, found: Analysis) -> None:
         nodes = found.syntax.nodes
@@ -84,13 +85,13 @@ class Channels:
         return isinstance(node, ast.Name) and node.id in self.world
 
     def _is_opaque(self, node: ast.AST, called: dict[int, ast.Call], bases: Collection[int]) -> bool:
-        """Whether a node is a channel by which everything may matter."""
+        """Whether a node is a channel that makes the answer depend on everything that runs."""
         match node:
             case ast.Import(names=names):
                 return any(self._is_unknown(one.name, one.asname or one.name.partition(".")[0]) for one in names)
             case ast.ImportFrom(module=module, names=names):
                 return any(one.name == "*" or self._is_unknown(module, one.asname or one.name) for one in names)
-            case ast.Lambda() | ast.GeneratorExp():  # nobody sees when it runs
+            case ast.Lambda() | ast.GeneratorExp():  # it runs at an unknown time
                 return any(self.touches_world(part) for part in ast.walk(node))
             case ast.ClassDef():
                 return bool(node.keywords) or any(last_name(base) == "type" for base in node.bases)
@@ -100,12 +101,12 @@ class Channels:
                 return self._is_opaque_name(node, called, bases)
             case ast.Attribute():
                 return self._is_opaque_attribute(node, called)
-            case ast.Constant(value=str() as text):  # it may be the name of an attribute that is asked for by text
+            case ast.Constant(value=str() as text):  # it may name an attribute, for `getattr`
                 return text in _OPAQUE - _COMMON_WORDS or (_is_special(text) and text not in _PLAIN_TEXTS)
         return False
 
     def _is_unknown(self, module: str | None, name: str) -> bool:
-        """Whether a module's functions are not followed; a module that does not exist has undefined functions only."""
+        """Whether a module cannot be followed; a module that does not exist can: its functions are holes."""
         top = (module or "").partition(".")[0]
         return top == "__main__" or (name not in self._undefined and top not in FOLLOWED and top not in WORLD)
 
@@ -113,9 +114,9 @@ class Channels:
         text = node.id
         if not isinstance(node.ctx, ast.Load):
             return _is_special(text) and text != "__match_args__" and text != "__slots__"
-        if text in self.world:  # the function may be called by whoever gets it
+        if text in self.world:  # passed as a value, it may be called anywhere
             return id(node) not in called and id(node) not in bases
-        if text in self._whole:  # a module that is handed around may be changed
+        if text in self._whole:  # a module passed as a value may be changed
             return id(node) not in bases
         if text in self._modules and text not in self._undefined:
             return text in _OPAQUE or (self._modules[text] == "sys" and text not in _SYS)
@@ -142,7 +143,7 @@ class Channels:
         return node.attr in _OPAQUE
 
 
-# Words that programs use as plain data far more often than as the name of an attribute.
+# Words that are usually plain data in a program, not the name of an attribute.
 _COMMON_WORDS = frozenset(["help", "input", "open", "modules", "signal", "ref", "gc", "mro", "purge", "compile"])
 _PLAIN_TEXTS = _PLAIN_SPECIAL | {"__main__", "__init__"}
 
@@ -152,7 +153,7 @@ def _is_special(text: str) -> bool:
 
 
 def reads_scope(node: ast.AST) -> str | None:
-    """The function that a call reads or changes names by text with; `vars(x)` and `dir(x)` only read x."""
+    """Return the function by which a call reads or changes names as strings; `vars(x)` and `dir(x)` only read x."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return None
     name = node.func.id

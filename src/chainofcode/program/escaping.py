@@ -1,4 +1,4 @@
-"""Functions that run where no statement calls them: handed on, or called by Python itself. Standard library only."""
+"""Functions that run without an explicit call: passed as values, or called by Python itself. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _BY_TEXT = frozenset(["getattr", "eval", "exec", "globals", "locals", "vars", "m
 
 
 def has_effects(region: Region, functions: Collection[str]) -> bool:
-    """Whether running it changes more than functions, which change only where they are called."""
+    """Whether a region has side effects, beyond mutating the program's functions."""
     objects = [text for _, text in region.objects if text not in functions]
     return bool(region.names or objects or region.is_dynamic or region.opens_instances or region.opens_all)
 
 
 def keeping(nodes: Iterable[ast.stmt]) -> frozenset[str]:
-    """Classes that change nothing that they are made with: they only keep it."""
+    """Return the classes whose constructors only store their arguments, without changing them."""
     found = [node for node in nodes if isinstance(node, ast.ClassDef) and not node.decorator_list]
     return frozenset(node.name for node in found if not node.bases and all(map(_only_keeps, node.body)))
 
@@ -41,7 +41,7 @@ def _is_field(target: ast.expr, first: str) -> bool:
 
 
 def is_by_itself(node: Function) -> bool:
-    """Whether Python calls a method where nobody sees a call; making an object changes that object alone."""
+    """Whether Python calls a method implicitly. Constructors do not count: they change the new object only."""
     names = {last_name(one.func if isinstance(one, ast.Call) else one) for one in node.decorator_list}
     if names:
         return names <= _LIKE_ATTRIBUTES
@@ -49,7 +49,7 @@ def is_by_itself(node: Function) -> bool:
 
 
 def escaping(nodes: Iterable[ast.AST]) -> set[str] | None:
-    """The names of what is handed around, or called later: by whom, nobody knows. None where it may be anything."""
+    """Return the names of functions that are passed as values or run later; None if that may be any function."""
     found: set[str] = set()
     called: set[int] = set()
     for node in nodes:

@@ -22,7 +22,7 @@ from .syntax import called_name, last_name
 from .works import works_of
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from .regions import Name, Path
@@ -39,26 +39,26 @@ class Flow(Data):
     reads: tuple[Path, ...]
     writes: tuple[Name, ...]  # bound when it is through
     perhaps: tuple[Name, ...]  # bound, or not
-    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: nobody knows which; LOOSE
+    stores: tuple[tuple[Path, tuple[str, Any] | None], ...]  # of `d[k] = …`: d and k; None: unknown key; LOOSE
     touched: tuple[tuple[Path, tuple[str, Any] | None], ...]  # the same of `d[k]` that is only read
     calls: tuple[Called, ...]
     region: Region  # with everything inside
     parent: int | None  # the statement around it that decides whether it runs
     catchers: tuple[int, ...]  # `try` and `with` statements that stand around it
     loop: int | None
-    else_of: int | None  # the loop in whose `else` it stands: it runs unless that one was left
+    else_of: int | None  # the loop whose `else` holds it: it runs unless `break` left that loop
     function: int  # the statement that defines the function (or class) it stands in; -1 is the module
     jumps: frozenset[tuple[str, int | None]]  # what it may do inside: break and continue, of which loop; return; raise
     iterated: Path | None  # of a loop over a plain path
     has_yield: bool
-    is_dynamic: bool  # it reads and changes nobody knows what,
-    evaluated: tuple[Any, ...]  # but for the names in these texts, where it does no more than `eval`: paths, literals
+    is_dynamic: bool  # it may read and change anything (`eval`, `exec`, …)
+    evaluated: tuple[Any, ...]  # texts, as paths or literals: if it only evaluates these, it reads the names in them
     consumes: bool  # what a call in it gives is used at once
     may_fail: bool  # another value may have made it raise an error
     handed: tuple[Path, ...]  # arguments and receivers of its calls that are paths
-    is_loose: bool  # it changes an object that is no path: what a call gave, or one of several
-    makes: bool  # what it binds is made just here
-    decides: bool  # another value may have made it evaluate something else, or call another function
+    is_loose: bool  # it changes an object that has no path: the result of a call, or one of several
+    makes: bool  # the object that it binds is new
+    decides: bool  # another value could have made it evaluate another part, or call another function
 
 
 class Flows:
@@ -91,7 +91,7 @@ class Flows:
         self.closes = any(
             isinstance(node, _CATCHERS) and any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in ast.walk(node))
             for node in self._numbers
-        )  # a generator that nobody holds on to any more may have something to do
+        )  # a generator that is dropped may still run a `finally` or `with`
         self._summarise()
         self.of: list[Flow] = [None] * len(self._numbers)  # type: ignore[list-item]  # each is laid out below
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
@@ -119,7 +119,7 @@ class Flows:
         return captured
 
     def _is_later(self, user: Scope, home: Scope) -> bool:
-        """Whether a generator expression stands between two scopes: it runs when somebody asks it for more."""
+        """Whether a generator expression separates two scopes: its body runs when it is consumed."""
         scope: Scope | None = user
         while scope is not None and scope is not home:
             if scope in self._generators:
@@ -137,7 +137,7 @@ class Flows:
         return firsts
 
     def _find_fixed(self) -> frozenset[str]:
-        """Functions and classes whose names nothing else is bound to, so that it is clear what a call of them runs."""
+        """Return the functions and classes whose names are bound once, so that a call of the name is unambiguous."""
         sources = [item for scope in self._names.scopes for item in scope.bindings.items()]
         counts = Counter(name for name, bound in sources for _ in bound)
         counts.update(name for scope in self._names.scopes for name in scope.nonlocal_names)
@@ -181,7 +181,7 @@ class Flows:
                 self._mentions[name].add(self._of_lines(body), from_outside=True)
                 for mentioned in {text for line in body for text in self._own[line].mentioned} & bodies.keys():
                     self._mentions[name].add(self._mentions[mentioned])
-        self._always, self._implicit = Region(), Region()  # all of it; without what only a call can run
+        self._always, self._implicit = Region(), Region()  # all of them; those that run implicitly
         for name, opens in by_itself.items():
             given = self._of_lines(bodies[name])
             opens_any = any(changed[0] != "g" and changed not in given.names for changed in given.objects)
@@ -251,7 +251,7 @@ class Flows:
                 self._lay_out_parts(node, number, around)
 
     def _decides(self, header: Header) -> bool:
-        """Whether another value may have made a statement run other functions."""
+        """Whether another value could have made a statement run other functions."""
         if header.decides or (header.may_call and has_effects(self._always, self._known.functions)):
             return True
         return header.may_dispatch and has_effects(self._implicit, self._known.functions)
@@ -295,7 +295,7 @@ class Flows:
             yield from self._jumps(child, inner)
 
     def is_fresh(self, binding: int, statement: int) -> bool:
-        """Whether a statement made what it binds, and surely ran before another that runs."""
+        """Whether a statement binds a new object, and has certainly run whenever the other statement runs."""
         made, around = self.of[binding], self.of[statement].parent
         while around is not None and around != made.parent:
             around = self.of[around].parent
@@ -323,7 +323,7 @@ class _Around(Data):
     catchers: tuple[int, ...]
     loop: int | None
     function: int
-    else_of: int | None = None  # the loop in whose `else` it stands
+    else_of: int | None = None  # the loop whose `else` holds it
 
     def but(self, **changed: Any) -> _Around:
         return _Around(**{**self.__dict__, **changed})

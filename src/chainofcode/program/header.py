@@ -18,7 +18,7 @@ from .statements import own_nodes, prose_number
 from .syntax import called_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     from .regions import Name, Path
@@ -31,7 +31,7 @@ _FAILING = (
     ast.AugAssign, ast.Tuple, ast.Starred,
 )  # fmt: skip
 _DECIDING = (ast.IfExp, ast.BoolOp, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
-# Operations that may run methods of the program's classes, and those that may run functions that were handed on.
+# Operations that may run methods of the program's classes, and those that may run functions passed as values.
 _DISPATCHING = (
     ast.Subscript, ast.Attribute, ast.BinOp, ast.UnaryOp, ast.Compare, ast.FormattedValue, ast.AugAssign, ast.If,
     ast.While, ast.Assert, ast.Match, ast.IfExp, ast.BoolOp, ast.Delete,
@@ -51,13 +51,13 @@ _PATH_DEPTH = 6
 
 
 class Known(Data):
-    """What the headers of one program share."""
+    """Facts about a program that all its headers share."""
 
     defined: frozenset[str]  # the program's own names
     functions: frozenset[str]  # its functions, methods and classes
-    fixed: frozenset[str]  # its functions and classes that no other binding can stand for
-    keeping: frozenset[str]  # its classes that only keep what they are made with
-    holes: frozenset[str]  # functions that it does not define
+    fixed: frozenset[str]  # its functions and classes whose names are bound once
+    keeping: frozenset[str]  # its classes whose constructors only store their arguments
+    holes: frozenset[str]  # undefined functions
     channels: Channels
 
 
@@ -72,7 +72,7 @@ class Header:
         first: Name | None = None,
     ) -> None:
         self._name = name  # what a text means where it stands; None for the variable of a comprehension
-        self._known, self._defined, self._first = known, known.defined, first  # `first`: what `super()` stands for
+        self._known, self._defined, self._first = known, known.defined, first  # `first`: the object of `super()`
         self.kind = "Prose" if prose_number(node) is not None else type(node).__name__
         self._tops = own_parts(node)
         self._nodes = [part for top in self._tops for part in own_nodes(top, into_lambdas=True)]
@@ -289,7 +289,7 @@ class Header:
             yield Called(None, receiver, method, tuple(handed), is_told=is_told)
 
     def _makes(self, node: ast.stmt) -> bool:
-        """Whether what a statement binds is an object that nothing else has yet."""
+        """Whether a statement binds a new object, with no other reference to it."""
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             return self._is_made(node.value)
         return isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Import, ast.ImportFrom))
@@ -303,7 +303,7 @@ class Header:
         return isinstance(node, _MADE)
 
     def _decides(self, part: ast.AST) -> bool:
-        """Whether it depends on values what an expression evaluates, or which function it calls."""
+        """Whether values decide which parts of an expression are evaluated, or which function it calls."""
         if isinstance(part, ast.Compare):
             return len(part.ops) > 1
         if isinstance(part, ast.Call):
@@ -316,12 +316,12 @@ class Header:
         return isinstance(part, _DECIDING)
 
     def _may_call(self, part: ast.AST) -> bool:
-        """Whether it may run a function that was handed on."""
+        """Whether an expression may run a function that was passed as a value."""
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name):
             text = part.func.id
             return text not in self._known.fixed and text not in self._known.holes and text not in _LAZY
         if isinstance(part, (ast.Tuple, ast.List)):
-            return not isinstance(part.ctx, ast.Load)  # it goes through an iterator
+            return not isinstance(part.ctx, ast.Load)  # unpacking reads an iterator
         return isinstance(part, _CALLING)
 
     def _region(self, node: ast.stmt) -> Region:

@@ -1,7 +1,7 @@
-"""What lowering calls in a program, kept out of the program's sight: constants of its code, not names.
+"""Hides the guest functions that lowered code calls: they are constants of the code, not names.
 
-Lowered trees say `$attribute`, `$last` and so on. A program that lists its builtins must not find them there, so a
-tree is compiled with a placeholder for each such name and the guest puts the objects into the code's constants.
+Lowered trees use names such as `$attribute` and `$last`. A program that lists its builtins must not find them there, so
+a tree is compiled with a placeholder for each such name, and the guest puts the objects into the code's constants.
 Standard library only.
 """
 
@@ -12,26 +12,26 @@ import warnings
 from types import CodeType
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Mapping
     from typing import Any
 
     Place = tuple[int, int, int, int]
 
 _LOCAL = {"$error", "$delta"}  # variables that lowering assigns itself
-_FLAG = "$on"  # a test of a constant would be folded away; guest/checkpoints.py puts a jump in its place
+_FLAG = "$on"  # a constant test would be optimised away; guest/checkpoints.py replaces it with a jump
 
 
 class Hidden(ast.Constant, ast.Name):
-    """A name to whoever reads the tree, a constant to the compiler, which looks for that first."""
+    """A name for code that reads the tree, but a constant for the compiler, which checks for constants first."""
 
     _fields = ("value", "kind")
 
 
 def finish(tree: ast.Module) -> None:
-    """Give each node a place, as `ast.fix_missing_locations` does, and hide the names that start with `$` (in place).
+    """Give each node a location, as `ast.fix_missing_locations` does, and hide names that start with `$` (in place).
 
-    One walk for both: a guest's start is short.
+    One walk does both, to keep the start of a guest fast.
     """
     pending: list[tuple[ast.AST, Place]] = [(tree, (1, 0, 1, 0))]
     while pending:
@@ -69,14 +69,14 @@ def _hide(name: ast.Name) -> None:
 
 
 def _placeholder(name: str) -> frozenset[frozenset[str]]:
-    """A constant that no source has: Python makes constants of sets, but not of sets in sets."""
+    """Return a constant that cannot come from source: the compiler folds sets, but not nested sets."""
     return frozenset([frozenset([name])])
 
 
 def compiled(tree: ast.Module | ast.Expression, filename: str, mode: str = "exec") -> CodeType:
-    """A finished tree as code, without the warning that a constant is called."""
+    """Compile a finished tree, without CPython's warning that a constant is called."""
     usual = warnings.filters
-    # Set without telling the module, which would forget what it has warned of.
+    # Set directly: `warnings.simplefilter` would reset which warnings were already shown.
     warnings.filters = [("ignore", None, SyntaxWarning, None, 0)]
     try:
         return compile(tree, filename, mode, dont_inherit=True)
@@ -85,7 +85,7 @@ def compiled(tree: ast.Module | ast.Expression, filename: str, mode: str = "exec
 
 
 def built_into(code: CodeType, values: Mapping[str, Any]) -> CodeType:
-    """The same code with objects for its placeholders, nested code included."""
+    """Return the code with objects in place of its placeholders, nested code included."""
     known = {_placeholder(name): value for name, value in values.items()}
     return _with_constants(code, known)
 

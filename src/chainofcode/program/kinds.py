@@ -71,7 +71,7 @@ def merge(kinds: Iterable[str]) -> str:
 
 
 def _without_none(kind: str) -> tuple[str, ...]:
-    """A record or label that may be None, as what it is beside that, and that it may."""
+    """Split an optional record or label type into the type itself and `None`."""
     if kind.startswith(("{", "Literal[")) and kind.endswith(" | None"):
         return kind.removesuffix(" | None"), "None"
     return (kind,)

@@ -15,7 +15,7 @@ def ownways(node: ast.AST) -> set[str]:
 
 
 def ways(node: ast.AST, in_loop: bool = False) -> Iterator[str]:
-    """return, raise, break, continue and yield in a statement, as far as they concern what is around it."""
+    """Yield the jumps in a statement (return, raise, break, continue, yield) that affect the enclosing block."""
     way = _WAYS.get(type(node))
     if way is not None and not (in_loop and way in ("break", "continue")):
         yield way
@@ -33,7 +33,7 @@ def ways_of(body: Iterable[ast.stmt]) -> Iterator[str]:
 
 
 def executed(statement: ast.stmt) -> Iterator[ast.AST]:
-    """The nodes of a statement that run when it does: no bodies of functions."""
+    """Yield the nodes of a statement that run when it does, without function bodies."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()

@@ -1,4 +1,4 @@
-"""What functions of Python's do to their arguments, by name. Standard library only."""
+"""Which library functions and methods change their arguments, by name. Standard library only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BUILTINS = frozenset([
     "min", "oct", "ord", "pow", "range", "repr", "reversed", "round", "set", "slice", "sorted", "str", "sum",
     "tuple", "zip",
 ])  # fmt: skip
-HARMLESS = _BUILTINS | {"print", "type", "callable", "id"}  # functions that change nothing they are given
+HARMLESS = _BUILTINS | {"print", "type", "callable", "id"}  # functions that do not change their arguments
 # Methods that change nothing.
 METHODS = frozenset([
     "capitalize", "casefold", "center", "count", "decode", "encode", "endswith", "expandtabs", "find", "format",

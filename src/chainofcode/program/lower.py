@@ -1,7 +1,7 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
-Nothing is hoisted or reordered. Names that start with `$` are the guest's, and hidden from the program (see hidden.py).
-Watch marks are statements, too (see marks.py). Standard library only.
+Nothing is hoisted or reordered. Names that start with `$` belong to the guest and are hidden from the program
+(hidden.py). Watch marks are statements, too (marks.py). Standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .statements import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Literal, TypeVar
 
     from .marks import Phase
@@ -74,8 +74,9 @@ def lower(
     policy: Policy = "strict",
     is_recorded: bool = False,
 ) -> Lowered:
-    """Lower an analysed tree (in place). The policy `paper` lets every failing statement be emulated. One that is
-    recorded has marks around every statement.
+    """Lower an analysed tree (in place). Under the policy `paper`, every failing statement may be emulated.
+
+    With `is_recorded`, there are marks around every statement.
     """
     return _Lowering(found, prose, watch_by_jump, policy, is_recorded).run()
 
@@ -233,7 +234,7 @@ class _Lowering:
         return before + core + after
 
     def _return(self, statement: ast.Return) -> list[ast.stmt]:
-        """Where jumps are watched, the monitor sees what is returned; elsewhere the mark passes it on."""
+        """With watched jumps, `sys.monitoring` reports the returned value; otherwise a mark passes it on."""
         if self.watch_by_jump:
             return [statement]
         return [self.marks.passing(Mark(self.numbers[statement], "return"), statement), statement]

@@ -1,8 +1,8 @@
 """Watch marks: statements that lowering puts into a program where the watcher looks. Standard library only.
 
-Adjacent marks form one checkpoint. A checkpoint is a statement whose column no source has, so that the guest finds it
-again in the compiled code and turns it into one instruction (guest/checkpoints.py). Its line is that of the code beside
-it: a trace function of the program must see no other lines.
+Adjacent marks form one checkpoint. A checkpoint is a statement in a column that no source reaches, so that the guest
+can find it in the compiled code and turn it into one instruction (guest/checkpoints.py). It has the line number of the
+code beside it, so that a trace function of the program sees no extra lines.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from .data import Data
 from .statements import first_line
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, Literal
 
     Phase = Literal["before", "after", "outcome", "turn", "return", "reach", "start", "enter", "leave"]
 
-MARK_COLUMNS = 100_000_000  # checkpoint n stands in column MARK_COLUMNS + n; no source is as wide
+MARK_COLUMNS = 100_000_000  # checkpoint n is in column MARK_COLUMNS + n; no source is that wide
 _LOAD = ast.Load()
-_AHEAD_OF_CODE = ("before", "reach", "start", "enter")  # phases of marks that stand before the code of a statement
+_AHEAD_OF_CODE = ("before", "reach", "start", "enter")  # phases of marks before the code of a statement
 
 
 class Mark(Data):
-    """A place where the watcher looks: after which statement, at what point of it, and which names it wrote."""
+    """A place where the watcher records: the statement, the phase of it, and the names that it wrote."""
 
     statement: int
     phase: Phase
@@ -44,7 +44,7 @@ class Marks:
         self._checkpoint_at: dict[ast.AST, int] = {}
 
     def placed(self, mark: Mark, statement: ast.stmt, line: int | None = None) -> ast.stmt:
-        """A mark as a statement, on a line of its own or that of the statement it belongs to."""
+        """Return a mark as a statement, on the given line or on that of the statement it belongs to."""
         if line is None:
             line = first_line(statement) if mark.phase in _AHEAD_OF_CODE else statement.lineno
         checkpoint = self._added(mark)
@@ -57,7 +57,7 @@ class Marks:
         return node
 
     def passing(self, mark: Mark, statement: ast.Return) -> ast.stmt:
-        """A mark that passes on what is returned; it stands before the statement that returns it otherwise."""
+        """Return a mark that returns the value itself while it is on; off, the `return` after it runs."""
         checkpoint = self._added(mark)
         place = _column(first_line(statement), checkpoint)
         call = _call(checkpoint, place)
@@ -65,7 +65,7 @@ class Marks:
         return ast.If(ast.Name("$on", _LOAD, **place), [ast.Return(call, **place)], [], **place)
 
     def join(self, node: ast.AST) -> None:
-        """Let each run of adjacent marks be one checkpoint: switched off, it costs one instruction."""
+        """Join adjacent marks into one checkpoint, which costs one instruction when it is off."""
         for field in ("body", "handlers", "cases", "orelse", "finalbody"):
             kept: list[ast.AST] = []
             for child in getattr(node, field, ()):

@@ -15,7 +15,7 @@ from types import ModuleType
 from .data import Data
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 _MODULES = (

@@ -1,8 +1,8 @@
-"""Whether a value is ever called: followed through variables, containers, attributes, parameters and results.
+"""Whether a value may be called: data flow through variables, containers, attributes, parameters and results.
 
-An undefined name is a hole if the program may call what it stands for: `f = is_fruit` and later `f(x)`, a value of a
-dict, a default argument, what a function gives back. Which object an attribute or a method belongs to is not asked: its
-name is enough. Standard library only.
+An undefined name is a hole if the program may call its value: `f = is_fruit` and later `f(x)`, a value of a dict, a
+default argument, a function's result. Attributes and methods are matched by name alone, whatever the object. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from .scopes import Function, Names, Scope
 from .syntax import Syntax, called_name
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Literal
 
-    Kind = Literal["itself", "held"]  # the value, or something that holds it
+    Kind = Literal["itself", "held"]  # the value, or a container of it
     Flow = tuple[ast.AST, Kind]
 
 _ANY: tuple[Kind, Kind] = ("itself", "held")
@@ -26,7 +26,7 @@ _MAX_FLOWS = 20_000
 
 
 def _is_parallel(target: ast.AST, value: ast.AST) -> bool:
-    """`a, b = x, y`: each gets its own."""
+    """Whether an assignment pairs targets with values, as in `a, b = x, y`."""
     if not isinstance(target, (ast.Tuple, ast.List)) or not isinstance(value, (ast.Tuple, ast.List)):
         return False
     parts = [*target.elts, *value.elts]
@@ -34,7 +34,7 @@ def _is_parallel(target: ast.AST, value: ast.AST) -> bool:
 
 
 class Reaching:
-    """Answers for one program; what it needs to know of all of it is looked up when it is first asked."""
+    """The data flow of one program; its indexes are built on first use."""
 
     def __init__(self, syntax: Syntax, names: Names) -> None:
         self.syntax, self._names = syntax, names
@@ -68,7 +68,7 @@ class Reaching:
     # --- one step ---------------------------------------------------------------------------------------------
 
     def _flows(self, node: ast.AST, kind: Kind, parent: ast.AST | None) -> Iterator[Flow]:
-        """Where the value of a node, or what holds it, goes next."""
+        """Yield where the value of a node, or its container, flows next."""
         match parent:
             case ast.Call():
                 yield from self._into_call(parent, node, kind)
@@ -131,7 +131,7 @@ class Reaching:
     # --- assignments ------------------------------------------------------------------------------------------
 
     def _assigned(self, target: ast.expr, value: ast.AST, kind: Kind) -> Iterator[Flow]:
-        if not _is_parallel(target, value):  # else `_into_container` has seen to it
+        if not _is_parallel(target, value):  # else `_into_container` handles it
             yield from self._bound(target, (kind,))
 
     def _into_container(self, container: ast.AST, node: ast.AST, kind: Kind) -> Iterator[Flow]:
@@ -143,7 +143,7 @@ class Reaching:
                 yield from self._bound(target.elts[place], (kind,))
 
     def _bound(self, target: ast.AST, kinds: tuple[Kind, ...]) -> Iterator[Flow]:
-        """What reads a target of an assignment afterwards."""
+        """Yield the reads of an assignment target."""
         match target:
             case ast.Name():
                 yield from self._read(target.id, self._names.scope_of.get(target), kinds)
@@ -158,7 +158,7 @@ class Reaching:
                 yield from self._kept_in(target.value)
 
     def _kept_in(self, container: ast.expr) -> Iterator[Flow]:
-        """What reads a container, or one that it stands in, into which a value has been put."""
+        """Yield the reads of a container that a value was put into, or of a container around it."""
         while isinstance(container, (ast.Subscript, ast.Call)):
             container = container.func if isinstance(container, ast.Call) else container.value
             if isinstance(container, ast.Attribute) and isinstance(self.syntax.parents.get(container), ast.Call):
@@ -198,11 +198,11 @@ class Reaching:
         for function in own:
             yield from self._parameter(function, call, value, kind)
         fields = self._fields.get(name or "", ())
-        for field in fields:  # of a dataclass, say
+        for field in fields:  # e.g. of a dataclass
             yield from self._attributes(field, _ANY)
         if own or fields:
             return
-        yield from self._any(call)  # whatever it is, it may hand on what it was given
+        yield from self._any(call)  # an unknown function may return its arguments
         if isinstance(call.func, ast.Attribute):
             yield from self._kept_in(call.func.value)
         parent = self.syntax.parents.get(value)
@@ -210,7 +210,7 @@ class Reaching:
             yield from self._attributes(parent.arg, (kind,))
 
     def _parameter(self, function: Function | ast.Lambda, call: ast.Call, value: ast.AST, kind: Kind) -> Iterator[Flow]:
-        """What reads the parameter that an argument becomes."""
+        """Yield the reads of the parameter that an argument is bound to."""
         arguments, inner = function.args, self._inner(function)
         parent = self.syntax.parents.get(value)
         position = next((place for place, argument in enumerate(call.args) if argument is value), None)
@@ -230,7 +230,7 @@ class Reaching:
                 yield from self._read(part.arg, inner, kinds)
 
     def _positional(self, function: Function | ast.Lambda, call: ast.Call) -> list[ast.arg]:
-        """The parameters that a call fills by position: without `self`, where it is called on something."""
+        """Return the parameters that a call fills by position, without `self` for a method call."""
         parts = [*function.args.posonlyargs, *function.args.args]
         is_method = isinstance(call.func, ast.Attribute) or getattr(function, "name", "") == "__init__"
         return parts[1:] if is_method and parts and parts[0].arg in ("self", "cls") else parts
@@ -248,7 +248,7 @@ class Reaching:
                 yield from self._read(part.arg, self._inner(function), (kind,))
 
     def _returned(self, node: ast.AST, kind: Kind) -> Iterator[Flow]:
-        """The calls of the function that gives a value back."""
+        """Yield the calls of the function that returns a value."""
         function: ast.AST | None = node
         while function is not None and not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             function = self.syntax.parents.get(function)
@@ -264,7 +264,7 @@ class Reaching:
         body = function.body if isinstance(function, ast.Lambda) else function.body[0]
         return self._names.scope_of.get(body)
 
-    # --- what is where ----------------------------------------------------------------------------------------
+    # --- indexes ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _loads(self) -> dict[tuple[int, str], list[ast.Name]]:
@@ -293,7 +293,7 @@ class Reaching:
 
     @cached_property
     def _fields(self) -> dict[str, list[str]]:
-        """The annotated names of each class without an `__init__`: what a dataclass or NamedTuple is made with."""
+        """The annotated names of each class without an `__init__`: the fields of a dataclass or NamedTuple."""
         return {
             node.name: [
                 line.target.id

@@ -1,4 +1,4 @@
-"""Calls in a statement, and what running some statements may change. Names and paths are those of program/header.py.
+"""Calls in a statement, and regions: what running some statements may change. For names and paths see header.py.
 
 Standard library only.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from .data import Data
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
     Name = tuple[str, str]
@@ -16,19 +16,19 @@ if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
 
 OUTPUT: Name = ("g", "$output")  # what was printed
 LAST: Name = ("g", "$last")  # the value of the last expression statement
-LOOSE = ("loose", None)  # something that can be reached from there is changed
-WORLD: Name = ("g", "$world")  # the state that the functions of some modules share: program/channels.py
+LOOSE = ("loose", None)  # some object reachable from there is changed
+WORLD: Name = ("g", "$world")  # state shared by the functions of a module, such as the clock (program/channels.py)
 
 
 class Called(Data):
-    """A call in a statement: of a name, of a method of something, or of who knows what; and what it is handed."""
+    """A call in a statement: of a name, a method, or an unknown function; and its arguments."""
 
     function: Name | None  # f in f(x)
     receiver: Path | None  # xs in xs.append(x)
     method: str  # append
-    handed: tuple[Path, ...]  # what the arguments are made of; of a receiver that is no path, that, too
-    is_told: bool = False  # a method of the program's: its own statements say what they change
-    is_super: bool = False  # of `super()`: the first that is handed is the object itself
+    handed: tuple[Path, ...]  # paths in the arguments, and in a receiver that is not itself a path
+    is_told: bool = False  # a method of the program: its own statements record their changes
+    is_super: bool = False  # called on `super()`: the first argument is the object itself
 
     @property
     def is_loose(self) -> bool:
@@ -38,8 +38,8 @@ class Called(Data):
 class Region:
     """What running some statements may change: names, and the objects that names are bound to.
 
-    Reading changes iterators; where Python calls methods by itself, it may change objects of the program's classes,
-    and where functions are handed around, anything that is read.
+    Reading advances iterators. An implicit method call may change instances of the program's classes
+    (`opens_instances`), and a function passed as a value may change anything that is read (`opens_all`).
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Region:
         self.is_dynamic = self.opens_instances = self.opens_all = False
 
     def add(self, other: Region, *, from_outside: bool = False) -> None:
-        """Take in another's; seen from outside of its function, that function's own names do not matter."""
+        """Merge another region; `from_outside` of its function, without the function's local names."""
         for mine, its in ((self.names, other.names), (self.objects, other.objects), (self.reads, other.reads)):
             mine.update({name: None for name in its if not from_outside or name[0] != "l"})
         self.is_dynamic |= other.is_dynamic

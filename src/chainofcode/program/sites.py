@@ -32,7 +32,7 @@ class Operation:
     leaves: list[int] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
     result: int | None = None
-    is_dropped: bool = False  # a call in a `try`, which is left out
+    is_dropped: bool = False  # a call in a `try`, which is skipped
     is_open: bool = False  # a condition that may hold or not though no single thing that it reads is another
 
 

@@ -1,8 +1,8 @@
-"""AST → AST: a program that goes on without the values it waits for. CPython runs the result in a throw-away process.
+"""AST → AST: speculative code, which runs without the values that have not arrived. A shadow of the program runs it.
 
-A value that is not there yet is a promise (guest/promises.py). A statement that needs to know one is skipped, and what
-it would have written becomes a promise too. Where such a statement might have left the block, the rest of the block is
-skipped with it. Names that start with `$` are bound by the guest. Standard library only.
+A value that has not arrived is a promise (guest/promises.py). A statement that needs the value is skipped, and
+everything that it would have written becomes a promise. If that statement could have left the block, the rest of the
+block is skipped with it. Names that start with `$` are bound by the guest. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .syntax import called_name
 from .taint import Taint
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import TypeVar
 
     Node = TypeVar("Node", bound=ast.AST)
@@ -29,13 +29,13 @@ _PLAIN = (ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue, ast.Impor
 _TYPE_ALIAS = getattr(ast, "TypeAlias", ast.Pass)  # Python ≥ 3.12
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# Functions that look at the frame they are called from.
+# Functions that read the frame they are called from.
 _FRAME_READERS = {"super", "locals", "vars", "dir", "globals", "eval", "exec", "_getframe", "currentframe", "stack"}
 _UNCOUNTED = "$uncounted"  # a loop that no unknown condition can leave
 
 
 def speculate(found: Analysis, numbers: dict[ast.stmt, int], prose_names: dict[int, frozenset[str]]) -> None:
-    """Rewrite an analysed tree in place. `numbers` are those of statements, `prose_names` what prose may set."""
+    """Rewrite an analysed tree in place. `numbers`: statement numbers; `prose_names`: the names that prose may set."""
     lowering = _Speculation(found, numbers, prose_names)
     body = found.syntax.tree.body
     found.syntax.tree.body = lowering.block(body, _Around(found.names.module))
@@ -43,7 +43,7 @@ def speculate(found: Analysis, numbers: dict[ast.stmt, int], prose_names: dict[i
 
 
 class _Around(Data):
-    """What stands around a block: its scope, the variable that counts the turns of the innermost loop."""
+    """The context of a block: its scope, and the variable that counts the turns of the innermost loop."""
 
     scope: Scope
     loop: str = ""
@@ -60,7 +60,7 @@ class _Speculation:
         self._set_by_prose = {name for names in prose_names.values() for name in names}
         self._taint = Taint(found, self._set_by_prose)
         self._expressions = _Expressions(found, self._taint)
-        self._outer_names: dict[Scope, set[str]] = {}  # names of outer functions that a function must be able to set
+        self._outer_names: dict[Scope, set[str]] = {}  # the names that a function must declare `nonlocal`
         self._loops = 0
         self._global_writes = {
             name: self._writes_of_functions(functions) for name, functions in found.syntax.functions.items()
@@ -92,17 +92,17 @@ class _Speculation:
         return [_at(statement, _try(lowered, skipped))]
 
     def _is_certain(self, statement: ast.stmt) -> bool:
-        """Whether a statement meets no value that may be missing."""
+        """Whether a statement cannot meet a promise."""
         is_simple = isinstance(statement, _SIMPLE) and prose_number(statement) is None
         return is_simple and not self._taint.touches(statement)
 
     def _leave(self, statement: ast.stmt, rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
-        """What to do after a statement was skipped that might have left its block."""
+        """Return the code to run after skipping a statement that could have left its block."""
         if isinstance(statement, ast.Return) and not around.is_generator:
             return [ast.Return(_call("$unknown"))]
         ways = set(ways_of([statement]))
         if "yield" in ways or isinstance(statement, (ast.Return, ast.Raise)):
-            return [ast.Raise(None, None)]  # who called, or goes through the elements, does not know either
+            return [ast.Raise(None, None)]  # unknown to the caller or consumer, too
         if not ways or (not around.loop and "return" not in ways):
             return []
         if not around.loop:
@@ -119,7 +119,7 @@ class _Speculation:
     # --- what becomes unknown ---------------------------------------------------------------------------------
 
     def _forget(self, statements: Iterable[ast.stmt], scope: Scope) -> list[ast.stmt]:
-        """Assignments of promises to everything that skipped statements would have written."""
+        """Return statements that assign promises to everything that skipped statements would have written."""
         names: dict[str, None] = {}
         places: dict[str, ast.expr] = {}
         for statement in statements:
@@ -146,7 +146,7 @@ class _Speculation:
             names.update(dict.fromkeys(self._global_writes.get(node.func.id, ())))
 
     def _changed(self, node: ast.AST) -> Iterator[ast.expr]:
-        """Expressions whose objects a node may change in place."""
+        """Yield expressions whose objects a node may change in place."""
         if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield node.value
         elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
@@ -160,7 +160,7 @@ class _Speculation:
         return method in MUTATING or method in self._found.syntax.functions
 
     def _writes_of_functions(self, functions: Sequence[Function | ast.Lambda]) -> list[str]:
-        """The module's names that functions write when they are called."""
+        """Return the module's names that functions write when they are called."""
         names: dict[str, None] = {}
         for function in functions:
             if isinstance(function, ast.Lambda):
@@ -184,7 +184,7 @@ class _Speculation:
         if home is None and name in self._set_by_prose:
             home, is_own = scope, True
         if home is None or not (is_own or home.kind in ("module", "function")):
-            return None  # a module that was imported, a function of the library
+            return None  # not a variable of the module or of a function
         if not is_own and home.kind == "module":
             return _do("$forget", ast.Constant(name))
         if not is_own:
@@ -206,7 +206,7 @@ class _Speculation:
         return [node]
 
     def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
-        """A line of prose: its delta, if it is known."""
+        """Assign the delta of a line of prose, if it is known."""
         number = self._numbers[statement]
         delta = ast.Name("$delta", ast.Load())
         body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], _call("$emulate", ast.Constant(number)))]
@@ -253,7 +253,7 @@ class _Speculation:
         return [start, node, ast.If(_attribute(loop, "is_doubtful"), after, [])]
 
     def _leave_after(self, loop: str, ways: set[str], around: _Around) -> list[ast.stmt]:
-        """A loop that might have returned: nothing after it is certain."""
+        """Return the code after a loop that could have returned: nothing after it is certain."""
         if "return" not in ways:
             return []
         if around.loop:
@@ -277,7 +277,7 @@ class _Speculation:
         node.orelse, node.finalbody = self.block(node.orelse, around), self.block(node.finalbody, around)
         if isinstance(node, ast.Try) and node.handlers:
             own = ast.ExceptHandler(_load("$Leaving"), None, [ast.Raise(None, None)])
-            node.handlers.insert(0, own)  # `except:` must not see it
+            node.handlers.insert(0, own)  # the program's `except:` must not catch it
         return [node]
 
     _TryStar = _Try
@@ -310,7 +310,7 @@ class _Speculation:
 
 
 class _Expressions(ast.NodeTransformer):
-    """Calls, items and elements that go on where something in them is not known."""
+    """Rewrites calls, items and elements so that an unknown part gives a promise."""
 
     def __init__(self, found: Analysis, taint: Taint) -> None:
         self._scope_of, self._taint = found.names.scope_of, taint
@@ -320,12 +320,12 @@ class _Expressions(ast.NodeTransformer):
         return scope is not None and scope.kind != "class"
 
     def careful(self, node: ast.expr) -> ast.expr:
-        """An expression that goes on without values, if it may lack some."""
+        """Rewrite an expression if it may meet a promise."""
         careful: ast.expr = self.visit(node) if self._taint.touches(node) else node
         return careful
 
     def rewrite(self, node: ast.AST) -> None:
-        """Likewise, for all expressions in a statement or target."""
+        """Rewrite all expressions in a statement or target, if they may meet a promise."""
         if self._taint.touches(node):
             self.generic_visit(node)
 
@@ -381,7 +381,7 @@ class _Expressions(ast.NodeTransformer):
 
 
 def _is_bound_to_its_frame(node: ast.AST) -> bool:
-    """Whether a part cannot be put into a function of its own."""
+    """Whether an expression cannot be moved into a function of its own."""
     return any(
         isinstance(child, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
         or (isinstance(child, ast.Call) and called_name(child) in _FRAME_READERS)
@@ -428,7 +428,7 @@ def _guarded(node: ast.expr) -> ast.expr:
 
 
 def _index(node: ast.expr) -> ast.expr:
-    """`x[a:b]` as an expression of its own."""
+    """Return an index as an expression: `slice(a, b, None)` for `x[a:b]`."""
     if isinstance(node, ast.Slice):
         parts = [part if part is not None else ast.Constant(None) for part in (node.lower, node.upper, node.step)]
         return _at(node, _call("$slice", *parts))
@@ -449,14 +449,14 @@ def _try(body: list[ast.stmt], handler: list[ast.stmt]) -> ast.stmt:
 
 
 def _forget_place(place: ast.expr) -> ast.stmt:
-    """`self.items` or `table[key]` becomes unknown, if it can be reached."""
+    """Assign a promise to `self.items` or `table[key]`, if it can be reached."""
     target = _copy_as_target(place)
     assign = ast.Assign([target], _call("$unknown"))
     return ast.Try([assign], [ast.ExceptHandler(_load("$BaseException"), None, [ast.Pass()])], [], [])
 
 
 def _copy_as_target(place: ast.expr) -> ast.expr:
-    import copy  # late: few programs need it
+    import copy  # imported lazily: few programs need it
 
     target = copy.deepcopy(place)
     target.ctx = ast.Store()  # type: ignore[attr-defined]

@@ -33,7 +33,7 @@ def is_docstring(statement: ast.stmt) -> bool:
 
 
 def empty_body(function: Function) -> list[ast.stmt]:
-    """The body of a function that is left empty, without what it may raise: it is called to check its arguments."""
+    """Return the body of an empty function without its `raise`: the function is called to check its arguments."""
     docstring = [statement for statement in function.body[:1] if is_docstring(statement)]
     return [*docstring, ast.copy_location(ast.Pass(), function.body[-1])]
 
@@ -120,15 +120,15 @@ def may_mutate(node: ast.AST) -> bool:
     )
 
 
-_INLINES = sys.version_info >= (3, 12)  # comprehensions have no code of their own
+_INLINES = sys.version_info >= (3, 12)  # comprehensions are inlined: they have no code object
 
 
 def first_line(statement: ast.stmt) -> int:
-    """The line of the first instruction of a statement, or of its header: that of what is evaluated first."""
+    """Return the line of the first instruction of a statement or header: that of the part evaluated first."""
     node: ast.AST | None = statement
     line = statement.lineno
     while node is not None:
-        line = getattr(node, "lineno", line)  # a node that lowering made has no line yet
+        line = getattr(node, "lineno", line)  # a node made by lowering has no line yet
         node = _first_part(node)
     return line
 

@@ -52,8 +52,10 @@ class Syntax:
     # --- functions handed on ----------------------------------------------------------------------------------
 
     def takes_function(self, call: ast.Call, argument: ast.expr) -> bool:
-        """Whether a call uses this argument as a function: known higher-order functions. Of the program's own functions
-        `reaching.py` knows more."""
+        """Whether a call of a known higher-order function uses this argument as a function.
+
+        `reaching.py` answers that for the program's own functions.
+        """
         name = called_name(call)
         if name in self.functions or name in self.initializers or name == "dict":
             return False

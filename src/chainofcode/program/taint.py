@@ -1,7 +1,7 @@
-"""Which names of a program may hold a value that a model gives, or one made from it: by name alone, all scopes in one.
+"""Taint: which names of a program may hold a model's value, or a value made from one. Scopes are not distinguished.
 
-Decides where speculative code must be careful. A name too many costs time, one too few costs a guess; neither changes
-what the program computes. Standard library only.
+Speculative code guards only statements with tainted names. A name too many costs time, a name too few costs a guess;
+neither changes what the program computes. Standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
 
 
 class Taint:
-    """`touches(node)` says whether a part of the program mentions such a name."""
+    """The tainted names of a program; `touches(node)` says whether a node mentions one."""
 
     def __init__(self, found: Analysis, set_by_prose: Iterable[str]) -> None:
         self._found = found
@@ -37,7 +37,7 @@ class Taint:
     def _sources(self) -> Iterator[str]:
         for hole in self._found.hole_names():
             yield hole.attr if isinstance(hole, ast.Attribute) else hole.id
-        if self._found.text_runners:  # what a text holds is known when it runs
+        if self._found.text_runners:  # the content of a text is known only when it runs
             yield from ("eval", "exec")
         yield from self._found.unknown_modules
 
@@ -104,7 +104,7 @@ def _names(node: ast.AST) -> Iterator[str]:
 
 
 def _targets(target: ast.AST) -> list[str]:
-    """The names that take a value stored in a target: of `self.items[key]` it is `items`."""
+    """Return the names that a value stored in a target taints: `items` for `self.items[key]`."""
     while isinstance(target, (ast.Subscript, ast.Starred)):
         target = target.value
     if isinstance(target, ast.Attribute):

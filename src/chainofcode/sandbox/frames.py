@@ -13,8 +13,8 @@ from ..program import Program
 from .artifacts import Artifacts, Wrote
 
 _LENGTH = struct.Struct("<I")
-_MAX_STEPS = 100_000  # a guest that keeps to its own bounds stays far below, calls apart
-_STEPS_PER_CALL = 4  # asked for, waited for, settled, and what was printed before
+_MAX_STEPS = 100_000  # a guest that keeps its own limits stays far below, not counting calls
+_STEPS_PER_CALL = 4  # requested, awaited, settled, and output printed before
 
 
 _GUESTS_REASONS = frozenset(
@@ -54,9 +54,10 @@ class Ran(msgspec.Struct, frozen=True, tag="ran"):
 
 
 class Paused(msgspec.Struct, frozen=True, tag="paused"):
-    """The guest asks: for a call's value, a statement's delta, or whether the host has a module. A shadow of the
-    program asks, and does not wait. A call is the same as another one with the same text and arguments, if these can be
-    known again: `known_by` then says by what, of those that are more than their text.
+    """A request of the guest: for a call's value, a statement's delta, or whether the host has a module.
+
+    The program waits for the reply; its shadow does not. Calls with the same text and arguments are the same call if
+    `known_by` is not None: it holds the identities of arguments that the value language cannot express.
     """
 
     id: int
@@ -73,12 +74,12 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
 
 class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
-    """A shadow of the program has run: the calls it met without a value, in program order, and the statements that
-    wait for a value, with the text of the call it comes from."""
+    """The end of a shadow's round: the calls it met without a value, in program order, and the statements it skipped,
+    each with the text of the call whose value it waits for."""
 
     calls: list[int]
     skipped: list[tuple[int, str]] = []
-    error: Failure | None = None  # that the program ended with
+    error: Failure | None = None  # the error that the program ended with
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
@@ -114,8 +115,8 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The end. A guest gives the reasons `answered`, `error`, those limits that it knows of itself, and `halted` when
-    it is told to stop; the host knows more of them."""
+    """The end of a run. A guest reports `answered`, `error`, the limits that it enforces itself, and `halted` when the
+    host stops it; the host adds further reasons."""
 
     reason: str
     answer: Any = None
@@ -177,7 +178,7 @@ class Reader:
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
         if parts_of(body) > MAX_PARTS:
-            raise FrameError(f"a frame of over {MAX_PARTS:,} parts")
+            raise FrameError(f"a frame with over {MAX_PARTS:,} lists and objects")
         try:
             signal = _decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -204,7 +205,7 @@ class Reader:
             case Paused():
                 self._questions += signal.kind == "module"
                 if self._questions > MAX_QUESTIONS:
-                    raise FrameError(f"over {MAX_QUESTIONS:,} questions about modules")
+                    raise FrameError(f"over {MAX_QUESTIONS:,} module lookups")
                 if signal.id <= self._last_pause:
                     raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
                 self._take_step()
@@ -213,10 +214,10 @@ class Reader:
                 self._check_statement(signal.statement)
             case Surveyed(calls, skipped):
                 self._take_step()
-                if not self._is_shadow:  # it counts as waiting
-                    raise FrameError("a survey by the program itself")
+                if not self._is_shadow:  # a `surveyed` guest counts as waiting
+                    raise FrameError("a `surveyed` frame from a guest that is not a shadow")
                 if len(set(calls)) < len(calls) or any(call not in self._opened for call in calls):
-                    raise FrameError("a survey of calls that were not asked for, or twice")
+                    raise FrameError("a `surveyed` frame with unknown or repeated calls")
                 for statement, _ in skipped:
                     self._check_statement(statement)
             case Settled(id, statement):

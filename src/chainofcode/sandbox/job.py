@@ -22,7 +22,7 @@ class Limits:
     wall_seconds: float = 3600
     memory_bytes: int = 2 * 1024**3
     output_bytes: int = 1_000_000
-    frame_bytes: int = 16 * 1024**2  # a call with its arguments, or an answer; a run may send 15 times as much
+    frame_bytes: int = 16 * 1024**2  # for a call with its arguments, or an answer; 15 times as much for a run
     processes: int = 512  # threads count, other processes cannot be had
     scratch_bytes: int = 64 * 1024**2
     lm_calls: int = 1000
@@ -61,7 +61,7 @@ class Job:
     tools: Sequence[str] = ()  # functions that the host runs
     with_state: bool = False  # pauses tell the program's variables: a model will read them
     in_flight: int = 1  # calls that may be asked for at once, those ahead of the program among them
-    is_shadow: bool = False  # the program is run ahead of itself, to find the calls it will make
+    is_shadow: bool = False  # a speculative run, to find the calls that the program will make
     is_recorded: bool = False  # the run is followed, to tell what came from what
     limits: Limits = field(default_factory=Limits)
 

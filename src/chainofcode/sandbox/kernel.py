@@ -11,7 +11,7 @@ import os
 import struct
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000

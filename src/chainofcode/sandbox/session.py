@@ -76,7 +76,7 @@ class Session:
             is_shadow=job.is_shadow,
         )
         self._open: set[int] = set()  # asked for, no value sent
-        self._awaited: set[int] = set()  # those of them for which the guest waits; 0: for the next survey
+        self._awaited: set[int] = set()  # those of them that the guest waits for; 0: the next survey
         self._private: set[int] = set()  # pauses that are nobody's business but ours
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -144,25 +144,25 @@ class Session:
         self._send({**message, **failed, **({"once": True} if is_once else {})})
 
     def survey(self, values: Sequence[dict[str, Any]]) -> None:
-        """Let a shadow of the program run once more, with these values known besides those it has."""
+        """Begin a round of a shadow, with these additional values."""
         if self._verdict is None:
             self._awaited.discard(0)
             self._resumed = time.monotonic()
             self._send({"type": "survey", "values": values})
 
     def answered(self, pause: Paused) -> None:
-        """A call that a shadow asked for is no longer under way; of its value it hears with the next survey."""
+        """Close a request of a shadow; its value is sent with the next survey."""
         self._open.discard(pause.id)
 
     def stand_back(self) -> None:
-        """Let other guests have the processor first."""
+        """Lower the CPU priority of the guest."""
         if self._guest.pid:  # 0 would be this process
             with contextlib.suppress(OSError):
                 os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
 
     @property
     def program_seconds(self) -> float:
-        """How long the program has run, without the time it waited."""
+        """How long the program has run, not counting the time it waited for values."""
         return self._ran_seconds + (0.0 if self._awaited else time.monotonic() - self._resumed)
 
     def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What a process uses, as the kernel tells everyone."""
+"""Resource usage of a process, from /proc."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Use:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
-        except OSError:  # no such process any more, or no /proc
+        except OSError:  # the process has ended, or there is no /proc
             return None
         user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
         return cls((user + system) / _TICKS, threads, pages * _PAGE_BYTES)

@@ -30,7 +30,7 @@ from .jail import KEPT, Wall
 from .witness import Witness
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take a guest longer than all of ours
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any, NoReturn
 
 _MESSAGE_BYTES = 1 << 18

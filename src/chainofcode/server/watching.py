@@ -27,7 +27,7 @@ class Watched:
         calls = [call for session in self._sessions for call in session.waiting.values()]
         once = {
             (call["statement"], call["text"]): call for call in calls
-        }  # the program and its shadow ask for the same
+        }  # the program and its shadow may wait for the same call
         return list(once.values())[:_MAX_TOLD]
 
     @asynccontextmanager
