@@ -30,7 +30,7 @@ _LIBRARY = os.path.dirname(os.__file__)
 _START_SECONDS = 120  # packages may take their time to import
 _SECRETS = (__file__, os.path.dirname(__file__), "/etc/passwd", "/etc", "/home", "/root", "/proc", "/proc/self/environ")
 _MESSAGE_BYTES = 1 << 16
-# How long after a start the next guest is forked, while this one and its shadow need the processor; less without spares.
+# How long after a start the next guests are forked: it and its shadow need the processor first. Less without spares.
 _REST_SECONDS, _SHORT_REST_SECONDS = 0.02, 0.003
 _LIBRARIES = ("/lib64", "/usr/lib64", "/usr/share/zoneinfo")
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
