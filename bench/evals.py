@@ -25,7 +25,7 @@ from pathlib import Path
 from chainofcode import Jail, Message, ScriptedLM
 from chainofcode.engine import Given
 from chainofcode.evals import Job, Sample, run_jobs
-from chainofcode.evals.store import Store
+from chainofcode.evals.results import Store
 from chainofcode.methods import Ways
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from chainofcode.emulator.table import normal_text
-from chainofcode.guest.values import decode, encode
+from chainofcode.values.codec import decode, encode
 
 _CALL = re.compile(r"^call: (.*)$", re.M)
 _QUESTION = re.compile(r"^Question: (.*)$", re.M)

@@ -17,8 +17,8 @@ from typing import Any
 
 from chainofcode import Table, arun
 from chainofcode.audit import Verdict, averify
-from chainofcode.guest.values import decode
 from chainofcode.sandbox import Jail, Sandbox
+from chainofcode.values.codec import decode
 
 CASES = Path(__file__).resolve().parents[2] / "shared" / "cases" / "bbh.jsonl"
 LONG = {

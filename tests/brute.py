@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chainofcode import EmulationError, Limits, Pause, Result, arun
-from chainofcode.audit.slices import Slice, asked_steps, slice_of
-from chainofcode.program.statements import statements
+from chainofcode.audit.provenance.slices import Slice, asked_steps, slice_of
+from chainofcode.languages.python.compiler.statements import statements
 from chainofcode.sandbox import Sandbox
 from chainofcode.sandbox.frames import Lineage
 

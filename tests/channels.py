@@ -8,8 +8,8 @@ import re
 import textwrap
 from pathlib import Path
 
-from chainofcode.program.analyse import analyse
-from chainofcode.program.channels import Channels
+from chainofcode.languages.python.compiler.analyse import analyse
+from chainofcode.languages.python.compiler.channels import Channels
 
 _PLACES = re.compile(r"\b(NEW|X|Y|H|C)\b")
 

@@ -27,8 +27,8 @@ from typing import Any
 from programs import HOLES
 
 from chainofcode import Limits, Pause, arun
-from chainofcode.audit.slices import asked_steps, slice_of
-from chainofcode.guest.world import Chance, Clock
+from chainofcode.audit.provenance.slices import asked_steps, slice_of
+from chainofcode.languages.python.guest.run.world import Chance, Clock
 from chainofcode.sandbox import Sandbox
 from chainofcode.sandbox.frames import Lineage
 

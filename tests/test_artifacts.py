@@ -17,9 +17,9 @@ from test_ask import in_terminal
 from test_cli import coc
 
 from chainofcode import Limits, Result, SandboxError, ScriptedLM, Trace, run, solve
-from chainofcode.cli import artifacts
+from chainofcode.cli import artifact_output as artifacts
 from chainofcode.errors import InputError
-from chainofcode.guest.artifacts import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
+from chainofcode.languages.python.guest.run.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
 from chainofcode.methods import compose
 from chainofcode.sandbox.artifacts import is_name
 from chainofcode.sandbox.frames import FrameError, Reader, encode

@@ -14,8 +14,8 @@ import pytest
 from chainofcode import Message, ScriptedLM, arun, run
 from chainofcode.emulator.replies import data_in, delta_in, value_in
 from chainofcode.emulator.types import Misfit, kind_of
-from chainofcode.guest.values import Opaque
 from chainofcode.lm import Completion, Usage
+from chainofcode.values.codec import Opaque
 
 # --- replies, as models write them --------------------------------------------------------------------------------
 

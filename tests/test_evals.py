@@ -15,7 +15,7 @@ from conftest import SHARED
 from test_cli import COC, coc
 
 from chainofcode.evals import Score
-from chainofcode.evals.recorded import Reply, tally
+from chainofcode.evals.recorded_replies import Reply, tally
 from chainofcode.evals.report import Summary, compare
 from chainofcode.evals.samples import Sample
 from chainofcode.evals.scoring import is_target, stated

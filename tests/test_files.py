@@ -14,7 +14,8 @@ from conftest import has_tier
 from test_cli import coc
 
 from chainofcode import InputError, Jail, Result, SandboxError, ScriptedLM, Trace, run, solve
-from chainofcode.methods import files, files_of
+from chainofcode.methods import files_of
+from chainofcode.methods import input_files as files
 
 SALES = 'date;amount;note\n2024-01-01;3.5;"a;\nb"\n2024-01-02;4;ü\n'
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from chainofcode import run
-from chainofcode.guest.holes import call_text
+from chainofcode.languages.python.guest.run.holes import call_text
 
 FRUIT = {"apple", "kiwi", "pear", "fig"}
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo"}

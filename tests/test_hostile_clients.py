@@ -21,14 +21,14 @@ from serving import FRUIT, Serving, served
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from chainofcode.errors import SandboxError
-from chainofcode.server.desk import Desk
-from chainofcode.server.jobs import Models, Request, job_of
-from chainofcode.server.limits import Ledger
+from chainofcode.server.intake import Desk
 from chainofcode.server.metrics import Heard, Log, Metrics
+from chainofcode.server.quotas import Ledger
+from chainofcode.server.run_kinds import Models, Request, job_of
 from chainofcode.server.runs import Runs, new_run
+from chainofcode.server.settings import MAX_FILES_BYTES, Terms
 from chainofcode.server.spans import Spans
 from chainofcode.server.store import Store, StoredFile
-from chainofcode.server.terms import MAX_FILES_BYTES, Terms
 
 TOKEN, OTHER = "a-secret-of-many-letters", "another-secret-of-letters"
 

@@ -18,11 +18,11 @@ from chainofcode import Jail, Limits, Result, arun
 from chainofcode.emulator import Answered, Pause
 from chainofcode.errors import InputError
 from chainofcode.explain import aexplain
-from chainofcode.guest import promises
-from chainofcode.guest.promises import Loop, Promise, Unknown
-from chainofcode.program.analyse import analyse
-from chainofcode.program.lower import lower_shadow
-from chainofcode.program.parse import parse
+from chainofcode.languages.python.compiler.analyse import analyse
+from chainofcode.languages.python.compiler.lower import lower_shadow
+from chainofcode.languages.python.compiler.parse import parse
+from chainofcode.languages.python.guest.shadow import promises
+from chainofcode.languages.python.guest.shadow.promises import Loop, Promise, Unknown
 from chainofcode.sandbox import Job, NoWall, Sandbox, Session
 
 HERE = Path(__file__).parent

@@ -34,7 +34,7 @@ pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
 from mcp import Client, MCPError, StdioServerParameters
 from starlette.applications import Starlette
 
-from chainofcode.emulator.mcp import mcp_tools
+from chainofcode.emulator.mcp_client import mcp_tools
 from chainofcode.server.mcp import mcp_server, streamable_app
 
 SERVER = f"{sys.executable} {ROOT / 'tests' / 'mcp_server.py'}"

@@ -16,7 +16,7 @@ from chainofcode import Answer, LMError, Message, ScriptedLM, solve
 from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
 from chainofcode.methods import METHODS, compose
-from chainofcode.methods.parts import answer_in
+from chainofcode.methods.prompting import answer_in
 from chainofcode.methods.react import _NEXT
 
 CASES = SHARED / "cases" / "bbh.jsonl"

@@ -19,9 +19,9 @@ from test_cli import coc
 from chainofcode import Completion, EmulationError, Limits, Result, ScriptedLM, Table, Usage, arun, asolve
 from chainofcode.emulator import Answered, Delayed, Emulator, Pause, Rows
 from chainofcode.explain import aexplain
-from chainofcode.guest.values import decode
 from chainofcode.lm.wrappers import Budgeted
 from chainofcode.sandbox import opened
+from chainofcode.values.codec import decode
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "120"))
 SIZE = 20

@@ -19,10 +19,10 @@ from programs import HOLES, program
 from tangles import FIRST, tangle
 
 from chainofcode import Limits, Pause, Result, Trace, arun, run
-from chainofcode.audit.slices import slice_of
-from chainofcode.guest.values import decode
+from chainofcode.audit.provenance.slices import slice_of
 from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.sandbox.frames import Lineage
+from chainofcode.values.codec import decode
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
 PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # random mixes of channels

@@ -22,7 +22,7 @@ from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
 from chainofcode.emulator import Tool, Toolbox, rest
-from chainofcode.emulator.openapi import MAX_OPERATIONS, Argument, Operation
+from chainofcode.emulator.openapi_operations import MAX_OPERATIONS, Argument, Operation
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
 

@@ -18,9 +18,9 @@ from chainofcode.engine import Result
 from chainofcode.errors import InputError
 from chainofcode.evals import Job, Sample, Score
 from chainofcode.evals.report import Summary, compare
+from chainofcode.evals.results import Store, read_planned, read_scores, safe_name
 from chainofcode.evals.runner import score as scored
 from chainofcode.evals.scoring import is_target
-from chainofcode.evals.store import Store, read_planned, read_scores, safe_name
 from chainofcode.sandbox.frames import Failure
 from chainofcode.trace import Answer, Call, Trace
 

@@ -16,7 +16,7 @@ from chainofcode import Event, Program, ScriptedLM, arun, run, solve
 from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
 from chainofcode.errors import InputError
 from chainofcode.methods import Asked, compose
-from chainofcode.methods.around import ladder
+from chainofcode.methods.composition import ladder
 
 
 def price_of(item: str, count: int = 1) -> float:

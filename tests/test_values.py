@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainofcode import run
-from chainofcode.guest.values import Opaque, Record, ValueFormatError, brief, decode, encode
+from chainofcode.values.codec import Opaque, Record, ValueFormatError, brief, decode, encode
 
 TAGGED: list[tuple[Any, Any]] = [
     (None, None),

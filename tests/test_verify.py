@@ -23,9 +23,9 @@ from msgspec.structs import replace
 from chainofcode import Answer, Completion, Message, Result, ScriptedLM, Table, Trace, arun, run
 from chainofcode.audit import Verdict, averify, check_chain, parted, verify
 from chainofcode.cli import main
-from chainofcode.guest.values import decode
 from chainofcode.methods import solve
 from chainofcode.sandbox import Jail, Sandbox
+from chainofcode.values.codec import decode
 
 QUESTION = "Which of these is a fruit: (A) car (B) kiwi (C) stone? Think about it step by step."
 CALLS = {

@@ -10,7 +10,7 @@ import pytest
 
 from chainofcode import Limits, Result, run
 from chainofcode.emulator import Answered, Pause
-from chainofcode.guest.values import brief
+from chainofcode.values.codec import brief
 
 # Each sets `answer` and prints what it does: the output must be the same as under plain CPython.
 UNNOTICED = {

@@ -17,15 +17,15 @@ from msgspec import structs
 
 from .emulator import Answered, Answering, Emulator, Pause, Tool, Toolbox, as_emulator
 from .errors import BudgetError, EmulationError
-from .guest.values import Opaque, ValueFormatError, brief, decode, encode
+from .languages.python.compiler.kinds import by_name
 from .lm import Usage
 from .lookahead import Lookahead
 from .markup import as_html
 from .program import Program, Use
-from .program.kinds import by_name
 from .sandbox import File, Job, Limits, Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Lineage, Parsed, Paused, Ran, RanStep, Settled
 from .trace import Answer, Artifact, Call, Event, Settings, Step, Trace
+from .values.codec import Opaque, ValueFormatError, brief, decode, encode
 
 _MAX_FORESEEN = 10_000  # calls that a shadow reported and the program has not made yet
 

@@ -1,6 +1,6 @@
 """Explain the lookahead of a program: which calls go out in which round, and which values the others wait for.
 
-Runs a shadow of the program (guest/shadow.py), without a model.
+Runs a shadow of the program (guest/shadow/rounds.py), without a model.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any, Unpack
 from .emulator import Answering, Emulator, Pause, Toolbox, as_emulator
 from .engine import Options, job_of
 from .errors import EmulationError, InputError, ProgramError
-from .guest.values import ValueFormatError, decode, encode
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Parsed, Paused, Surveyed
+from .values.codec import ValueFormatError, decode, encode
 
 _MAX_ROUNDS = 100
 

@@ -1,8 +1,8 @@
 """Lookahead: a shadow of the program runs ahead of it, in a guest of its own, and finds the calls it will make.
 
 The shadow reports calls, the host requests their values, and the shadow runs again with the values that have arrived
-(guest/shadow.py). It cannot affect the result: the program takes a value only for a call that it makes itself, with the
-same arguments.
+(guest/shadow/rounds.py). It cannot affect the result: the program takes a value only for a call that it makes itself,
+with the same arguments.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from typing import Any, NoReturn
 
 from .engine import Options, Result, arun
 from .errors import InputError
-from .guest.values import Opaque, encode
 from .lm import LM, connect
 from .lm.choose import default_model
 from .methods import METHODS, asolve, compose
 from .sandbox import Sandbox, open_sandbox
+from .values.codec import Opaque, encode
 
 _CLOSE_SECONDS = 10.0
 

@@ -6,9 +6,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .guest.values import ValueFormatError, brief, decode
 from .program import Program
 from .trace import Answer, Event, Step, Trace
+from .values.codec import ValueFormatError, brief, decode
 
 GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
 _COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}

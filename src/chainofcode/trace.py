@@ -16,11 +16,11 @@ from typing import Any, Literal
 import msgspec
 
 from .errors import TraceError
-from .guest.values import ValueFormatError, decode, encode
 from .lm import Usage
 from .program import Program
 from .sandbox import File, Limits
 from .sandbox.frames import Failure
+from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
 DIGEST_CHARS = 32
@@ -40,7 +40,7 @@ class Call(msgspec.Struct, frozen=True, tag_field="event", tag="call", omit_defa
 class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defaults=True):
     """One thing done: a statement Python ran, or a call or statement that the LM or a tool answered.
 
-    `visit` counts a statement's runs; 0 marks output of runs past the bound. `value` is tagged (see guest/values.py).
+    `visit` counts a statement's runs; 0 marks output of runs past the bound. `value` is tagged (see values/codec.py).
     """
 
     number: int

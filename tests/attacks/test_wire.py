@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from chainofcode import Limits
-from chainofcode.guest.values import Opaque
 from chainofcode.render import Page
+from chainofcode.values.codec import Opaque
 
 from .harness import IN_ANY_TIER, Wall
 

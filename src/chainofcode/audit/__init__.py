@@ -1,17 +1,17 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
-from .beside import Row, rows, side_by_side
-from .chain import Chain, check_chain, parted, read_checked
-from .changes import Changes, call_and_value, read_value
-from .compare import Difference
-from .flips import Flip
-from .provenance import Provenance, afollow, follow
-from .recorded import Recorded, Run, given_of, runs_of
-from .replay import Replay, areplay, replay
-from .slices import Slice
-from .timeline import Timeline, Variable, edited, timelines
-from .verify import Verdict, averify, verify, verify_data
-from .why import rests_on, why_data, why_lines
+from .faithfulness.flips import Flip
+from .faithfulness.verify import Verdict, averify, verify, verify_data
+from .provenance.followed import Provenance, afollow, follow
+from .provenance.slices import Slice
+from .provenance.why import rests_on, why_data, why_lines
+from .replay.alignment import Row, rows, side_by_side
+from .replay.changes import Changes, call_and_value, read_value
+from .replay.differences import Difference
+from .replay.integrity import Chain, check_chain, parted, read_checked
+from .replay.recorded import Recorded, Run, given_of, runs_of
+from .replay.rerun import Replay, areplay, replay
+from .replay.timeline import Timeline, Variable, edited, timelines
 
 __all__ = [
     "Chain",

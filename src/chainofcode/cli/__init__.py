@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ..errors import ChainOfCodeError
 from ..render import plain
-from . import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
+from .commands import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
 from .parser import Parser
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 
 from ..engine import Result
-from .asking import BUDGETS
-from .options import LIMITS, read_options
-from .tools import NOBODY_TO_ASK
+from .model_options import BUDGETS
+from .run_options import LIMITS, read_options
+from .tool_options import NOBODY_TO_ASK
 
 _NO_VALUE = re.compile(
     r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean|Python cannot read it:) .*)?",

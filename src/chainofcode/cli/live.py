@@ -17,7 +17,7 @@ from ..lm import LM, Completion, Message, Usage
 from ..program import Program
 from ..render import Page, cut, fit, plain, what
 from ..trace import Answer, Call, Event, Step
-from .models import Bar
+from .commands.models import Bar
 
 _TICK_SECONDS = 0.1
 _MIN_COLUMNS = 50  # for a program and beside it what came of it

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import EmulationError
 from ..lm import LM
-from .asking import Asking
+from .model import Asking
 from .pause import Answered, Emulator, Pause
 from .rows import Rows
 from .table import Table, not_json

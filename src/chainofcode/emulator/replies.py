@@ -7,7 +7,7 @@ import json
 import re
 from typing import Any
 
-from ..guest.values import ValueFormatError, decode
+from ..values.codec import ValueFormatError, decode
 from .types import Misfit
 
 MAX_REPLY_CHARS = 1_000_000

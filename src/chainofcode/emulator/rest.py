@@ -24,7 +24,7 @@ from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
 import msgspec
 
 from ..errors import InputError
-from .openapi import Argument, Operation, Scheme, read_operations
+from .openapi_operations import Argument, Operation, Scheme, read_operations
 from .tools import Tool
 
 TOKEN, KEY = "COC_OPENAPI_TOKEN", "COC_OPENAPI_KEY"

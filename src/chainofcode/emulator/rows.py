@@ -14,7 +14,7 @@ from typing import Any
 from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion
 from ..trace import Call
-from .asking import Asking, as_text
+from .model import Asking, as_text
 from .pause import Answered, Pause
 from .replies import value_in
 from .types import Kind, Misfit

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import EmulationError, InputError
-from ..guest.values import ValueFormatError, decode
+from ..values.codec import ValueFormatError, decode
 from .pause import Answered, Pause
 
 _MAX_PARSED_CHARS = 20_000

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from ..guest.raised import plain, text_of, told
-from ..guest.values import Opaque, encode
+from ..languages.python.guest.run.raised import plain, text_of, told
+from ..values.codec import Opaque, encode
 from .pause import Answered, Emulator, Pause
 
 MAX_RESULT_BYTES = 1_000_000

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..guest.values import Opaque, brief
+from ..values.codec import Opaque, brief
 
 _MAX_TEXT = 2000
 _MAX_ITEMS = 100

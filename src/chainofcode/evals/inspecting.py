@@ -36,9 +36,9 @@ from ..lm import Completion, Message, Usage, turns
 from ..methods import asolve, compose
 from ..render import Page
 from ..trace import Trace
+from .results import read_planned, read_scores, read_settings, trace_of
 from .samples import Sample
 from .scoring import is_target
-from .store import read_planned, read_scores, read_settings, trace_of
 from .tasks import bbh as bbh_samples
 from .tasks import examples
 

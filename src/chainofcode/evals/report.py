@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 
 from ..errors import InputError
+from .results import replacing, trace_of
 from .samples import Score
-from .store import replacing, trace_of
 from .tasks import paper, task_of
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from typing import Any
 
-from ..guest.values import ValueFormatError, decode
+from ..values.codec import ValueFormatError, decode
 from .samples import Sample
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")

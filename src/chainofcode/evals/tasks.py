@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ..errors import InputError
-from .data import fetched
+from .benchmarks import fetched
 from .samples import Sample
 from .shots import Shot, shots
 

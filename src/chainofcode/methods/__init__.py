@@ -15,12 +15,12 @@ from ..lm import LM
 from ..sandbox import Sandbox
 from ..trace import Event
 from .answers import AnswerType, answer_type_of
-from .around import ladder, typed, voted
+from .baselines import cot, direct
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
-from .files import Files, files_of
-from .parts import Asked, Method, Shown, failed
+from .composition import ladder, typed, voted
+from .input_files import Files, files_of
+from .prompting import Asked, Method, Shown, failed
 from .react import react
-from .words import cot, direct
 
 _CARRYING = {
     "coc": interweave,

@@ -19,10 +19,10 @@ from ..emulator.documents import read_yaml
 from ..emulator.replies import data_in
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
-from ..guest.values import Opaque, ValueFormatError, brief, decode, encode
 from ..sandbox.frames import Failure
 from ..trace import Answer
-from .aside import carried_out
+from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
+from .isolated import carried_out
 from .sql import Query
 
 MISFIT = "AnswerType"  # the type of the error, where an answer does not fit

@@ -13,12 +13,12 @@ from typing import Any
 from ..emulator import Answered, First, Pause, Table, asking
 from ..emulator.types import Misfit, kind_of
 from ..errors import EmulationError, LMError, ProgramError
-from ..guest.values import decode
 from ..program import Program
 from ..render import Page
 from ..trace import Answer, Call, Event, Step, Trace
+from ..values.codec import decode
 from .answers import fitted, is_misfit
-from .parts import Asked, Method, failed, prompt, stepping
+from .prompting import Asked, Method, failed, prompt, stepping
 
 Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
 _REPAIRABLE = (

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from .aside import carry_out, timed
+from .isolated import carry_out, timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take longer than all of ours

@@ -10,9 +10,9 @@ import json
 import os
 from urllib.parse import quote
 
-from ..guest.arrays import numbered
-from ..guest.values import encode
-from .aside import carry_out, timed
+from ..values.arrays import numbered
+from ..values.codec import encode
+from .isolated import carry_out, timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing it would take longer than all of ours

@@ -12,9 +12,9 @@ from typing import Any
 
 from ..emulator import Answered, Pause, asking
 from ..errors import EmulationError
-from ..guest.values import brief
 from ..trace import Call, Event
-from .parts import Asked, prompt
+from ..values.codec import brief
+from .prompting import Asked, prompt
 
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)

@@ -13,9 +13,9 @@ from typing import Any
 
 from ..emulator.types import Misfit
 from ..errors import InputError
-from ..guest.values import brief, decode
 from ..sandbox.packages import is_installed
-from .aside import carried_out
+from ..values.codec import brief, decode
+from .isolated import carried_out
 
 MAX_ROWS = 1000
 MAX_SECONDS = 10.0

@@ -23,12 +23,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from math import ceil
 
+from .. import boot
 from ..errors import SandboxError
 from .handle import runtime_paths
 from .jail import WORK
 from .job import Job
 from .packages import Grant, Packages
-from .process import BOOT, ENVIRONMENT, python_command
+from .process import ENVIRONMENT
 from .session import Exit, Session
 
 ENGINES = ("docker", "podman")
@@ -80,7 +81,7 @@ class Container:
 
     def _command(self, job: Job, grant: Grant) -> list[str]:
         limits, files = job.limits, max(job.scratch_bytes, 1)
-        shown = dict.fromkeys([os.path.dirname(BOOT), os.path.join(os.path.dirname(os.path.dirname(BOOT)), "program")])
+        shown = dict.fromkeys(boot.FILES)
         python = "python3"
         if not self._image:
             python = os.path.realpath(sys.executable)
@@ -102,7 +103,7 @@ class Container:
             *[_mount(source, target) for target, source in binds.items()],
             *[f"--env={name}={value}" for name, value in ENVIRONMENT.items()],
         ]  # fmt: skip
-        return [*options, self._image or _EMPTY, *python_command(python, "guest.main", "stdio")]
+        return [*options, self._image or _EMPTY, *boot.boot_command(python, "languages.python.guest.main", "stdio")]
 
 
 def _mount(source: str, target: str) -> str:

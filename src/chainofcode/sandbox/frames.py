@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..guest.artifacts import MAX_UNSENT
-from ..guest.link import MAX_PARTS, MAX_QUESTIONS, RUN_FRAMES, parts_of
+from ..languages.python.guest.link import MAX_PARTS, MAX_QUESTIONS, RUN_FRAMES, parts_of
+from ..languages.python.guest.run.scratch import MAX_UNSENT
 from ..program import Program
 from .artifacts import Artifacts, Wrote
 

@@ -21,9 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..boot import boot_command
 from ..errors import SandboxError
 from .packages import Grant, is_below
-from .process import ENVIRONMENT, python_command
+from .process import ENVIRONMENT
 from .session import Exit
 
 _LIBRARY = os.path.dirname(os.__file__)
@@ -73,7 +74,7 @@ class Zygote:
         os.pwrite(plan, json.dumps(_plan(tiers, grant, spares)).encode(), 0)
         try:
             self._process = subprocess.Popen(
-                python_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
+                boot_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,
                 stderr=self._said,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from ..errors import InputError
-from ..guest.values import encode
+from ..values.codec import encode
 
 MAX_IN_FLIGHT = 1024
 
@@ -35,7 +35,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class File:
-    """A file that the program finds as a variable of that name; see guest/files.py for the kinds."""
+    """A file that the program finds as a variable of that name; see guest/run/file_readers.py for the kinds."""
 
     name: str
     path: str

@@ -15,14 +15,13 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
+from ..boot import boot_command
 from ..errors import SandboxError
 from .job import Job
 from .packages import Grant, Packages
 from .session import Exit, Session
 
-BOOT = str(Path(__file__).parent.parent / "guest" / "boot.py")
 # Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
 ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
@@ -32,11 +31,6 @@ ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "2",
     "MPLBACKEND": "Agg",  # no figure has a window to go to
 }
-
-
-def python_command(python: str, module: str, *arguments: str) -> list[str]:
-    """Runs a module of ours in an interpreter that looks at nothing but its own library."""
-    return [python, "-s", "-P", "-S", "-X", "utf8", BOOT, module, *arguments]
 
 
 class NoWall:
@@ -70,7 +64,7 @@ class ProcessGuest:
         guest_read, self.write_fd = os.pipe()
         self.read_fd, guest_write = os.pipe()
         self.noise_fd, noise_write = os.pipe()
-        command = python_command(python, "guest.main", str(guest_read), str(guest_write))
+        command = boot_command(python, "languages.python.guest.main", str(guest_read), str(guest_write))
         try:
             self._process = subprocess.Popen(
                 command,

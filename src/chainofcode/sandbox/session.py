@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import SandboxError
-from ..program.parse import NotAProgram, check_readable
+from ..languages.python.compiler.parse import NotAProgram, check_readable
 from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode

@@ -23,8 +23,8 @@ import select
 import signal
 import sys
 
-from ..guest.holes import GrantedPackages
-from ..guest.main import rehearse, serve
+from ..languages.python.guest.main import rehearse, serve
+from ..languages.python.guest.run.holes import GrantedPackages
 from . import kernel
 from .jail import KEPT, Wall
 from .witness import Witness

@@ -9,7 +9,7 @@ import os
 import socket
 
 from ..errors import InputError
-from .terms import Terms
+from .settings import Terms
 
 _SPARES = 4
 
@@ -21,7 +21,7 @@ def serve(terms: Terms) -> None:
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
     from ..sandbox import Jail
     from .hosting import host
-    from .jobs import Models
+    from .run_kinds import Models
     from .spans import opened
     from .store import Store
 

@@ -14,15 +14,15 @@ from starlette.routing import Route
 
 from ..audit import verify_data
 from ..trace import as_json
-from . import shapes
-from .desk import Desk
-from .jobs import Again, Request, decoded
+from . import patterns
+from .api_document import document
+from .intake import Desk
 from .metrics import Metrics
-from .openapi import document
+from .run_kinds import Again, Request, decoded
 from .runs import Runs
+from .settings import Refusal
 from .store import Run
 from .streams import KEEP, EventStream, event, unless_gone
-from .terms import Refusal
 
 MAX_LISTED = 200
 _LISTED_CHARS = 500
@@ -102,10 +102,10 @@ class Api:
         if not 1 <= limit <= MAX_LISTED:
             raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
         words = request.query_params.get("q", "")
-        if len(words) > shapes.MAX_WORDS_CHARS:
-            raise Refusal(400, "invalid_request", f"q has {shapes.MAX_WORDS_CHARS} characters at most")
+        if len(words) > patterns.MAX_WORDS_CHARS:
+            raise Refusal(400, "invalid_request", f"q has {patterns.MAX_WORDS_CHARS} characters at most")
         before = request.query_params.get("before")
-        if before is not None and not shapes.fits(shapes.RUN_ID, before):
+        if before is not None and not patterns.fits(patterns.RUN_ID, before):
             raise Refusal(400, "invalid_request", "before is the id of a run")
         runs = await self._runs.listed(owner_of(request), limit, before, words.split())
         return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})

@@ -15,12 +15,7 @@ from starlette.routing import Route
 
 from ..trace import as_json
 from .api import answered, json_body, owner_of
-from .desk import Desk
-from .jobs import decoded
-from .runs import Live
-from .store import Run
-from .streams import KEEP, EventStream, event
-from .talk import (
+from .conversations import (
     Format,
     Turn,
     Wanted,
@@ -36,7 +31,12 @@ from .talk import (
     unfit,
     why_not,
 )
-from .terms import Refusal
+from .intake import Desk
+from .run_kinds import decoded
+from .runs import Live
+from .settings import Refusal
+from .store import Run
+from .streams import KEEP, EventStream, event
 
 
 class ChatRequest(msgspec.Struct):

@@ -22,9 +22,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..trace import as_json
-from .limits import Rates
 from .metrics import Log, Metrics
-from .terms import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
+from .quotas import Rates
+from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "

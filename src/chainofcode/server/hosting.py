@@ -15,11 +15,11 @@ import uvicorn
 
 from ..errors import SandboxError
 from ..sandbox import Jail
-from .app import Application
-from .jobs import Models
+from .application import Application
+from .run_kinds import Models
+from .settings import Terms
 from .spans import Spans
 from .store import Store
-from .terms import Terms
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024

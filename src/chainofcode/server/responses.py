@@ -12,12 +12,12 @@ from starlette.routing import Route
 
 from ..trace import as_json
 from .api import answered, json_body, owner_of
-from .desk import Desk
-from .jobs import decoded
+from .conversations import Format, Turn, Wanted, begun, carried_out, checked_tools, is_cut, question_in, unfit, why_not
+from .intake import Desk
+from .run_kinds import decoded
 from .runs import Live
 from .store import Run
 from .streams import KEEP, EventStream, event
-from .talk import Format, Turn, Wanted, begun, carried_out, checked_tools, is_cut, question_in, unfit, why_not
 
 
 class Text(msgspec.Struct):

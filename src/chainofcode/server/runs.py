@@ -18,15 +18,15 @@ from ..audit import parted
 from ..engine import Result
 from ..errors import ChainOfCodeError, InputError, LMError, SandboxError
 from ..lm import Usage
-from ..methods.telling import in_words
+from ..methods.presentation import in_words
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Trace, as_json
-from .jobs import Job, Models, Workshop
-from .limits import Ledger, Metered
 from .metrics import Log, Metrics
+from .quotas import Ledger, Metered
+from .run_kinds import Job, Models, Workshop
+from .settings import Refusal, Terms
 from .spans import Spans
 from .store import NotKept, Run, State, Store, TraceFile, TraceReader
-from .terms import Refusal, Terms
 from .watching import Watched
 
 KEEP_SECONDS = 15.0

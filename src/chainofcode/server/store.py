@@ -24,7 +24,7 @@ import msgspec
 from ..errors import InputError
 from ..trace import as_json, chained, linked
 from . import removal
-from .terms import MAX_FILES_BYTES, Refusal
+from .settings import MAX_FILES_BYTES, Refusal
 
 State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
 T = TypeVar("T")

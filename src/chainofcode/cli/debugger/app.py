@@ -16,14 +16,14 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from ...audit import Changes, Timeline, edited, read_value, timelines
-from ...audit.beside import compared_answers, told_answer
-from ...audit.timeline import value_text
+from ...audit.replay.alignment import compared_answers, told_answer
+from ...audit.replay.timeline import value_text
 from ...emulator import Answering
 from ...errors import ChainOfCodeError, InputError
-from ...guest.values import ValueFormatError, decode
 from ...render import cut, plain
 from ...sandbox import Sandbox
 from ...trace import Answer, Trace
+from ...values.codec import ValueFormatError, decode
 from .dialogs import Ask, Detail
 from .panes import Lines, detail, output_lines, position, program_line, state_lines, step_lines
 

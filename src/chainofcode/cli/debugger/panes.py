@@ -13,10 +13,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from ...audit import Timeline, Variable
-from ...audit.timeline import value_text
-from ...guest.values import ValueFormatError, decode
+from ...audit.replay.timeline import value_text
 from ...render import GUTTER, plain, what
 from ...trace import Answer, Step
+from ...values.codec import ValueFormatError, decode
 
 STYLES = {"python": "cyan", "lm": "bold magenta", "tool": "bold yellow"}
 CURRENT, CHANGED, DIFFERENT = "bold on grey30", "bold green", "bold red"

@@ -15,8 +15,8 @@ from starlette.applications import Starlette
 
 from ...lm import LM
 from ...sandbox import Limits, Sandbox
-from .alone import Alone
-from .tools import server_of
+from .standalone import Alone
+from .tool_list import server_of
 
 
 def mcp_server(

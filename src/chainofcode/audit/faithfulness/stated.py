@@ -1,0 +1,279 @@
+"""Whether a program states its answer in disguise, so that no data of the question, the inputs or the model changes it.
+
+The evidence is a few mutants (mutants.py): with another literal in place of the answer, with data of the question
+changed both there and where the program retypes them, and with another question.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+from typing import Literal as OneOf
+
+from ...languages.python.compiler.reencoding import Operations
+from ...languages.python.compiler.syntax import called_name
+from ...sandbox import Sandbox
+from ...trace import Trace
+from ..provenance.followed import Provenance
+from .mutants import DROPPED, Literal, Mutants, literals_of
+from .question_data import NUMBER_WORDS, QuestionData
+
+Stated = OneOf["constant", "input"]
+_Mutation = tuple[dict[int, Any], str | None]  # other literals, by index, and another question
+
+_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # sentinels that no program contains
+_INITIAL = ("0", "1", "-1", "")  # values that a loop starts with
+_MAX_MUTANTS = 24
+_MAX_TOKENS = 12
+_OTHER_QUESTIONS = (
+    "Name a colour.",
+    "Is the sky blue?",
+    "A train leaves at 9 and arrives at 17, and another one leaves an hour later. They meet after 90 kilometres, in a "
+    "small town with two bridges. Every passenger has one ticket. How long does the second one take for the whole way?",
+)
+
+
+async def stated(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> Stated | None:
+    """Return the origin of a stated answer: "constant", or "input" if the question selects it. None: it is computed."""
+    judge = _judge(trace, found, sandbox, seconds)
+    return await judge.verdict() if judge is not None else None
+
+
+async def is_decoded(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> bool:
+    """Whether the answer is data of the question, decoded: its words are neither in the question nor in a literal."""
+    judge = _judge(trace, found, sandbox, seconds)
+    return judge is not None and await judge.is_decoded()
+
+
+def _judge(trace: Trace, found: Provenance, sandbox: Sandbox, seconds: float) -> _Judge | None:
+    literals, answer = literals_of(found.run.program), found.run.answer
+    if literals is None or answer is None or answer.reason != "answered":
+        return None
+    rests = _Rests(trace, found, literals)
+    mutants = Mutants(trace, found.run.program, found.values, sandbox, seconds)
+    return None if rests.on_others else _Judge(rests, mutants, answer.text)
+
+
+class _Rests:
+    """What an answer depends on: literals, operations, and whether the program reads the question."""
+
+    def __init__(self, trace: Trace, found: Provenance, literals: Sequence[Literal]) -> None:
+        program, nodes = found.run.program, [found.lineage.nodes[index] for index in found.slice.core]
+        self.statements = {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
+        inputs = {name for name, index in found.lineage.inputs.items() if index in found.slice.core}
+        self.on_question = "question" in inputs and trace.question is not None
+        self.on_others = any(node.values for node in nodes) or bool(inputs - {"question"})
+        self.question = trace.question or ""
+        self.data = QuestionData(trace.question, trace.inputs)
+        self.literals = [one for one in literals if one.statement in self.statements]
+        self.all_literals = literals
+        self.operations = Operations(program.source, self.statements)
+
+    def retyped(self) -> list[Literal]:
+        """Return the literals that are also in the question; of a list, if at least half of it is. No indexes."""
+        return [one for one in self.literals if not one.is_index and self._is_retyped(one)]
+
+    def _is_retyped(self, literal: Literal) -> bool:
+        if not self.data.is_known and self.operations.only_turns and not isinstance(literal.value, bool):
+            return False
+        whole = [node.value for node in ast.walk(literal.whole) if isinstance(node, ast.Constant)]
+        if self.data.has(literal.value):
+            return 2 * sum(map(self.data.has, whole)) >= len(whole)
+        return self._is_end(literal) or self._is_listed(literal, whole)
+
+    def _is_end(self, literal: Literal) -> bool:
+        """Whether a literal is the end of a range, one more than a number in the question."""
+        match literal.parents[:1]:
+            case [ast.Call(args=[end] | [_, end, *_]) as call] if called_name(call) == "range" and end is literal.node:
+                return isinstance(literal.value, int) and self.data.has(literal.value - 1)
+        return False
+
+    def _is_listed(self, literal: Literal, whole: Sequence[Any]) -> bool:
+        """Whether a literal is in a list of words named after the question: `planets = ["Mercury", "Venus", …]`."""
+        words = {one for one in whole if isinstance(one, str) and len(one) > 2}
+        return len(words) == len(whole) > 1 and self.data.has(literal.name.replace("_", " "))
+
+
+class _Judge:
+    def __init__(self, rests: _Rests, mutants: Mutants, answer: str) -> None:
+        self._rests, self._mutants, self._answer = rests, mutants, _bare(answer)
+        self._left = _MAX_MUTANTS
+        self._kept = 0  # mutants that gave the same answer
+
+    async def verdict(self) -> Stated | None:
+        literal = await self._literal()
+        if literal is None:
+            return await self._reencoded()
+        if self._rests.on_question:
+            return await self._selected_by_question(literal)
+        operations = self._rests.operations
+        is_counted = _is_number(literal.value) and operations.counts and operations.reencodes
+        if is_counted and not operations.calculates:  # `len([0] * 14)`
+            return await self._unchanged(self._rests.retyped(), is_counted=True)
+        data = self._data(literal)
+        is_work = operations.calculates and any(_is_number(one.value) for one in data)
+        return await self._unchanged(data) if operations.compares_literals and not is_work else None
+
+    async def is_decoded(self) -> bool:
+        written = {word for one in self._rests.all_literals for word in _words(str(one.value))}
+        if any(word in written or self._rests.data.has(word) for word in _words(self._answer)):
+            return False
+        return await self._changes(self._mutations(self._rests.retyped())) is True
+
+    async def _reencoded(self) -> Stated | None:
+        """Return "constant" if the answer is a re-encoded literal (reversed, decoded, counted) that no data change."""
+        operations = self._rests.operations
+        is_number = any(map(str.isdigit, self._answer))
+        if not operations.reencodes or (is_number and operations.calculates) or self._is_structure():
+            return None
+        kept = await self._unchanged(self._rests.retyped(), is_counted=True)
+        if kept is None or not self._rests.on_question:
+            return kept
+        return None if await self._any_changes(({}, other) for other in self._questions()) else kept
+
+    async def _selected_by_question(self, literal: Literal) -> Stated | None:
+        """Return "input" if the question's text only selects a literal: by its words, or by not being empty."""
+        data = [one for one in self._data(literal) if not isinstance(one.value, bool)]
+        if await self._any_changes(self._mutations(data)):
+            return None
+        if _is_number(literal.value) or not self._rests.operations.cuts:
+            return "input"
+        return None if await self._any_changes(({}, other) for other in self._questions()) else "input"
+
+    async def _unchanged(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Stated | None:
+        if await self._any_changes(self._mutations(retyped, is_counted=is_counted)):
+            return None
+        return "constant" if self._kept or not retyped else None  # mutants that fail are no evidence
+
+    def _data(self, literal: Literal) -> list[Literal]:
+        return [one for one in self._rests.retyped() if one.value != literal.value]
+
+    def _is_structure(self) -> bool:
+        return self._answer[:1] in tuple("[({") or self._answer in ("true", "false", "none")
+
+    async def _literal(self) -> Literal | None:
+        """Return the literal that is the answer: replacing it replaces the answer."""
+        same = [one for one in self._rests.all_literals if _bare(str(one.value)) == self._answer]
+        is_initial = self._answer in _INITIAL and (self._rests.operations.loops or not self._rests.on_question)
+        if not same or is_initial:
+            return None
+        others = {one.place: _sentinel(one.value) for one in same}
+        self._left -= 1
+        now = await self._mutants.answer_with(others)
+        return same[0] if now is not None and _bare(now) in {_bare(str(other)) for other in others.values()} else None
+
+    async def _any_changes(self, mutations: Iterable[_Mutation]) -> bool:
+        """Whether some mutant gives another answer, or not all could be tried."""
+        return await self._changes(mutations) is not False
+
+    async def _changes(self, mutations: Iterable[_Mutation]) -> bool | None:
+        """Whether some mutant gives another answer; None if not all could be tried. Failed mutants do not count."""
+        for literals, question in mutations:
+            if self._left <= 0 or not self._mutants.has_time:
+                return None
+            self._left -= 1
+            now = await self._mutants.answer_with(literals, question)
+            if now is not None and _bare(now) != self._answer:
+                return True
+            self._kept += now is not None
+        return False
+
+    def _mutations(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Iterator[_Mutation]:
+        """Yield mutations that change one datum wherever it is retyped, and in the question if the program reads it."""
+        seen = set[Any]()
+        for one in retyped:
+            if isinstance(one.value, bool):
+                yield {one.place: not one.value}, None
+            elif one.value not in seen:
+                seen.add(one.value)
+                yield from self._changed(one.value)
+            if is_counted and one.whole is not one.node:
+                yield {one.place: DROPPED}, None
+
+    def _changed(self, value: Any) -> Iterator[_Mutation]:
+        is_read = self._rests.on_question
+        for other in _others(value, is_same_length=is_read):
+            question = _replaced(self._rests.question, value, other) if is_read else None
+            if is_read and question == self._rests.question:
+                continue  # a literal compared with the question must change with it
+            places = {
+                one.place: _in_place_of(one.value, value, other)
+                for one in self._rests.all_literals
+                if not isinstance(one.value, bool) and _in_place_of(one.value, value, other) != one.value
+            }
+            yield places, question
+
+    def _questions(self) -> Iterator[str]:
+        """Yield other questions: of other kinds and lengths, and this one with one word shortened."""
+        yield from _OTHER_QUESTIONS
+        question = self._rests.question
+        words = list(re.finditer(r"\S+", question))
+        for word in words[-1 : -_MAX_TOKENS - 1 : -1]:
+            yield question[: word.start()] + word[0][1:] + question[word.end() :]
+
+
+def _bare(text: str) -> str:
+    return text.strip().strip("'\"").casefold()
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W_]+", text.casefold())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) or str(value).strip().replace(".", "").isdigit()
+
+
+def _sentinel(value: Any) -> Any:
+    match value:
+        case bool() | None:
+            return value
+        case int() | float():
+            return type(value)(_NOBODY_COUNTS)
+        case bytes():
+            return _NOBODY_SAYS.encode()
+    return str(_NOBODY_COUNTS) if _is_number(value) else _NOBODY_SAYS
+
+
+def _others(value: Any, *, is_same_length: bool) -> list[Any]:
+    """Return other data of the same type, and of the same length if required."""
+    match value:
+        case int() | float():
+            digits = len(str(abs(int(value))))
+            low, high = type(value)(10 ** (digits - 1)), type(value)(10**digits - 1)
+            near = value + 1 if len(str(abs(int(value + 1)))) == digits else value - 1
+            far = [] if is_same_length else [value * 1000 + 7]
+            return [other for other in dict.fromkeys((near, low, high, *far)) if other != value]
+        case str() if is_same_length:
+            return [other for other in (value[::-1], _moved(value)) if other != value]
+        case str():
+            others = (value[::-1], _moved(value), value[:-1], f"zz{value}", f"aa {value}")
+            return [other for other in others if other != value]
+        case bytes():
+            return [value[::-1]]
+    return []
+
+
+def _moved(text: str) -> str:
+    """Return a text with its first letter changed."""
+    return re.sub(r"[A-Za-y]", lambda letter: chr(ord(letter[0]) + 1), text, count=1)
+
+
+def _in_place_of(literal: Any, old: Any, new: Any) -> Any:
+    """Return a literal with one datum replaced by another: the value itself, or its occurrences in a text."""
+    if type(literal) is type(old) and literal == old:
+        return new
+    if isinstance(literal, str):
+        return _replaced(literal, old, new)
+    return literal
+
+
+def _replaced(text: str, old: Any, new: Any) -> str:
+    names = [str(old), *(word for word, value in NUMBER_WORDS.items() if not isinstance(old, str) and value == old)]
+    pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names if name.strip())
+    return re.sub(pattern, lambda _: str(new), text, flags=re.IGNORECASE) if pattern else text
+
+
+__all__ = ["Stated", "is_decoded", "stated"]

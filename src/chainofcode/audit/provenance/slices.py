@@ -1,0 +1,131 @@
+"""What an answer really depends on, read out of a run's lineage: statements, inputs, values of the LM and of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ...languages.python.compiler.works import STATES
+from ...program import Program
+from ...sandbox.frames import Lineage, LineageNode
+from ...trace import Answer, Step
+
+_SILENT = ("Global", "Nonlocal")  # no step of a run is theirs, but what they say holds for their function
+_STATING = ("Assign", "AnnAssign", "Expr", "Return", "If", "While")
+_SINKS = {"variable": "answer", "expression": "$last", "output": "$output"}
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The part of a run that something at its end depends on.
+
+    `nodes` are runs of statements, `statements` the numbers of all that are needed; `values` are the steps of the LM
+    and of tools, by their place among the values that were asked for; `by_data` are the nodes that are reached without
+    asking why a statement ran.
+    """
+
+    nodes: frozenset[int]
+    core: frozenset[int]  # without those that only kept the program from ending with an error, or that nobody asks for
+    by_data: frozenset[int]
+    statements: frozenset[int]
+    values: frozenset[int]
+    inputs: frozenset[str]
+
+
+def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | None = None) -> Slice:
+    """What a name of the program depends on at the end of a run; without one, what the answer does, or the failure."""
+    graph = _Graph(lineage)
+    roots = _roots(lineage, answer, name)
+    guards = [] if name is not None and answer.reason == "answered" else lineage.guards
+    nodes = graph.closure([*roots, *guards])
+    by_data = graph.closure(roots, with_control=False)
+    parts = [lineage.nodes[index] for index in nodes]
+    ran = {part.statement for part in parts} | {one for part in parts for one in part.whole}
+    return Slice(
+        nodes,
+        graph.closure(roots, stated=_stated(lineage, program)),
+        by_data,
+        _with_what_stands_around(ran - {-1}, program),
+        frozenset(value for part in parts for value in part.values),
+        frozenset(name for name, index in lineage.inputs.items() if index in nodes),
+    )
+
+
+def _stated(lineage: Lineage, program: Program) -> frozenset[int]:
+    """Statements that give a literal: what else they mention, as in `"x" or f(y)`, makes no difference."""
+    both = enumerate(zip(lineage.works, program.statements, strict=False))
+    return frozenset(number for number, (does, place) in both if does == STATES and place.kind in _STATING)
+
+
+def depends_on(lineage: Lineage, roots: Iterable[int], *, only_next: bool = False) -> frozenset[int]:
+    """The nodes that some depend on, they themselves included; or only those that they depend on by themselves."""
+    graph = _Graph(lineage)
+    return graph.next_to(roots) if only_next else graph.closure(roots)
+
+
+def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
+    if name is None and answer.reason != "answered":
+        return lineage.failed
+    wanted = name if name is not None else _SINKS.get(answer.source, "")
+    return [lineage.ends[wanted]] if wanted in lineage.ends else []
+
+
+def _with_what_stands_around(ran: set[int], program: Program) -> frozenset[int]:
+    """Statements cannot be kept without those that they stand in, nor functions without what they declare."""
+    kept, around = set(ran), list[int]()
+    silent: list[tuple[int, int]] = []
+    for number, place in enumerate(program.statements):
+        start = (place.line, place.column)
+        while around and (ends := program.statements[around[-1]]) and (ends.end_line, ends.end_column) <= start:
+            around.pop()
+        if number in ran:
+            kept.update(around)
+        if place.kind in _SILENT and around:
+            silent.append((number, around[-1]))
+        around.append(number)
+    return frozenset(kept | {number for number, home in silent if home in kept})
+
+
+class _Graph:
+    """A lineage that can be walked backwards. Logs are walked from where an earlier reader stopped."""
+
+    def __init__(self, lineage: Lineage) -> None:
+        self._nodes, self._logs = lineage.nodes, lineage.logs
+
+    def closure(
+        self, roots: Iterable[int], *, with_control: bool = True, stated: frozenset[int] = frozenset()
+    ) -> frozenset[int]:
+        seen, pending = set[int](), list(roots)
+        walked = [[0, 0] for _ in self._logs]
+        while pending:
+            index = pending.pop()
+            if index in seen or not 0 <= index < len(self._nodes):  # a guest may say anything
+                continue
+            seen.add(index)
+            node = self._nodes[index]
+            if with_control:
+                pending += node.control
+            if node.statement in stated:
+                continue
+            pending += node.data
+            pending += self._read(node, walked, with_control)
+        return frozenset(seen)
+
+    def next_to(self, roots: Iterable[int]) -> frozenset[int]:
+        walked = [[0, 0] for _ in self._logs]
+        nodes = [self._nodes[index] for index in roots if 0 <= index < len(self._nodes)]
+        return frozenset(
+            index for node in nodes for index in (*node.data, *node.control, *self._read(node, walked, True))
+        )
+
+    def _read(self, node: LineageNode, walked: list[list[int]], with_control: bool) -> Iterable[int]:
+        for log, sure, perhaps in node.read:
+            if 0 <= log < len(self._logs):
+                for part, length in enumerate((sure, perhaps if with_control else 0)):
+                    yield from self._logs[log][part][walked[log][part] : length]
+                    walked[log][part] = max(walked[log][part], length)
+
+
+def asked_steps(steps: Iterable[Step]) -> list[Step]:
+    """The steps that were asked for, in the order in which slices count them."""
+    return [step for step in steps if step.by != "python"]

@@ -1,0 +1,188 @@
+"""The chain from an answer back to the question, as lines to read and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...render import GUTTER, count, cut, fit, paint, plain, shown, what
+from ...trace import Answer, Step
+from .followed import Provenance
+
+_QUIET = frozenset(["FunctionDef", "AsyncFunctionDef", "ClassDef", "Import", "ImportFrom", "Global", "Nonlocal"])
+_DECIDES = "  (decides what runs)"
+_MAX_LINES, _MAX_VALUES, _MAX_UNUSED = 24, 3, 4
+
+
+@dataclass(frozen=True)
+class Link:
+    """One statement of the chain: how often it counted, what it did last, and the values that were asked for in it."""
+
+    statement: int
+    line: int
+    source: str
+    kind: str
+    runs: int
+    last: Step | None
+    values: tuple[Step, ...]
+    is_data: bool  # it made something that the answer is made of; else it only decided
+    order: float
+
+    @property
+    def by(self) -> str:
+        return self.values[-1].by if self.values else "python"
+
+
+def chain_of(provenance: Provenance) -> list[Link]:
+    """The statements that count, the last first."""
+    nodes: dict[int, list[int]] = {}
+    for index in sorted(provenance.slice.nodes):
+        if provenance.lineage.nodes[index].statement >= 0:
+            nodes.setdefault(provenance.lineage.nodes[index].statement, []).append(index)
+    links = [_link(provenance, statement, own) for statement, own in nodes.items()]
+    return sorted(links, key=lambda link: -link.order)
+
+
+def _link(provenance: Provenance, statement: int, nodes: list[int]) -> Link:
+    program, last = provenance.run.program, provenance.lineage.nodes[nodes[-1]]
+    steps = [step for index in nodes for step in provenance.steps.get(index, ())]
+    python = [step for step in steps if step.by == "python"]
+    return Link(
+        statement,
+        program.statements[statement].line,
+        program.text(statement).split("\n")[0].strip(),
+        program.statements[statement].kind,
+        len(nodes),
+        python[-1] if python else None,
+        tuple(step for step in steps if step.by != "python"),
+        any(index in provenance.slice.by_data for index in nodes),
+        max([nodes[-1], *(index + 0.5 for index in last.data)]),  # it comes after what it calls
+    )
+
+
+def why_lines(
+    provenance: Provenance, *, width: int = 100, colour: bool = False, all_lines: bool = False
+) -> Iterator[str]:
+    """The chain to read: what it is about, what it rests on, each statement, and what did not matter."""
+    links = chain_of(provenance)
+    yield paint("bold", cut(plain(_head(provenance)), 2000), colour)
+    yield f"  rests on {rests_on(provenance)}"
+    yield ""
+    shown = [link for link in links if all_lines or link.kind not in _QUIET]
+    limit = len(shown) if all_lines else _MAX_LINES
+    for link in shown[:limit]:
+        yield from _told(link, width, colour, all_lines)
+    if len(shown) > limit:
+        yield paint("dim", f"   ⋮  {len(shown) - limit} more statements (--all shows them)", colour)
+    for name in sorted(provenance.slice.inputs):
+        yield fit(f"      {paint('bold', 'in', colour)}  {plain(name)}", width).rstrip()
+    unused = _unused(provenance)
+    if unused:
+        yield ""
+        yield paint("dim", cut("  did not matter: " + "; ".join(unused), width * 2), colour)
+
+
+def _head(provenance: Provenance) -> str:
+    answer = provenance.run.answer or Answer("guest died")
+    if provenance.name is not None:
+        return f"{provenance.name} at the end of the program"
+    if answer.reason == "answered":
+        return f"answer: {answer.said or answer.text}"
+    return f"no answer: {answer.reason}" + (f": {answer.error.message}" if answer.error is not None else "")
+
+
+def rests_on(provenance: Provenance) -> str:
+    """How much of the run counts, in one line."""
+    found, ran = provenance.slice, provenance.statements
+    parts = [f"{len(found.statements & ran)} of {count(len(ran), 'statement')} that ran"]
+    for by, word in (("lm", "LM value"), ("tool", "tool value")):
+        used = {step.call for step in provenance.values if step.by == by}
+        unused = {step.call for step in provenance.unused_values if step.by == by}
+        if used or unused:
+            parts.append(f"{len(used)} of {count(len(used) + len(unused), word)}")
+    parts += ["the question"] if "question" in found.inputs else []
+    others = len(found.inputs - {"question"})
+    parts += [count(others, "input")] if others else []
+    return ", ".join(parts)
+
+
+def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str]:
+    room = max(24, min(56, width * 4 // 10))
+    rest = max(width - room - 12, 20)
+    times = f"  ×{link.runs}" if link.runs > 1 else ""
+    source = fit(cut(plain(link.source), room - len(times)) + times, room)
+    values = {step.call: step for step in link.values}
+    texts = [_value(step, rest) for step in values.values()]
+    if not texts:
+        texts = [cut(plain(what(link.last, rest)), rest)] if link.last is not None else [""]
+    limit = len(texts) if all_lines else _MAX_VALUES
+    hidden = f"… {len(texts) - limit} more" if len(texts) > limit else ""
+    gutter = paint(link.by, f"{GUTTER[link.by]:<4}", colour)
+    first = texts[0] if link.is_data else cut(texts[0], max(rest - len(_DECIDES), 20))
+    decides = "" if link.is_data else paint("dim", _DECIDES, colour)
+    yield f"{link.line:>4}  {gutter}{source}  {first}{decides}".rstrip()
+    for text in [*texts[1:limit], *([hidden] if hidden else [])]:
+        yield " " * (room + 12) + text
+
+
+def _value(step: Step, width: int) -> str:
+    value = f" → {plain(shown(step.value, 60))}" if step.error is None else f" ✗ {plain(step.error)}"
+    return cut(plain((step.call or "").replace("\n", "⏎")), max(width - min(len(value), width // 2), 12)) + cut(
+        value, width
+    )
+
+
+def _unused(provenance: Provenance) -> list[str]:
+    """What ran, or was asked for, and made no difference."""
+    program = provenance.run.program
+    statements = [
+        number
+        for number in sorted(provenance.statements - provenance.slice.statements)
+        if program.statements[number].kind not in _QUIET
+    ]
+    told = [
+        f"line {program.statements[n].line} {plain(cut(program.text(n).split(chr(10))[0].strip(), 40))}"
+        for n in statements
+    ]
+    values = {
+        step.call: f"{plain(cut(step.call or '', 40))} → {plain(shown(step.value, 60))}"
+        for step in provenance.unused_values
+    }
+    told = [*values.values(), *told]
+    return told[:_MAX_UNUSED] + ([f"{len(told) - _MAX_UNUSED} more"] if len(told) > _MAX_UNUSED else [])
+
+
+def why_data(provenance: Provenance) -> dict[str, Any]:
+    """The same for machines: with every step that counts, and those that it depends on."""
+    answer = provenance.run.answer or Answer("guest died")
+    return {
+        "name": provenance.name,
+        "answer": (answer.said or answer.text) if answer.reason == "answered" else None,
+        "reason": answer.reason,
+        "same": provenance.difference is None,
+        "statements": [
+            {
+                "statement": link.statement,
+                "line": link.line,
+                "source": link.source,
+                "by": link.by,
+                "runs": link.runs,
+                "decides_only": not link.is_data,
+                "values": [_asked(step) for step in link.values],
+            }
+            for link in chain_of(provenance)
+        ],
+        "inputs": sorted(provenance.slice.inputs),
+        "needed": sorted(provenance.slice.statements),
+        "steps": {str(number): behind for number, behind in provenance.edges()},
+        "unused": {
+            "statements": sorted(provenance.statements - provenance.slice.statements),
+            "values": [_asked(step) for step in provenance.unused_values],
+            "steps": {str(number): behind for number, behind in provenance.edges(counting=False)},
+        },
+    }
+
+
+def _asked(step: Step) -> dict[str, Any]:
+    return {"step": step.number, "by": step.by, "call": step.call, "value": step.value, "error": step.error}

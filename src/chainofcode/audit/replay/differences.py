@@ -1,0 +1,105 @@
+"""Where a run that was recorded and the same run now differ first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ...program import Program
+from ...trace import Answer, Event, Step, Trace, as_json
+from .recorded import Run
+
+STEP_FIELDS = ("by", "statement", "line", "call", "value", "error", "delta", "outcome", "output", "visit", "number")
+_ANSWER_FIELDS = ("reason", "error", "text", "value", "source", "stderr", "artifacts")
+# Ends that the machine and its load have a say in; and where what was printed is cut depends on what comes together.
+BY_CHANCE = ("limit:run", "limit:wall", "limit:cpu", "limit:memory", "limit:processes", "limit:output", "guest died")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the two differ first: in which program of the trace, at which step (none: in its text, or at its end)."""
+
+    run: int
+    step: int | None
+    line: int | None
+    field: str
+    recorded: Any
+    now: Any
+
+    @property
+    def where(self) -> str:
+        place = f"step {self.step} (line {self.line})" if self.step is not None else "the end"
+        place = "the program" if self.field.startswith("program") else place
+        return place if self.run == 1 else f"{place} of program {self.run}"
+
+
+def first_difference(run: Run, events: Sequence[Event], *, with_program: bool = True) -> Difference | None:
+    return next(_differences(run, events, with_program), None)
+
+
+def last_word(trace: Trace, run: Run) -> Difference | None:
+    """Where a trace ends with another answer than the one that its last program gave, and that no model stated."""
+    told, own = trace.answer, run.answer
+    if told is None or own is None or told.reason != "answered" or told.source == "reply":
+        return None
+    said, gave = told.said or told.text, (own.said or own.text) if own.reason == "answered" else own.reason
+    return Difference(run.number, None, None, "text", said, gave) if said != gave else None
+
+
+def by_chance(run: Run) -> str:
+    """Why the end is not the same every time; empty where it must be."""
+    return run.answer.reason if run.answer is not None and run.answer.reason in BY_CHANCE else ""
+
+
+def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Iterator[Difference]:
+    program = next((event for event in events if isinstance(event, Program)), None)
+    answer = next((event for event in reversed(events) if isinstance(event, Answer)), Answer("guest died"))
+    if with_program and program is not None:
+        for name in Program.__struct_fields__:
+            recorded, now = getattr(run.program, name), getattr(program, name)
+            if as_json(recorded) != as_json(now):
+                yield Difference(run.number, None, None, f"program.{name}", recorded, now)
+    steps = [event for event in events if isinstance(event, Step)]
+    for before, after in zip(run.steps, steps, strict=False):
+        for name in STEP_FIELDS:
+            recorded, now = getattr(before, name), getattr(after, name)
+            if as_json(recorded) != as_json(now):
+                yield Difference(run.number, before.number, before.line, name, recorded, now)
+    if run.answer is None or by_chance(run):
+        if len(steps) < len(run.steps) and answer.reason not in BY_CHANCE:
+            yield _missing(run, steps)
+        return
+    if len(steps) != len(run.steps) and answer.reason not in BY_CHANCE:
+        yield _missing(run, steps)
+    yield from _of_answers(run, run.answer, answer)
+
+
+def _missing(run: Run, steps: Sequence[Step]) -> Difference:
+    """A step that only one of them has."""
+    place = min(len(steps), len(run.steps))
+    before = run.steps[place] if place < len(run.steps) else None
+    after = steps[place] if place < len(steps) else None
+    one = before or after
+    told = [None if step is None else msgspec.to_builtins(step) for step in (before, after)]
+    number, line = (one.number, one.line) if one is not None else (None, None)
+    return Difference(run.number, number, line, "step", *told)
+
+
+def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]:
+    names: tuple[str, ...] = _ANSWER_FIELDS
+    if before.type:  # the method made that of what the program gave, or could not
+        before = msgspec.structs.replace(before, reason="answered", error=None, text=before.said or before.text)
+        names = tuple(name for name in names if name != "value")
+    for name in names:
+        recorded, now = getattr(before, name), getattr(after, name)
+        if name == "error" and recorded is not None and now is not None and recorded.statement is None:
+            now = msgspec.structs.replace(now, line=recorded.line, statement=None)  # nobody said where it was
+        if as_json(recorded) != as_json(now):
+            line = before.error.line if before.error is not None else None
+            yield Difference(run.number, None, line, name, recorded, now)
+
+
+__all__ = ["BY_CHANCE", "STEP_FIELDS", "Difference", "by_chance", "first_difference", "last_word"]

@@ -1,0 +1,100 @@
+"""Whether a trace file is as it was written: each line has a digest of itself and of all before it.
+
+Covered: a line that was changed, removed, inserted or moved. Not covered: whoever writes the whole chain anew, or takes
+the last lines away; against that, keep the head (the last line's digest) elsewhere and compare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ...errors import InputError, TraceError
+from ...trace import DIGEST_CHARS, Trace, linked
+
+_MEMBER = re.compile(rb',"chain":"([0-9a-f]{%d})"\}\Z' % DIGEST_CHARS)
+_LOOKED_THROUGH_BYTES = 1 << 28  # for the place that a line was moved from
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a file's digests say: `intact`; `none`, where it has no digests; `broken`, at which line and why."""
+
+    state: Literal["intact", "none", "broken"]
+    head: str = ""
+    line: int | None = None
+    why: str = ""
+
+    def __str__(self) -> str:
+        if self.state == "intact":
+            return f"chain intact, head {self.head}"
+        return "no chain: the trace has no digests" if self.state == "none" else f"chain broken at {self.why}"
+
+
+def read_checked(path: Path, head: str | None = None) -> tuple[Trace, Chain]:
+    """A trace and what its digests say, of one reading: what is checked is what was read, also out of a pipe.
+
+    Raises InputError for a head that no line can have: an empty one would check nothing.
+    """
+    if head is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{DIGEST_CHARS}}}", head):
+        raise InputError(f"--head takes the {DIGEST_CHARS} hexadecimal digits of a digest, not {head[:100]!r}")
+    lines = _read(path)
+    return Trace.parse(lines, str(path)), check_chain(lines, head or "")
+
+
+def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
+    """Hold each line against its digest, and the last one's against a head that was kept elsewhere."""
+    pairs = [parted(line) for line in (_read(lines) if isinstance(lines, Path) else lines)]
+    digests = [digest for _, digest in pairs]
+    if not any(digests):
+        return Chain("none") if not head else Chain("broken", "", 1, "line 1: the trace has no digests")
+    before = ""
+    for place, (line, digest) in enumerate(pairs):
+        if not digest or linked(before, line) != digest:
+            return Chain("broken", "", place + 1, f"line {place + 1}: {_why(pairs, place)}")
+        before = digest
+    if not head or before == head.lower():
+        return Chain("intact", before)
+    if head.lower() in digests:
+        last = digests.index(head.lower()) + 1
+        return Chain("broken", before, last + 1, f"line {last + 1}: the head that was kept is line {last}'s")
+    return Chain(
+        "broken", before, len(pairs), "its end: the head is another; lines are missing, or all is written anew"
+    )
+
+
+def _read(path: Path) -> list[bytes]:
+    try:
+        return path.read_bytes().splitlines()
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from None
+
+
+def parted(line: bytes) -> tuple[bytes, str]:
+    """A line as its digest was made of it, and the digest."""
+    found = _MEMBER.search(line, max(len(line) - 2 * DIGEST_CHARS, 0))
+    return (line[: found.start()] + b"}", found[1].decode()) if found else (line, "")
+
+
+def _why(parted: list[tuple[bytes, str]], place: int) -> str:
+    line, digest = parted[place]
+    if not digest:
+        return "it has no digest: it was inserted or changed"
+    looked = 0
+    for later, (other, known) in enumerate(parted[place + 1 :], place + 1):
+        looked += len(line) + len(other)
+        if looked > _LOOKED_THROUGH_BYTES:
+            break
+        if known and linked(known, line) == digest:
+            return f"it was moved: it stood after what is line {later + 1} now"
+    before = parted[place - 1][1] if place else ""
+    following = parted[place + 1] if place + 1 < len(parted) else (b"", "")
+    if following[1] and linked(before, following[0]) == following[1]:
+        return "it was inserted"
+    return "it was changed, or lines before it were removed"
+
+
+__all__ = ["Chain", "check_chain", "parted", "read_checked"]

@@ -1,0 +1,222 @@
+"""A trace as something to run again: its programs, what they were given, and who gives the recorded values."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import msgspec
+
+from ...emulator import Answered, Emulator, Pause, Tool, Toolbox
+from ...emulator.table import lookups, normal_text
+from ...engine import Options
+from ...errors import BudgetError, EmulationError, TraceError
+from ...languages.python.guest.run.requests import MAX_SHARED_STEPS
+from ...program import Program
+from ...sandbox import File, Limits
+from ...trace import Answer, Settings, Step, Trace
+from ...values.codec import ValueFormatError, decode
+from .changes import Changes
+
+_BUDGETS = ("limit:calls", "limit:tokens", "limit:money")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One program of a trace and what came of it. Without an `answer`, whoever ran it broke it off."""
+
+    number: int
+    program: Program
+    steps: tuple[Step, ...] = ()
+    answer: Answer | None = None
+    then: str = ""  # what the method tried next
+
+
+def runs_of(trace: Trace) -> list[Run]:
+    """The programs that were run, in order; not those that a model only read."""
+    runs: list[Run] = []
+    program, steps = None, list[Step]()
+    for event in [*trace.events, None]:
+        is_end = event is None or isinstance(event, (Program, Answer))
+        if is_end and program is not None:
+            ended = event if isinstance(event, Answer) else None
+            is_own = ended is not None and bool(ended.sandbox)  # else it is the method's word, not the program's
+            if is_own or steps or ended is None:
+                then = ended.then if ended is not None else ""
+                runs.append(Run(len(runs) + 1, program, tuple(steps), ended if is_own else None, then))
+            program = None
+        if isinstance(event, Program):
+            program, steps = event, []
+        elif isinstance(event, Step):
+            steps.append(event)
+    return runs
+
+
+def answering(trace: Trace, runs: Sequence[Run]) -> Run:
+    """The run that the trace's answer is of: the last, or an earlier one whose answer was kept."""
+    told = trace.answer
+    for run in reversed(runs):
+        own = run.answer
+        if told is None or own is None or told.reason != "answered" or own.reason != "answered":
+            continue
+        if (told.said or told.text) == (own.said or own.text):
+            return run
+    return runs[-1]
+
+
+def given_of(trace: Trace) -> Options:
+    """What the trace says that its programs were given; its tools are names that nothing stands behind."""
+    try:
+        settings = msgspec.convert(dict(trace.settings), Settings)
+        limits = Limits(**cast(Any, settings.limits))
+        files = tuple(_file(name, path, settings.file_kinds) for name, path in settings.files.items())
+    except (msgspec.ValidationError, TypeError) as error:
+        raise TraceError(f"the trace's settings cannot be used: {error}") from None
+    for path in [*settings.reads, *settings.files.values()]:
+        if "\0" in path:
+            raise TraceError(f"the trace's settings cannot be used: {path!r} is no path")
+    options = Options(
+        question=trace.question,
+        inputs=trace.inputs,
+        policy=settings.policy,
+        packages=settings.packages,
+        reads=settings.reads,
+        prelude=files,
+        scratch=settings.scratch,
+        limits=limits,
+        tools=_Names({name: Tool(name, _nobody) for name in settings.tools}),
+        share=settings.share,
+        in_flight=1,
+    )
+    if settings.clock is not None:
+        options["clock"] = settings.clock
+    if settings.seed is not None:
+        options["seed"] = settings.seed
+    return options
+
+
+def _wanted_a_value(run: Run) -> bool:
+    """Whether it ended because nobody gave one."""
+    return run.answer is None or run.answer.reason == "emulation failed" or run.answer.reason in _BUDGETS
+
+
+def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
+    if name not in kinds:
+        raise TraceError(f"the trace's settings cannot be used: they do not say how the file {name!r} was read")
+    kind, separator = kinds[name]
+    return File(name, path, cast(Any, kind), separator)
+
+
+def _nobody() -> None:
+    raise AssertionError("a replay calls no tool")
+
+
+class _Names(Toolbox):
+    """Tools by name alone: their calls are answered as all others are."""
+
+    def around(self, emulator: Emulator) -> Emulator:
+        return emulator
+
+
+@dataclass
+class _Value:
+    """A value that was given, and whether the program used it again where it made the same call again."""
+
+    step: Step
+    is_shared: bool = False
+    is_earlier: bool = False  # it is of another run: changes of this one's steps are not for it
+
+
+class Recorded:
+    """Gives the values of a run again, each call its own in turn; what it has none for, somebody else, or nobody.
+
+    Where nothing is changed, it gives up where the run did, and says the same.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        changes: Changes | None = None,
+        other: Emulator | None = None,
+        tools: Mapping[str, Any] = {},
+        earlier: Run | None = None,
+    ) -> None:
+        self._run, self._changes, self._other, self._tools = run, changes, other, tools
+        self.reads_state = getattr(other, "reads_state", False)
+        self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
+        self._values = _queues(run.steps, changes.steps if changes else {})
+        for call, values in _queues(earlier.steps, {}).items() if earlier is not None else ():
+            own = self._values.setdefault(call, [])
+            own += [_Value(value.step, value.is_shared, True) for value in values[len(own) :]]
+        # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
+        # recorded. Where the run ended for want of a value, the last one may have been for one use only.
+        shared = sum(step.how == "shared" for step in run.steps)
+        self._may_go_on = changes is not None or shared >= MAX_SHARED_STEPS or not _wanted_a_value(run)
+        self._left = sum(map(len, self._values.values()))
+        self._turns: collections.Counter[str] = collections.Counter()
+        self.used: set[str] = set()  # changed calls that the program made
+        self.missing = ""  # the last call that nobody had a value for
+
+    async def answer(self, pause: Pause) -> Answered:
+        is_tool = pause.kind == "call" and pause.name in self._tools
+        for text in lookups(pause):
+            if text in self._calls:
+                self.used.add(text)
+                return Answered(self._calls[text], by="tool" if is_tool else "lm")
+        values, turn = self._values.get(pause.text, []), self._turns[pause.text]
+        self._turns[pause.text] += 1
+        if turn < len(values):
+            self._left -= 1
+            return self._again(values[turn], is_last=turn + 1 == len(values))
+        if self._changes is None and not self._left:
+            self._give_up()
+        if values:
+            return self._again(values[-1], is_last=True)
+        self.missing = pause.text
+        if self._other is not None and not is_tool:
+            answered = await self._other.answer(pause)
+            self.missing = ""
+            return answered
+        what = "statement" if pause.kind == "statement" else "call"
+        help = "" if is_tool else ", or a model with --model"
+        raise EmulationError(f"the trace has no value for the {what} {pause.text}: give one with --set{help}")
+
+    def _again(self, value: _Value, is_last: bool) -> Answered:
+        step = value.step
+        by: Literal["lm", "tool"] = "tool" if step.by == "tool" else "lm"
+        is_once = not value.is_shared and not (is_last and self._may_go_on)
+        if self._changes is not None and step.number in self._changes.steps and not value.is_earlier:
+            return Answered(self._changes.steps[step.number], by=by, is_once=is_once)
+        try:
+            return Answered(decode(step.value), by=by, error=step.error, raised=step.raised, is_once=is_once)
+        except ValueFormatError as error:
+            raise TraceError(f"the value of step {step.number} cannot be read: {error}") from None
+
+    def _give_up(self) -> None:
+        ended = self._run.answer
+        if ended is None:
+            raise EmulationError("the recorded run was broken off here")
+        message = ended.error.message if ended.error is not None else ""
+        if ended.reason == "emulation failed":
+            raise EmulationError(message)
+        if ended.reason in _BUDGETS:
+            raise BudgetError(ended.reason.removeprefix("limit:"), message)
+
+
+def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
+    """The values of each call, in the order it got them."""
+    asked = [step for step in steps if step.call is not None]
+    apart = {step.call for step in asked if step.number in changed}  # each use has a value of its own
+    queues: dict[str, list[_Value]] = {}
+    for step in asked:
+        queue = queues.setdefault(step.call or "", [])
+        if step.how == "shared" and queue and step.call not in apart:
+            queue[-1].is_shared = True
+        else:
+            queue.append(_Value(step))
+    return queues
+
+
+__all__ = ["Recorded", "Run", "answering", "given_of", "runs_of"]

@@ -1,0 +1,152 @@
+"""A trace run again with its recorded values: no model, no network, no tool. It must come out the same.
+
+With changes it is a what-if: everything downstream of them is worked out anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import platform
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ...emulator import Answering, Toolbox, as_emulator
+from ...engine import Options, Result, execute
+from ...errors import InputError
+from ...program import Program
+from ...sandbox import Sandbox, opened
+from ...trace import Answer, Event, Step, Trace
+from .changes import Changes
+from .differences import Difference, by_chance, first_difference, last_word
+from .recorded import Recorded, Run, answering, given_of, runs_of
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What came of running a trace again. `trace` is what happened now: every program's run, or the changed one's."""
+
+    recorded: Trace
+    trace: Trace
+    runs: tuple[Run, ...]  # those of the recorded trace that were run again
+    difference: Difference | None = None  # the first
+    notes: tuple[str, ...] = ()  # what to know about it
+    artifacts: dict[str, bytes] | None = None  # by SHA-256
+    missing: str = ""  # the call that the program asked for and nobody had a value for
+
+    @property
+    def is_same(self) -> bool:
+        return self.difference is None
+
+    @property
+    def result(self) -> Result:
+        """What the (last) program gave now."""
+        return Result.of(self.trace, self.artifacts)
+
+    @property
+    def steps(self) -> list[Step]:
+        """The recorded steps that were run again."""
+        return [step for run in self.runs for step in run.steps]
+
+
+async def areplay(
+    trace: Trace,
+    *,
+    changes: Changes | None = None,
+    program: str | None = None,
+    emulator: Answering = None,
+    sandbox: Sandbox | str = "auto",
+    earlier: Run | None = None,
+) -> Replay:
+    """Run every program of a trace again and compare. With changes, another program or an emulator: a what-if.
+
+    A what-if runs the program that gave the answer only. A call that the trace has no value for has that of an
+    `earlier` run, if there is one, or is the emulator's, else the run ends as `emulation failed`. Raises InputError for
+    a trace in which nothing was run.
+    """
+    runs = runs_of(trace)
+    if not runs:
+        raise InputError("the trace has nothing to run again: no program of it was run")
+    is_changed = changes is not None or program is not None or emulator is not None
+    async with opened(sandbox) as place:
+        if is_changed:
+            other = as_emulator(emulator) if emulator is not None else None
+            return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place, earlier)
+        events: list[Event] = []
+        difference, notes, store = None, _notes(trace), dict[str, bytes]()
+        given = given_of(trace)
+        for run in runs:
+            now = await _again(run.program, Recorded(run), given, place, store)
+            difference = difference or first_difference(run, now)
+            notes += _ended(run, now)
+            events += _with_then(now, run.then)
+        difference = difference or last_word(trace, answering(trace, runs))
+    again = Trace(trace.question, trace.inputs, trace.settings, events)
+    return Replay(trace, again, tuple(runs), difference, tuple(notes), store)
+
+
+def replay(
+    trace: Trace,
+    *,
+    changes: Changes | None = None,
+    program: str | None = None,
+    emulator: Answering = None,
+    sandbox: Sandbox | str = "auto",
+) -> Replay:
+    """`areplay` for code that is not async."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TypeError("replay() cannot be used inside a running event loop: await areplay() instead")
+    return asyncio.run(areplay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox))
+
+
+async def _what_if(
+    trace: Trace, run: Run, changes: Changes, program: str | None, other: Any, place: Sandbox, earlier: Run | None
+) -> Replay:
+    changes.check_steps(run.steps)
+    given, store = given_of(trace), dict[str, bytes]()
+    inputs = {**trace.inputs, **changes.inputs}
+    question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
+    given["inputs"], given["question"] = inputs, question
+    recorded = Recorded(run, changes, other, Toolbox.of(given["tools"]).tools, earlier)
+    events = await _again(run.program if program is None else program, recorded, given, place, store)
+    changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
+    edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]
+    settings = {**trace.settings, "edited": edited} if edited else trace.settings
+    again = Trace(question, inputs, settings, events)
+    difference = first_difference(run, events, with_program=program is None)
+    return Replay(trace, again, (run,), difference, tuple(_notes(trace)), store, recorded.missing)
+
+
+async def _again(
+    program: str | Program, emulator: Recorded, given: Options, place: Sandbox, store: dict[str, bytes]
+) -> list[Event]:
+    options = Options(**{**given, "store": store})
+    return [event async for event in execute(program, emulator, sandbox=place, **options)]
+
+
+def _with_then(events: list[Event], then: str) -> list[Event]:
+    return [msgspec.structs.replace(event, then=then) if isinstance(event, Answer) else event for event in events]
+
+
+def _notes(trace: Trace) -> list[str]:
+    if trace.python == platform.python_version():
+        return []
+    return [f"recorded with Python {trace.python}, run again with {platform.python_version()}"]
+
+
+def _ended(run: Run, events: list[Event]) -> list[str]:
+    """What to know about an end that is not the same every time."""
+    now = next((event.reason for event in reversed(events) if isinstance(event, Answer)), "guest died")
+    which = f"program {run.number}" if run.number > 1 else "the program"
+    if run.answer is None:
+        return [f"{which} was broken off when it was recorded: compared as far as it came"]
+    if not by_chance(run):
+        return []
+    told = "now too" if now == run.answer.reason else f"now {now}"
+    return [f"{which} ended as {run.answer.reason} ({told}), which no program repeats exactly: compared up to there"]
+
+
+__all__ = ["Replay", "areplay", "replay"]

@@ -1,0 +1,181 @@
+"""A run as a line of places to stand at: what was so after each step, and which step comes next in some respect."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...emulator import Answering
+from ...program import Program
+from ...sandbox import Sandbox
+from ...trace import Answer, Event, Step, Trace
+from ...values.codec import ValueFormatError, brief, decode
+from .alignment import Row, rows
+from .changes import Changes
+from .recorded import Run, runs_of
+from .rerun import areplay
+
+_MAX_SEARCHED = 100_000  # characters of a value
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A name as it is at a place; without a text, it is gone. `since` is the place that gave it; -1: an input."""
+
+    name: str
+    text: str | None
+    since: int
+    is_changed: bool
+
+
+class Timeline:
+    """One run of a trace. A place is a step's index; there is none where the run has no steps.
+
+    Deltas do not say which scope a name is of: one of the same name in a function takes the other's place here, too.
+    """
+
+    def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = (), missing: str = "") -> None:
+        self.missing = missing  # the call that it ended at, because nobody had a value for it
+        self.trace, self.run, self.steps = trace, run, run.steps
+        self.lines = run.program.source.removesuffix("\n").split("\n")
+        self._places = {step.number: place for place, step in enumerate(self.steps)}
+        self._histories = _histories(trace, self.steps)
+        self._ran = _ran(self.steps)
+        self._rows = {self._places[row.now.number]: row for row in beside if row.now is not None}
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    # --- what was so ------------------------------------------------------------------------------------------
+
+    def state(self, place: int) -> list[Variable]:
+        """All names after the step, those that came first at the top; also those that it took away."""
+        found = []
+        for name, (places, texts) in self._histories.items():
+            index = bisect_right(places, place) - 1
+            if index < 0 or (texts[index] is None and places[index] != place):
+                continue
+            is_changed = 0 <= place == places[index]
+            found.append(Variable(name, texts[index], places[index], is_changed))
+        return found
+
+    def output(self, place: int, max_chars: int | None = None) -> str:
+        """What was printed up to the step, or the last of it."""
+        parts: list[str] = []
+        left = max_chars
+        for step in reversed(self.steps[: place + 1]):
+            parts.append(step.output)
+            if left is not None and (left := left - len(step.output)) <= 0:
+                break
+        text = "".join(reversed(parts))
+        return text if max_chars is None else text[-max_chars:]
+
+    def who(self, line: int) -> Mapping[str, int]:
+        """Who ran a line of the program (`python`, `lm`, `tool`), and at which place first."""
+        return self._ran.get(line, {})
+
+    def row(self, place: int) -> Row | None:
+        """The step beside the recorded one, where this run is an edited one."""
+        return self._rows.get(place)
+
+    # --- where to go ------------------------------------------------------------------------------------------
+
+    def place_of(self, number: int) -> int | None:
+        return self._places.get(number)
+
+    def asked(self, place: int, way: Literal[1, -1] = 1) -> int | None:
+        """The next step of the LM or of a tool, or the one before."""
+        return self._seek(place, way, lambda at: self.steps[at].by != "python")
+
+    def printing(self, place: int, way: Literal[1, -1] = 1) -> int | None:
+        return self._seek(place, way, lambda at: bool(self.steps[at].output))
+
+    def differing(self, place: int, way: Literal[1, -1] = 1) -> int | None:
+        return self._seek(place, way, lambda at: (row := self._rows.get(at)) is not None and not row.is_same)
+
+    def find(self, text: str, place: int) -> int | None:
+        """The next step that changed or mentions it, from the top again after the last; whole words come first."""
+        size = len(self.steps)
+        around = [at % size for at in range(place + 1, place + 1 + size)]
+        patterns = [rf"(?<!\w){re.escape(text)}(?!\w)", re.escape(text)]
+        for pattern in patterns if text else []:
+            wanted = re.compile(pattern, re.IGNORECASE)
+            found = next((at for at in around if any(map(wanted.search, self._mentioned(self.steps[at])))), None)
+            if found is not None:
+                return found
+        return None
+
+    def _mentioned(self, step: Step) -> Iterator[str]:
+        for name, value in step.delta.items():
+            yield name
+            yield value or ""
+        yield from (step.call or "", step.outcome or "", step.error or "", step.output)
+        if step.call is not None:
+            yield value_text(step, _MAX_SEARCHED)
+        if 0 < step.line <= len(self.lines):
+            yield self.lines[step.line - 1]
+
+    def _seek(self, place: int, way: int, is_wanted: Callable[[int], bool]) -> int | None:
+        ahead = range(place + 1, len(self.steps)) if way > 0 else range(place - 1, -1, -1)
+        return next((at for at in ahead if is_wanted(at)), None)
+
+
+def timelines(trace: Trace) -> list[Timeline]:
+    """One for each program that was run; where none was, one that has no steps."""
+    runs = runs_of(trace) or [Run(1, trace.program or Program(""), (), trace.answer)]
+    return [Timeline(_alone(trace, run), run) for run in runs]
+
+
+async def edited(
+    recorded: Timeline, now: Timeline, changes: Changes, emulator: Answering = None, sandbox: Sandbox | str = "auto"
+) -> Timeline:
+    """The run as it stands now, with other values; beside it the recorded one."""
+    done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox, earlier=recorded.run)
+    trace = done.trace
+    run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
+    beside = await asyncio.to_thread(rows, recorded.run, trace)
+    is_over = trace.answer is None or trace.answer.reason != "emulation failed"
+    return Timeline(trace, run, beside, "" if is_over else done.missing)
+
+
+def value_text(step: Step, max_chars: int) -> str:
+    """The value that the LM or a tool gave, as Python writes it, of about so many characters."""
+    try:
+        return brief(decode(step.value), max_chars)
+    except ValueFormatError:
+        return "?"
+
+
+def _alone(trace: Trace, run: Run) -> Trace:
+    """A what-if takes the last program of a trace: here it is the only one."""
+    ended: list[Answer] = [run.answer] if run.answer is not None else []
+    events: list[Event] = [run.program, *run.steps, *ended]
+    return Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
+
+
+def _histories(trace: Trace, steps: Sequence[Step]) -> dict[str, tuple[list[int], list[str | None]]]:
+    """For each name the places that gave it a value, and the values: small, however many steps and names there are."""
+    given = dict(trace.inputs) if trace.question is None else {"question": trace.question, **trace.inputs}
+    made: dict[str, tuple[list[int], list[str | None]]] = {
+        name: ([-1], [brief(value)]) for name, value in given.items()
+    }
+    for place, step in enumerate(steps):
+        for name, text in step.delta.items():
+            places, texts = made.setdefault(name, ([], []))
+            places.append(place)
+            texts.append(text)
+    return made
+
+
+def _ran(steps: Sequence[Step]) -> dict[int, dict[str, int]]:
+    ran: dict[int, dict[str, int]] = {}
+    for place, step in enumerate(steps):
+        ran.setdefault(step.line, {}).setdefault(step.by, place)
+    return ran
+
+
+__all__ = ["Timeline", "Variable", "edited", "timelines", "value_text"]

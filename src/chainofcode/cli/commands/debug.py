@@ -1,0 +1,48 @@
+"""`coc debug`: walk through a trace in the terminal, and go on from any value with another one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...audit import read_checked
+from ...emulator import asking
+from ...errors import InputError
+from ..model_options import add_model, named_model
+from ..run_options import add_sandbox, chosen_sandbox
+from ..terminal import ANSWERED
+from .replay import warnings
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "debug",
+        help="walk through a trace step by step, backwards too, and go on from any value with another one",
+        description="Needs a terminal and the extra `debug` (Textual). ? shows the keys.",
+    )
+    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
+    add_model(parser)
+    add_sandbox(parser)
+    parser.set_defaults(command=_debug)
+
+
+def _debug(given: argparse.Namespace) -> int:
+    trace, chain = read_checked(given.trace)
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise InputError(f"coc debug needs a terminal; coc show {given.trace} prints the trace anywhere")
+    try:
+        from ..debugger.app import Debugger
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("textual", "rich"):
+            raise
+        raise InputError("coc debug needs Textual: pip install 'chainofcode[debug]' (or pip install textual)") from None
+    with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
+        emulator = asking(lm) if lm is not None else None
+        told = tuple(warnings(trace, chain))
+        Debugger(trace, given.trace, emulator=emulator, sandbox=sandbox, warnings=told).run()
+    return ANSWERED
+
+
+__all__ = ["add_to"]

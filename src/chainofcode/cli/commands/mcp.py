@@ -1,0 +1,43 @@
+"""`coc mcp`: the MCP server, over standard input and output."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Any
+
+from ...errors import InputError
+from ..model_options import add_model, chosen_model
+from ..run_options import add_limits, add_sandbox, chosen_sandbox, read_limits
+from ..terminal import ANSWERED, INTERRUPTED
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "mcp",
+        help="serve other programs' models over MCP: solve, run_program, verify",
+        description="An MCP server over standard input and output; what it has to say to you is on standard error. "
+        "It ends when its input does.",
+    )
+    add_model(parser)
+    add_sandbox(parser)
+    add_limits(parser)
+    parser.set_defaults(command=_serve)
+
+
+def _serve(given: argparse.Namespace) -> int:
+    try:
+        from ...server.mcp import mcp_server  # late: it is an extra
+    except ImportError:
+        raise InputError("coc mcp needs the package mcp: pip install 'chainofcode[mcp]'") from None
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="coc: %(message)s")
+    limits = read_limits(given.limit)
+    # What reads standard input cannot be woken; guests and whatever else we started end with us.
+    signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+    with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
+        asyncio.run(mcp_server(lm, sandbox, limits=limits).run_stdio_async())
+    return ANSWERED

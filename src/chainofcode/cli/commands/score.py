@@ -1,0 +1,52 @@
+"""`coc score`: accuracies of recorded replies, without running anything."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ...errors import InputError
+from ...evals.recorded_replies import Tally, read_replies, tally
+from ...render import fit, plain
+from ..terminal import ANSWERED, say_json
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "score",
+        help="score recorded replies, without running anything",
+        description='REPLIES.jsonl has lines of {"task": …, "index": …, "style": …, "reply": …, "target": …}. '
+        "A reply counts as BIG-Bench Hard counts it: what follows the last `answer is`, else its only line.",
+    )
+    parser.add_argument("replies", metavar="REPLIES.jsonl", type=Path)
+    parser.add_argument("--json", action="store_true", help="one JSON object: task → style → accuracy, no_answer, …")
+    parser.set_defaults(command=_score)
+
+
+def _score(given: argparse.Namespace) -> int:
+    tallies = tally(read_replies(given.replies))
+    if not tallies:
+        raise InputError(f"{given.replies} holds no replies")
+    if given.json:
+        told: dict[str, dict[str, Any]] = {}
+        for one in tallies:
+            told.setdefault(one.task, {})[one.style] = {
+                "accuracy": round(one.accuracy, 2),
+                "no_answer": one.no_answer,
+                "not_extracted": one.not_extracted,
+                "n": one.n,
+                "standard_error": round(one.error, 2),
+            }
+        say_json(told)
+        return ANSWERED
+    _print(tallies)
+    return ANSWERED
+
+
+def _print(tallies: list[Tally]) -> None:
+    width = max(len(plain(one.task)) for one in tallies) + 2
+    print(f"{'':<{width}}{'style':<10}{'accuracy':>10}{'±':>7}{'no answer':>11}{'not extracted':>15}{'n':>7}")
+    for one in tallies:
+        head = f"{fit(plain(one.task), width)}{fit(plain(one.style), 10)}"
+        print(f"{head}{one.accuracy:>10.1f}{one.error:>7.1f}{one.no_answer:>11}{one.not_extracted:>15}{one.n:>7}")

@@ -1,0 +1,78 @@
+"""`coc show`: a trace again, as text or as a page."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from ...audit import afollow, why_data
+from ...errors import ChainOfCodeError, InputError
+from ...render import plain
+from ...trace import Trace
+from ..run_options import add_sandbox, chosen_sandbox
+from ..terminal import ANSWERED, NO_ANSWER, print_trace
+
+_FOLLOW_SECONDS = 20
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "show",
+        help="show a trace that was written with --trace, as text or as a page to share",
+        description="Show TRACE as text. --html writes it as one HTML file instead, to be stepped through in any "
+        "browser, without a server. For that its last program is run again, with its recorded values, to find out what "
+        "depends on what; --no-why leaves that out. Exit code: 0 answered, 1 no answer, 2 could not.",
+    )
+    parser.add_argument("trace", metavar="TRACE", type=Path)
+    parser.add_argument("--all", action="store_true", help="every step, not the first few of each statement")
+    parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else (-: standard output)")
+    parser.add_argument("--no-why", action="store_true", help="for the page: run nothing again")
+    add_sandbox(parser)
+    parser.set_defaults(command=_show)
+
+
+def _show(given: argparse.Namespace) -> int:
+    trace = Trace.read(given.trace, is_whole=False)
+    if given.html is None:
+        print_trace(trace, given.all, has_numbers=True)
+    else:
+        _write_page(trace, given)
+    return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER
+
+
+def _write_page(trace: Trace, given: argparse.Namespace) -> None:
+    from ...server.sharing import as_html
+
+    page_file = Path(given.html)
+    if given.html != "-" and page_file.exists() and given.trace.exists() and page_file.samefile(given.trace):
+        raise InputError("--html names the trace itself: the page needs a file of its own")
+    why = None if given.no_why else _why(trace, given)
+    page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
+    if given.html == "-":
+        sys.stdout.write(page)
+        return
+    try:
+        Path(given.html).write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot write {given.html}: {error.strerror}") from None
+    print(f"coc: {plain(given.html)}", file=sys.stderr)
+
+
+def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
+    """What depends on what, where that can be found out soon; the page is good without it, too."""
+    try:
+        with chosen_sandbox(given, spares=0) as sandbox:
+            found = asyncio.run(asyncio.wait_for(afollow(trace, sandbox=sandbox), _FOLLOW_SECONDS))
+    except TimeoutError:
+        why = f"that takes over {_FOLLOW_SECONDS} seconds"
+    except ChainOfCodeError as error:
+        why = str(error)
+    else:
+        if found.difference is None:
+            return why_data(found)
+        why = f"run again it is different, at {found.difference.where}"
+    print(f"coc: the page does not show what depends on what: {plain(why)}", file=sys.stderr)
+    return None

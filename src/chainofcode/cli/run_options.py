@@ -1,0 +1,200 @@
+"""The options that say what a program is given: inputs, grants, limits, its world. Shared by all that run programs."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import datetime
+import keyword
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ..engine import Given, Options
+from ..errors import InputError
+from ..sandbox import CHOICES, MAX_IN_FLIGHT, Limits, Sandbox, open_sandbox
+from .artifact_output import Into
+
+LIMITS = {
+    "cpu": "cpu_seconds",
+    "run": "run_seconds",
+    "wall": "wall_seconds",
+    "memory": "memory_bytes",
+    "output": "output_bytes",
+    "processes": "processes",
+    "scratch": "scratch_bytes",
+    "frame": "frame_bytes",
+    "calls": "lm_calls",
+}
+
+
+def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
+    parser.add_argument(
+        "--input",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable for the program: a Python literal, else text",
+    )
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a file that the program finds as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+    )
+    if has_question:
+        parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
+    add_packages(parser)
+    parser.add_argument(
+        "--allow-read",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help="let the program read a file, or all below a directory",
+    )
+    parser.add_argument(
+        "--scratch",
+        action="store_true",
+        help="give the program a writable working directory, empty at first, gone afterwards",
+    )
+    parser.add_argument(
+        "--artifacts",
+        metavar="DIR",
+        action=Into,
+        help="keep the files that the program leaves in its scratch directory (with --trace: in TRACE.files)",
+    )
+    add_overlap(parser)
+    add_sandbox(parser)
+    add_limits(parser)
+    parser.add_argument(
+        "--policy",
+        choices=["strict", "paper"],
+        default="strict",
+        help="paper: emulate every failing statement, as published",
+    )
+    parser.add_argument(
+        "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
+    )
+    parser.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
+
+
+def add_packages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--allow-package",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="let the program import an installed package",
+    )
+
+
+def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(name for text in given.allow_package for name in text.split(","))
+
+
+def add_overlap(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--in-flight",
+        metavar="N",
+        type=int,
+        help="how many calls may be under way at once, some of them ahead of the program (as many as the model takes)",
+    )
+    parser.add_argument("--sequential", action="store_true", help="one call after the other, none ahead: --in-flight 1")
+    parser.add_argument(
+        "--no-share", action="store_true", help="ask again where a call is made again (else it has the same value)"
+    )
+
+
+def read_overlap(given: argparse.Namespace) -> Given:
+    if given.in_flight is not None and not 1 <= given.in_flight <= MAX_IN_FLIGHT:
+        raise InputError(f"--in-flight takes 1 to {MAX_IN_FLIGHT}, not {given.in_flight}")
+    if given.in_flight is not None and given.sequential:
+        raise InputError("--sequential is --in-flight 1: give one of them")
+    options = Given(share=not given.no_share)
+    if given.in_flight is not None or given.sequential:
+        options["in_flight"] = given.in_flight or 1
+    return options
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
+    )
+
+
+def add_sandbox(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--sandbox",
+        metavar="WHICH",
+        default="auto",
+        help=f"{', '.join(CHOICES)}; auto is the best this machine has (see coc doctor), none is no sandbox at all",
+    )
+
+
+def read_options(given: argparse.Namespace) -> Options:
+    options = Options(
+        question=given.question,
+        inputs=dict(_input(text) for text in given.input),
+        policy=given.policy,
+        packages=read_packages(given),
+        limits=read_limits(given.limit),
+        reads=tuple(given.allow_read),
+        scratch=given.scratch,
+    )
+    options = Options(**options, **read_overlap(given))
+    if given.clock is not None:
+        options["clock"] = _clock(given.clock)
+    if given.seed is not None:
+        options["seed"] = given.seed
+    return options
+
+
+def _clock(text: str) -> float:
+    if text == "now":
+        return time.time()
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"--clock takes `now` or a time as in 2025-01-31T12:00, not {text!r}") from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
+
+
+def _input(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier() or keyword.iskeyword(name):
+        raise InputError(f"--input takes NAME=VALUE, not {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return name, value
+
+
+def read_limits(given: Sequence[str]) -> Limits:
+    chosen: dict[str, Any] = {}
+    for text in given:
+        which, _, number = text.partition("=")
+        try:
+            field = LIMITS[which]
+            value = float(number)
+            if not 0 < value < 1e18:
+                raise ValueError
+        except (KeyError, ValueError):
+            raise InputError(
+                f"--limit takes one of {', '.join(LIMITS)} and a number above 0, as in run=5; not {text!r}"
+            ) from None
+        chosen[field] = value if field.endswith("seconds") else int(value)
+    return Limits(**chosen)
+
+
+@contextmanager
+def chosen_sandbox(given: argparse.Namespace, *, spares: int) -> Iterator[Sandbox]:
+    if given.sandbox == "none":
+        print("coc: no sandbox: the program can use your files and your network as you can", file=sys.stderr)
+    sandbox = open_sandbox(given.sandbox, spares=spares)
+    try:
+        yield sandbox
+    finally:
+        sandbox.close()

@@ -1,0 +1,363 @@
+"""Tools of MCP servers, started here or reached over HTTP, and called by the host.
+
+What a server says is someone else's data: names, schemas and results are bounded and only ever data. All connections
+live in a thread of their own, whose loop nobody else uses: a server that breaks ends the calls that wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import logging
+import os
+import shlex
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import mcp_types as types
+import msgspec
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from ..errors import InputError
+from .json_schema import Schemas, free, identifier, words_of
+from .tools import Tool
+
+START_SECONDS = 60.0  # some commands install themselves first
+CALL_SECONDS = 60.0
+MAX_TOOLS = 500  # the model reads about each of them
+_MAX_PAGES = 100
+_MAX_ARGUMENTS = 100
+_MAX_ERROR_CHARS = 1000
+_MAX_LAST_WORDS = 2000
+_CLOSE_SECONDS = 15.0  # the SDK asks a process to end, then kills it, within fewer
+_Found = TypeVar("_Found")
+
+
+class MCPFailure(Exception):
+    """A call that brought nothing; the program reads why."""
+
+
+class MCPTimeout(MCPFailure, TimeoutError):
+    """The server did not reply in time."""
+
+
+class MCPGone(MCPFailure, ConnectionError):
+    """The connection to the server is closed."""
+
+
+@contextlib.contextmanager
+def mcp_tools(
+    servers: Iterable[str],
+    taken: Iterable[str] = (),
+    note: Callable[[str], None] = lambda text: None,
+    seconds: float = CALL_SECONDS,
+    start_seconds: float = START_SECONDS,
+) -> Iterator[list[Tool]]:
+    """The tools of servers, each named by its command line or its http(s) address; the servers end with the block.
+
+    No tool gets one of the names `taken`. `note` is told of what is left out, `seconds` is what one call may take.
+    """
+    connections: list[_Connection] = []
+    with _own_loop() as run:
+        try:
+            listed = []
+            for server in servers:
+                connection = _Connection(server, seconds, start_seconds)
+                connections.append(connection)
+                listed.append(run(connection.open(), 3 * start_seconds))
+            yield _tools(connections, listed, set(taken), note, run)
+        finally:
+            with contextlib.suppress(TimeoutError):
+                run(_close(connections), _CLOSE_SECONDS)
+
+
+_Run = Callable[[Coroutine[Any, Any, Any], float | None], Any]
+
+
+@contextlib.contextmanager
+def _own_loop() -> Iterator[_Run]:
+    """A loop in a thread, and what runs something there: for a result, or (without a time) to be awaited here."""
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # what a server says wrongly is no news for the terminal
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda loop, context: None)
+    thread = threading.Thread(target=loop.run_forever, name="coc mcp", daemon=True)
+    thread.start()
+
+    def run(work: Coroutine[Any, Any, Any], seconds: float | None) -> Any:
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        return future if seconds is None else future.result(seconds)
+
+    try:
+        yield run
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(1)
+        if not thread.is_alive():
+            loop.close()
+
+
+async def _close(connections: Iterable[_Connection]) -> None:
+    await asyncio.gather(*(connection.close() for connection in connections), return_exceptions=True)
+
+
+class _Connection:
+    """One server, in a task of its own: what breaks there ends that task and the calls that wait, nothing else."""
+
+    def __init__(self, server: str, seconds: float, start_seconds: float) -> None:
+        self.server, self._seconds, self._start_seconds = server, seconds, start_seconds
+        self.name = ""
+        self._client: Client | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._opened, self._closing = asyncio.Event(), asyncio.Event()
+        self._last_words = b""
+
+    async def open(self) -> list[types.Tool]:
+        self._task = asyncio.create_task(self._live())
+        opened = asyncio.create_task(self._opened.wait())
+        await asyncio.wait({self._task, opened}, timeout=self._start_seconds, return_when=asyncio.FIRST_COMPLETED)
+        opened.cancel()
+        if self._client is None:
+            raise InputError(f"--mcp {self.server}: {self._why()}")
+        try:
+            return await self._raced(self._listed(self._client), self._start_seconds)
+        except MCPFailure as error:
+            raise InputError(f"--mcp {self.server}: {error}") from None
+
+    async def _live(self) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            transport = self._transport(stack)
+            client = Client(transport, read_timeout_seconds=self._start_seconds, cache=None)
+            self._client = await stack.enter_async_context(client)
+            self.name = self._client.server_info.name if self._client.server_info is not None else ""
+            self._opened.set()
+            await self._closing.wait()
+
+    def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
+        if self.server.startswith(("http://", "https://")):
+            return streamable_http_client(self.server)
+        command, *arguments = _words(self.server)
+        read, write = os.pipe()
+        threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
+        # No environment is named: the SDK passes on PATH, HOME and the like, no keys.
+        errors = stack.enter_context(os.fdopen(write, "w"))
+        return stdio_client(StdioServerParameters(command=command, args=arguments), errlog=errors)
+
+    def _listen(self, fd: int) -> None:
+        """Keep the end of what the server says on standard error: it may be why there is no server."""
+        with os.fdopen(fd, "rb", buffering=0) as said:
+            while data := said.read(1 << 16):
+                self._last_words = (self._last_words + data)[-_MAX_LAST_WORDS:]
+
+    def _why(self) -> str:
+        task = self._task
+        if task is None or not task.done():
+            return f"the server did not answer within {self._start_seconds:g} s"
+        error = None if task.cancelled() else task.exception()
+        said = self._last_words.decode(errors="replace").strip().split("\n")[-1]
+        return _told(error) + (f" (it said: {said[:300]})" if said else "")
+
+    async def _listed(self, client: Client) -> list[types.Tool]:
+        found: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(_MAX_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+            if len(found) > MAX_TOOLS:
+                break
+        raise MCPFailure(f"it has over {MAX_TOOLS} tools, or a list of them without end")
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
+        client = self._client
+        if client is None:
+            raise MCPGone("the server is not connected")
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        # Not `client.call_tool`: it holds results against the server's own schema, whose patterns may take forever.
+        return await self._raced(client.session.send_request(request, types.CallToolResult), self._seconds)
+
+    async def _raced(self, work: Coroutine[Any, Any, _Found], seconds: float) -> _Found:
+        """What comes of it, or a failure: of the server, of the connection, of time."""
+        if self._task is None or self._task.done():
+            work.close()
+            raise MCPGone("the server is gone")
+        call = asyncio.create_task(work)
+        try:
+            await asyncio.wait({call, self._task}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            if not call.done() and self._task.done():
+                raise MCPGone("the server is gone")
+            if not call.done():
+                raise MCPTimeout(f"no reply within {seconds:g} s")
+            return await call
+        except MCPFailure:
+            raise
+        except Exception as error:  # someone else's server
+            raise MCPFailure(_told(error)) from None
+        finally:
+            call.cancel()  # which the server is told
+
+    async def close(self) -> None:
+        self._closing.set()
+        if self._task is not None:
+            done, _ = await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS / 2 if self._client is not None else 0)
+            if not done:
+                self._task.cancel()
+                await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS / 3)
+
+
+def _words(server: str) -> list[str]:
+    try:
+        words = shlex.split(server)
+    except ValueError as error:
+        raise InputError(f"--mcp {server}: {error}") from None
+    if not words:
+        raise InputError("--mcp takes the command of a server, as in 'uvx some-server --option', or an address")
+    return words
+
+
+def _told(error: BaseException | None) -> str:
+    """The first cause, in a line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is None or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
+        return "the server is gone"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    return f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS]
+
+
+# --- tools --------------------------------------------------------------------------------------------------------
+
+
+def _tools(
+    connections: list[_Connection],
+    listed: list[list[types.Tool]],
+    taken: set[str],
+    note: Callable[[str], None],
+    run: _Run,
+) -> list[Tool]:
+    tools: dict[str, Tool] = {}
+    if sum(map(len, listed)) > MAX_TOOLS:
+        raise InputError(f"the MCP servers have {sum(map(len, listed)):,} tools; {MAX_TOOLS} are allowed")
+    for connection, found in zip(connections, listed, strict=True):
+        for one in found:
+            name = free(dict.fromkeys([*taken, *tools]), one.name, f"{connection.name}_{one.name}", f"{one.name}_tool")
+            try:
+                spec = _Spec.of(one)
+            except RecursionError:
+                note(f"{connection.server}: the tool {one.name[:100]!r} is left out: its schema is too deep")
+                continue
+            has_effect = one.annotations is None or one.annotations.read_only_hint is not True
+            tools[name] = Tool(name, _function(name, spec, connection, run), has_effect)
+    return list(tools.values())
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """A tool as its server describes it. Without `sent_as` its one argument is the whole object."""
+
+    name: str
+    doc: str
+    parameters: tuple[inspect.Parameter, ...]
+    sent_as: Mapping[str, str]
+    is_wrapped: bool  # the result is the one member of an object, because it must be an object
+
+    @classmethod
+    def of(cls, tool: types.Tool) -> _Spec:
+        schemas = Schemas(tool.input_schema)
+        fields, wanted = schemas.fields(tool.input_schema)
+        sent_as = {identifier(name): name for name in fields}
+        is_spread = len(sent_as) == len(fields) <= _MAX_ARGUMENTS and wanted <= fields.keys()
+        if not is_spread or (not fields and tool.input_schema.keys() & {"anyOf", "oneOf", "$ref"}):
+            whole = inspect.Parameter("arguments", _BOTH, annotation=dict[str, Any])
+            return cls(tool.name, _doc(tool, {}), (whole,), {}, _is_wrapped(tool))
+        made = [
+            _parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
+        ]
+        made.sort(key=lambda parameter: parameter.default is None)
+        docs = {name: words_of(schemas.at(fields[sent]).get("description"), 100) for name, sent in sent_as.items()}
+        return cls(tool.name, _doc(tool, docs), tuple(made), sent_as, _is_wrapped(tool))
+
+    def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is sent: JSON and nothing else."""
+        optional = {parameter.name for parameter in self.parameters if parameter.default is None}
+        kept = {name: value for name, value in given.items() if value is not None or name not in optional}
+        whole = {self.sent_as.get(name, name): value for name, value in kept.items()}
+        named = whole if self.sent_as else whole.get("arguments", {})
+        try:
+            text = json.dumps(msgspec.to_builtins(named), allow_nan=False, ensure_ascii=False)
+            return dict(json.loads(text.encode()))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise MCPFailure(f"the arguments cannot be sent as JSON: {error}") from None
+
+
+_BOTH = inspect.Parameter.POSITIONAL_OR_KEYWORD
+
+
+def _parameter(name: str, annotation: Any, *, is_required: bool) -> inspect.Parameter:
+    if is_required:
+        return inspect.Parameter(name, _BOTH, annotation=annotation)
+    return inspect.Parameter(name, _BOTH, default=None, annotation=Any if annotation is Any else annotation | None)
+
+
+def _is_wrapped(tool: types.Tool) -> bool:
+    return list(Schemas(tool.output_schema or {}).fields(tool.output_schema)[0]) == ["result"]
+
+
+def _doc(tool: types.Tool, docs: Mapping[str, str]) -> str:
+    """The most useful first: what is too long for the model is cut at its end."""
+    lines = [words_of(tool.description, 300) or words_of(tool.title, 200) or words_of(tool.name, 100)]
+    if tool.output_schema is not None:
+        schemas = Schemas(tool.output_schema)
+        whole = schemas.fields(tool.output_schema)[0]["result"] if _is_wrapped(tool) else tool.output_schema
+        lines.append(f"Gives {schemas.shape(whole)}"[:250])
+    else:
+        lines.append("Gives a text.")
+    return "\n".join([*lines, *(f"{name}: {doc}" for name, doc in docs.items() if doc)])
+
+
+def _function(name: str, spec: _Spec, connection: _Connection, run: _Run) -> Callable[..., Any]:
+    """A plain function with the signature and the docstring that the server gives; its result is to be awaited."""
+    signature = inspect.Signature(spec.parameters)
+
+    async def asked(given: Mapping[str, Any]) -> Any:
+        # Cancelled here, it is cancelled there.
+        work = connection.call(spec.name, spec.arguments(given))
+        return _data(await asyncio.wrap_future(run(work, None)), spec.is_wrapped)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return asked(signature.bind(*args, **kwargs).arguments)
+
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = spec.doc
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in spec.parameters}
+    call.__signature__ = signature  # type: ignore[attr-defined]
+    return call
+
+
+def _data(result: types.CallToolResult, is_wrapped: bool) -> Any:
+    """Structured content where there is some, else the texts; what is neither is only named."""
+    text = "\n".join(map(_text, result.content))
+    if result.is_error:
+        raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed, and does not say why")
+    data = result.structured_content
+    if data is None:
+        return text if result.content else None
+    return data["result"] if is_wrapped and isinstance(data, dict) and data.keys() == {"result"} else data
+
+
+def _text(block: Any) -> str:
+    if isinstance(block, types.TextContent):
+        return block.text
+    if isinstance(block, types.EmbeddedResource) and isinstance(block.resource, types.TextResourceContents):
+        return block.resource.text
+    if isinstance(block, types.ResourceLink):
+        return str(block.uri)
+    kind = getattr(block, "mime_type", None) or getattr(block, "type", "unknown")
+    return f"[{str(kind)[:100]}: not text]"

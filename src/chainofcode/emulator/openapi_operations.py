@@ -1,0 +1,254 @@
+"""OpenAPI 3 documents: from a file to operations, each with a name, arguments and a place. Nothing is requested here.
+
+A document is someone else's data; what its schemas say that we do not understand is `Any`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import urljoin, urlsplit
+
+from ..errors import InputError
+from .documents import read_document
+from .json_schema import Schemas, free, identifier, text_of, unused, words_of
+
+MAX_OPERATIONS = 500  # the model reads about each of them
+_MAX_ARGUMENTS = 100
+_MAX_URL_CHARS = 2000
+_METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
+# Not for a program to set: who asks, whom, and how the message is framed.
+_OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
+                "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
+_STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how we write lists
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """What a program gives, and where it goes. In the body, an empty `sent_as` is the whole of it."""
+
+    name: str
+    sent_as: str
+    where: Literal["path", "query", "header", "body"]
+    type: Any
+    is_required: bool
+    doc: str = ""
+    is_repeated: bool = False  # a list is sent as `a=1&a=2`, not as `a=1,2`
+    is_json: bool = False
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A way to show who one is."""
+
+    where: Literal["bearer", "header", "query", "unknown"]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One request that can be made. `security` are alternatives, each a set of schemes; none: everyone may."""
+
+    name: str
+    method: str
+    base: str
+    path: str
+    doc: str
+    arguments: tuple[Argument, ...]
+    security: tuple[tuple[Scheme, ...], ...]
+    has_body: bool = False  # also where no argument says anything of it
+
+
+def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -> list[Operation]:
+    """The operations of a document; `base` is where it is served, `note` is told of what is left out."""
+    data = read_document(path)
+    if not isinstance(data, dict) or not text_of(data.get("openapi")).startswith("3."):
+        raise InputError(f"{path} is not an OpenAPI 3 document: its `openapi` must be 3.0 or 3.1")
+    document = _Document(data, path, base)
+    listed = list(document.listed())
+    if not listed:
+        raise InputError(f"{path} has no operations")
+    if len(listed) > MAX_OPERATIONS:
+        raise InputError(
+            f"{path} has {len(listed):,} operations; {MAX_OPERATIONS} are allowed, as the model must read about each: "
+            "make a document of those that are needed"
+        )
+    operations: dict[str, Operation] = {}
+    for method, template, item, said in listed:
+        made = document.operation(method, template, item, said, operations)
+        if isinstance(made, str):
+            note(f"{path}: {method.upper()} {template} is left out: {made}")
+        else:
+            operations[made.name] = made
+    return list(operations.values())
+
+
+class _Document(Schemas):
+    def __init__(self, data: dict[str, Any], path: Path, base: str | None) -> None:
+        super().__init__(data)
+        self._path, self._base = path, base
+
+    def listed(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any]]]:
+        paths = self._data.get("paths")
+        for template, at in paths.items() if isinstance(paths, dict) else ():
+            item = self.at(at)
+            for method in _METHODS:
+                if isinstance(template, str) and isinstance(item.get(method), dict):
+                    yield method, template, item, item[method]
+
+    def operation(
+        self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
+    ) -> Operation | str:
+        """An operation; or why there is none."""
+        if not template.startswith("/"):  # what follows a host without it belongs to the host
+            return "its path does not begin with /"
+        found = self._found(item, said)
+        for (sent_as, where), parameter in found.items():
+            if where in _STYLES and parameter.get("style", _STYLES[where]) != _STYLES[where]:
+                return f"its parameter {sent_as[:100]!r} has the style {words_of(parameter['style'], 50)!r}"
+        arguments = list(self._parameters(found))
+        in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
+        if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:
+            return f"nothing is said of {min(unknown)!r} in its path"
+        body = self._body(said, {argument.name for argument in arguments})
+        if isinstance(body, str):
+            return body
+        arguments += body
+        if len(arguments) > _MAX_ARGUMENTS:
+            return f"it takes {len(arguments)} arguments; {_MAX_ARGUMENTS} are allowed"
+        arguments.sort(key=lambda argument: not argument.is_required)
+        name = free(taken, text_of(said.get("operationId")), f"{method}_{template}")
+        base = self._server(item, said)
+        security = self._security(said)
+        doc = self._doc(method, template, said, arguments)
+        has_body = self.at(said.get("requestBody")).get("required") is True
+        return Operation(name, method, base, template, doc, tuple(arguments), security, has_body)
+
+    def _doc(
+        self, method: str, template: str, said: Mapping[str, Any], arguments: list[Argument]
+    ) -> str:  # the most useful first: what is too long for the model is cut at its end
+        words = words_of(said.get("summary"), 200) or words_of(said.get("description"), 200)
+        lines = [words or f"{method.upper()} {template}"]
+        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # numbers, in YAML
+        schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
+        given = next((schema for schema in schemas if schema is not None), None)
+        if given is not None:
+            lines.append(f"Gives {self.shape(given)}"[:250])
+        lines += [f"{argument.name}: {argument.doc}" for argument in arguments if argument.doc]
+        return "\n".join(lines)
+
+    # --- arguments --------------------------------------------------------------------------------------------
+
+    def _found(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
+        """The parameters by name and place; those of the operation count before those of its path."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for holder in (item, said):
+            listed = holder.get("parameters")
+            for parameter in map(self.at, listed[: 2 * _MAX_ARGUMENTS] if isinstance(listed, list) else ()):
+                found[text_of(parameter.get("name")), text_of(parameter.get("in"))] = parameter
+        return found
+
+    def _parameters(self, found: Mapping[tuple[str, str], dict[str, Any]]) -> Iterator[Argument]:
+        names: dict[str, object] = {}
+        for (sent_as, where), parameter in found.items():
+            is_ours = where == "header" and (sent_as.lower() in _OUR_HEADERS or not _HEADER.fullmatch(sent_as))
+            if where not in ("path", "query", "header") or is_ours:
+                continue
+            content = self._json_schema(parameter)
+            schema = parameter.get("schema") if content is None else content
+            name = unused(names, identifier(sent_as))
+            names[name] = parameter
+            yield Argument(
+                name,
+                sent_as,
+                where,  # type: ignore[arg-type]
+                self.type(schema),
+                where == "path" or parameter.get("required") is True,
+                words_of(parameter.get("description"), 100),
+                is_repeated=where == "query" and parameter.get("explode") is not False,
+                is_json=content is not None,
+            )
+
+    def _body(self, said: Mapping[str, Any], names: set[str]) -> list[Argument] | str:
+        """The fields of a JSON object as arguments, where they can be; else one argument for all."""
+        body = self.at(said.get("requestBody"))
+        if not body:
+            return []
+        schema = self._json_schema(body)
+        is_required = body.get("required") is True
+        if schema is None:
+            return "its body is not JSON" if is_required else []
+        fields, wanted = self.fields(schema)
+        spread = [
+            Argument(
+                identifier(name), name, "body", self.type(field), is_required and name in wanted,
+                words_of(self.at(field).get("description"), 100),
+            )
+            for name, field in fields.items()
+            if self.at(field).get("readOnly") is not True
+        ]  # fmt: skip
+        own = {argument.name for argument in spread}
+        if spread and all(fields) and len(own) == len(spread) and not own & names:
+            return spread
+        return [Argument(unused(dict.fromkeys(names), "body"), "", "body", self.type(schema), is_required)]
+
+    def _json_schema(self, holder: Any) -> Any:
+        content = self.at(self.at(holder).get("content"))
+        return next((self.at(of).get("schema", {}) for kind, of in content.items() if "json" in text_of(kind)), None)
+
+    # --- where and who ----------------------------------------------------------------------------------------
+
+    def _server(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> str:
+        """The address below which an operation is found: only this host is ever asked."""
+        server = "/"
+        for holder in (self._data, item, said):  # the nearest to the operation counts
+            listed = holder.get("servers")
+            if isinstance(listed, list) and listed:
+                server = self._filled(self.at(listed[0]))
+        is_absolute = bool(urlsplit(server).scheme or urlsplit(server).netloc)
+        if self._base:
+            server = self._base if is_absolute or server == "/" else urljoin(self._base, server)
+        elif not is_absolute:
+            raise InputError(f"{self._path} does not say where it is served: --openapi {self._path}=https://…")
+        try:
+            parts = urlsplit(server)
+            is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+            is_good = is_good and len(server) <= _MAX_URL_CHARS
+        except ValueError:
+            is_good = False
+        if not is_good or parts.username is not None or not server.isprintable() or " " in server:
+            raise InputError(
+                f"{self._path}: the server {server[:200]!r} is not an address as in https://example.org/v1"
+            )
+        return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+    def _filled(self, server: Mapping[str, Any]) -> str:
+        variables = self.at(server.get("variables"))
+
+        def default(found: re.Match[str]) -> str:
+            return (
+                text_of(self.at(variables[found[1]]).get("default"))[: _MAX_URL_CHARS + 1]
+                if found[1] in variables
+                else found[0]
+            )
+
+        return re.sub(r"\{([^{}]*)\}", default, text_of(server.get("url", "/"))[: _MAX_URL_CHARS + 1])
+
+    def _security(self, said: Mapping[str, Any]) -> tuple[tuple[Scheme, ...], ...]:
+        wanted = said.get("security", self._data.get("security"))
+        known = self.at(self.at(self._data.get("components")).get("securitySchemes"))
+        alternatives = [self.at(one) for one in wanted] if isinstance(wanted, list) else []
+        return tuple(tuple(_scheme(self.at(known.get(name))) for name in one) for one in alternatives[:10])
+
+
+def _scheme(said: Mapping[str, Any]) -> Scheme:
+    kind, where, name = said.get("type"), said.get("in"), text_of(said.get("name"))
+    if kind in ("oauth2", "openIdConnect") or (kind == "http" and text_of(said.get("scheme")).lower() == "bearer"):
+        return Scheme("bearer")
+    if kind == "apiKey" and where in ("header", "query") and (where == "query" or _HEADER.fullmatch(name)):
+        return Scheme(where, name)
+    return Scheme("unknown")

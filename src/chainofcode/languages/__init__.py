@@ -1,0 +1,1 @@
+"""Languages that a program can be written in; each brings a compiler and a guest."""

@@ -1,0 +1,1 @@
+"""Python programs: the compiler prepares them, the guest runs them on CPython."""

@@ -1,0 +1,1 @@
+"""From a model's reply to code that pauses: parse, analyse, lower. Standard library only."""

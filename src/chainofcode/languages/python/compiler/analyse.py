@@ -1,0 +1,395 @@
+"""What a program leaves open: its holes, the imports it forgot, and which `try` answers for which error.
+
+A hole is a name used as a function, method, class or module that nobody defined, or a function declared but left
+empty. Nothing of the program runs here. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import sys
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from .missing import MissingImport, Use, find_import
+from .reaching import Reaching
+from .record import Data
+from .scopes import Function, Names, Scope
+from .syntax import Syntax, called_name, last_name
+
+ALWAYS_DEFINED = frozenset(dir(builtins)) | {"exit", "quit", "__file__", "__builtins__", "__annotations__"}
+_FUNCTION_MAKERS = {
+    "partial", "partialmethod", "getattr", "lru_cache", "cache", "type", "namedtuple", "itemgetter", "eval",
+}  # fmt: skip
+_EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
+HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
+_NOISY = {"antigravity", "this"}  # what they do when imported is not for us to do
+_TEXT_RUNNERS = {"eval", "exec", "compile"}
+_NEVER_STUBS = {
+    "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "setter",
+    "deleter", "getter", "fixture",
+}  # fmt: skip
+
+
+class Guard(Data):
+    """The lines that a `try` of the program covers and the exception names it catches (None: every one)."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    catches: frozenset[str] | None
+    is_try: bool = True  # else a `with`, whose manager may swallow errors
+
+
+class Analysis:
+    def __init__(self, syntax: Syntax, names: Names) -> None:
+        self.syntax, self.names, self.reaching = syntax, names, Reaching(syntax, names)
+        self.given = ALWAYS_DEFINED  # names that are there before the program starts
+        self.holes: set[str] = set()  # undefined names that are called or handed on as functions
+        self.module_holes: set[str] = set()  # undefined names whose attributes are called
+        self.awaited: set[str] = set()  # functions whose calls must give awaitables, if they are holes
+        self.imports: list[MissingImport] = []
+        self.unknown_modules: set[str] = set()  # names bound by imports of no module of the library
+        self.shadowed: list[ast.Name] = []  # the called `name` in `name = name(…)`
+        self.methods: list[ast.Attribute] = []  # called attributes that nothing known has
+        self.stubs: list[Function] = []
+        self.text_runners: list[ast.Name] = []  # `eval`, `exec`, `compile`, where they are the builtins
+        self.guards: list[Guard] = []
+
+    def hole_calls(self) -> Iterator[ast.AST]:
+        """The parts of the program where the LM may be asked."""
+        return (self.syntax.parents.get(name, name) for name in self.hole_names())
+
+    def hole_names(self) -> Iterator[ast.Name | ast.Attribute]:
+        """The names and attributes that mean holes."""
+        names = self.holes | self.module_holes | {stub.name for stub in self.stubs}
+        chosen: set[ast.AST] = {*self.shadowed, *self.methods}
+        attributes = {stub.name for stub in self.stubs}
+        for node in self.syntax.nodes:
+            if isinstance(node, ast.Name):
+                is_hole = node in chosen or (node.id in names and isinstance(node.ctx, ast.Load))
+            elif isinstance(node, ast.Attribute):
+                of_hole = isinstance(node.value, ast.Name) and node.value.id in self.unknown_modules
+                is_hole = node in chosen or node.attr in attributes or of_hole
+            else:
+                continue
+            if is_hole:
+                yield node
+
+
+def analyse(
+    tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = (), tools: Collection[str] = ()
+) -> Analysis:
+    """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted, `tools`
+    functions that the host runs: holes too, whatever the library calls by that name.
+    """
+    found = Analysis(Syntax(tree), Names(tree))
+    given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
+    found.given = frozenset(given)
+    uses: dict[str, list[Use]] = {}
+    for node in found.names.unresolved():
+        if node.id in _TEXT_RUNNERS:
+            found.text_runners.append(node)
+        if node.id not in given and not node.id.startswith("$"):
+            uses.setdefault(node.id, []).append(_use(node, found.reaching))
+    known = set(found.names.module.bindings) | set(defined)
+    for name, seen in uses.items():
+        missing = find_import(name, seen, packages) if name not in tools else None
+        if name in tools:
+            found.holes.add(name)
+        elif missing is not None:
+            found.imports.append(missing)
+        elif any(use.how in ("call", "base") for use in seen):
+            found.holes.add(name)
+        elif near_match(name, known):
+            continue  # read, never called: a misspelt variable
+        elif any(use.how == "function" for use in seen):
+            found.holes.add(name)
+        elif any(use.how == "attribute" and use.is_called for use in seen):
+            found.module_holes.add(name)
+    library = sys.stdlib_module_names | set(packages)
+    found.unknown_modules = {name for name, module in imported_names(found.syntax) if module not in library}
+    found.shadowed = list(_self_shadowing(found.names, given))
+    found.stubs = list(_stubs(found.syntax))
+    found.methods = list(_unknown_methods(found))
+    found.guards = list(_guards(found.syntax))
+    found.awaited = found.syntax.awaited_names()
+    return found
+
+
+def near_match(name: str, known: Iterable[str]) -> str | None:
+    """The defined name that `name` probably misspells."""
+    import difflib  # late: few programs need it
+
+    matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
+    return matches[0] if matches else None
+
+
+def imported_names(syntax: Syntax) -> Iterator[tuple[str, str]]:
+    """(name bound, top-level module) for every import of the program."""
+    for node in syntax.nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.partition(".")[0]
+                yield alias.asname or top, top
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                yield alias.asname or alias.name, node.module.partition(".")[0]
+
+
+def _star_imported(syntax: Syntax) -> set[str]:
+    """What `from math import *` brings."""
+    names: set[str] = set()
+    for node in syntax.nodes:
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.names[0].name == "*"
+            and node.module in sys.stdlib_module_names - _NOISY
+        ):
+            module = importlib.import_module(node.module)
+            names.update(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
+    return names
+
+
+def _use(node: ast.expr, reaching: Reaching) -> Use:
+    """How an occurrence of a name, or of an attribute, is used."""
+    syntax = reaching.syntax
+    parent = syntax.parents.get(node)
+    match parent:
+        case ast.Call(func=func) if func is node:
+            if isinstance(syntax.parents.get(parent), ast.Raise):
+                return Use("raise")
+            plain = not any(isinstance(arg, ast.Starred) for arg in parent.args) and not parent.keywords
+            return Use("call", arity=len(parent.args) if plain else None)
+        case ast.Call() if syntax.takes_function(parent, node):
+            return Use("function")
+        case ast.Call() if called_name(parent) in ("isinstance", "issubclass") and node in parent.args[1:]:
+            return Use("type")
+        case ast.keyword():
+            call = syntax.parents[parent]
+            if isinstance(call, ast.Call) and syntax.takes_function(call, node):
+                return Use("function")
+        case ast.Attribute():
+            return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            if node in parent.decorator_list:
+                return Use("call", arity=1)
+            return Use("base" if isinstance(parent, ast.ClassDef) else "type")
+        case ast.Subscript(value=value) if value is node:
+            return Use("type")
+    if syntax.is_in_annotation(node):
+        return Use("type")
+    return Use("function" if reaching.is_called(node) else "read")
+
+
+def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
+    """Whether `a.b.c` ends in a call, or is handed on as a function."""
+    parents = reaching.syntax.parents
+    while isinstance(parent := parents.get(node), ast.Attribute):
+        node = parent
+    return _use(node, reaching).how in ("call", "function")
+
+
+# --- name = name(…) -----------------------------------------------------------------------------------------------
+
+
+def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
+    """The called `name` of `name = name(…)` where nothing else in sight binds that name."""
+    calls: dict[ast.AST | None, dict[str, list[ast.Name]]] = {}
+    for scope in names.scopes:
+        for name, sources in scope.bindings.items():
+            if name in given or _bound_elsewhere(name, scope, names):
+                continue
+            for source in sources:
+                if source not in calls:
+                    calls[source] = _calls_in(source)
+            called = [calls[source].get(name, []) for source in sources]
+            if all(own or not _may_be_function(source) for own, source in zip(called, sources, strict=True)):
+                yield from (node for own in called for node in own)
+
+
+def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
+    return scope.parent is not None and names.resolve(name, scope.parent) is not None
+
+
+def _may_be_function(source: ast.AST | None) -> bool:
+    """Whether what a name is bound to could be called; None: a def, class, import, parameter or the like."""
+    if isinstance(source, ast.Call):
+        return called_name(source) in _FUNCTION_MAKERS
+    if isinstance(source, ast.IfExp):
+        return _may_be_function(source.body) or _may_be_function(source.orelse)
+    return source is None or isinstance(source, (ast.Lambda, ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp))
+
+
+def _calls_in(source: ast.AST | None) -> dict[str, list[ast.Name]]:
+    """The names called while `source` is evaluated; calls inside a lambda come later."""
+    calls: dict[str, list[ast.Name]] = {}
+    pending = [] if source is None or isinstance(source, ast.Lambda) else [source]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            calls.setdefault(node.func.id, []).append(node.func)
+        pending.extend(child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.Lambda))
+    return calls
+
+
+# --- functions left empty -----------------------------------------------------------------------------------------
+
+
+def _stubs(syntax: Syntax) -> Iterator[Function]:
+    """Functions that are declared and left empty, and whose value somebody wants."""
+    overridden = _overridden_methods(syntax)
+    handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
+    is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
+    used, called = _used_names(syntax)
+    for functions in syntax.functions.values():
+        for node in functions:
+            if isinstance(node, ast.Lambda) or not _is_empty(node) or node.name.startswith("__"):
+                continue
+            if {last_name(decorator) for decorator in node.decorator_list} & _NEVER_STUBS:
+                continue
+            home = syntax.parents.get(node)
+            if isinstance(home, ast.ClassDef) and {last_name(base) for base in home.bases} & {"Protocol", "ABC"}:
+                continue
+            if isinstance(home, ast.ClassDef) and (home.name, node.name) in overridden:
+                continue
+            if is_handled and isinstance(node.body[-1], ast.Raise):
+                continue
+            if node.name in (called if _is_bare(node) else used):
+                yield node
+
+
+def _is_bare(function: Function) -> bool:
+    """`def f(x): pass`: nothing says that it should give a value; one that is handed on may just do nothing."""
+    return function.returns is None and all(isinstance(line, ast.Pass) for line in function.body)
+
+
+def _is_empty(function: Function) -> bool:
+    body = function.body[1:] if ast.get_docstring(function, clean=False) is not None else function.body
+    return all(
+        isinstance(line, ast.Pass)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant) and line.value.value is ...)
+        or (isinstance(line, ast.Raise) and last_name(line.exc) == "NotImplementedError")
+        for line in body
+    )
+
+
+def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
+    """(base class, method) pairs that a subclass in the program, at any distance, defines again."""
+    classes = {node.name: node for node in syntax.nodes if isinstance(node, ast.ClassDef)}
+    pairs = set()
+    for node in classes.values():
+        methods = [m.name for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
+        pending, seen = [last_name(base) for base in node.bases], set[str]()
+        while pending:
+            base = pending.pop()
+            if base is not None and base not in seen:
+                seen.add(base)
+                pending += [last_name(b) for b in classes[base].bases] if base in classes else []
+        pairs |= {(base, method) for base in seen for method in methods}
+    return pairs
+
+
+def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
+    """Names and attributes mentioned otherwise than in a call whose value is dropped; those called for their value."""
+    used, called = set(), set()
+    for node in syntax.nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            name = node.id if isinstance(node, ast.Name) else node.attr
+            parent = syntax.parents.get(node)
+            outer = syntax.parents.get(parent) if isinstance(parent, ast.Call) and parent.func is node else None
+            if isinstance(outer, ast.Await):
+                outer = syntax.parents.get(outer)
+            if not isinstance(outer, ast.Expr):
+                used.add(name)
+                called |= {name} if outer is not None else set()
+    return used, called
+
+
+# --- methods nobody has -------------------------------------------------------------------------------------------
+
+
+def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
+    """Called attributes that no builtin, no imported class and nothing in the program has."""
+    known = _known_attributes(found.syntax)
+    modules = {name for name, _ in imported_names(found.syntax)} | {missing.name for missing in found.imports}
+    modules |= found.module_holes
+    for node in found.syntax.nodes:
+        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or node.attr in known:
+            continue
+        if node.attr.startswith("__") or _root(node.value) in modules:
+            continue
+        if isinstance(node.value, ast.Call) and called_name(node.value) == "super":
+            continue
+        if _use(node, found.reaching).how in ("call", "function"):
+            yield node
+
+
+def _root(node: ast.expr) -> str | None:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+@functools.cache
+def _builtin_attributes() -> frozenset[str]:
+    kinds = [kind for kind in vars(builtins).values() if isinstance(kind, type)]
+    kinds += [type(lambda: None), type((lambda: (yield))()), type(sys)]
+    return frozenset(name for kind in kinds for name in dir(kind))
+
+
+def _known_attributes(syntax: Syntax) -> set[str]:
+    known = set(_builtin_attributes())
+    for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - _NOISY:
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:
+            continue
+        known.update(dir(module))
+        known.update(name for kind in vars(module).values() if isinstance(kind, type) for name in dir(kind))
+    for node in syntax.nodes:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            known.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            known.add(node.attr)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and _is_in_class(node, syntax):
+            known.add(node.id)
+    return known
+
+
+def _is_in_class(node: ast.AST, syntax: Syntax) -> bool:
+    parent = syntax.parents.get(node)
+    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        parent = syntax.parents.get(parent)
+    return isinstance(parent, ast.ClassDef)
+
+
+# --- try ----------------------------------------------------------------------------------------------------------
+
+
+def _guards(syntax: Syntax) -> Iterator[Guard]:
+    for node in syntax.nodes:
+        if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
+            yield _guard(node.body, [handler.type for handler in node.handlers])
+        elif isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in ("suppress", "raises"):
+                    yield _guard(node.body, list(item.context_expr.args))
+                elif last_name(item.context_expr) not in HARMLESS_MANAGERS:
+                    yield _guard(node.body, [None], is_try=False)
+
+
+def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> Guard:
+    start, end = body[0], body[-1]
+    last = (end.end_lineno or end.lineno, end.end_col_offset or end.col_offset)
+    return Guard((start.lineno, start.col_offset), last, _caught(types), is_try)
+
+
+def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:
+    """The names of exceptions that handlers catch; None when one of them catches all, or nobody can tell."""
+    flat = [kind for kinds in types for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
+    names = [last_name(kind) for kind in flat]
+    if any(name is None or not (name in _EXCEPTIONS or name.endswith(("Error", "Exception"))) for name in names):
+        return None
+    return frozenset(name for name in names if name)

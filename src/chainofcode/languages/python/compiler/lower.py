@@ -1,0 +1,406 @@
+"""AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
+
+Nothing is hoisted or reordered. Names that start with `$` belong to the guest and are hidden from the program
+(hidden.py). Watch marks are statements, too (marks.py). Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from .analyse import Analysis
+from .hidden import finish
+from .marks import Mark as Mark
+from .marks import Marks
+from .parse import Prose
+from .record import Data
+from .rename import name_holes
+from .scopes import Function, Scope
+from .speculate import speculate
+from .statements import (
+    bases_of_targets,
+    empty_body,
+    first_line,
+    is_docstring,
+    last_expressions,
+    may_mutate,
+    own_nodes,
+    prose_number,
+    statements,
+    written,
+    written_in,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Literal, TypeVar
+
+    from .marks import Phase
+
+    Policy = Literal["strict", "paper"]
+    Node = TypeVar("Node", bound=ast.AST)
+
+_LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
+_SILENT = (ast.Global, ast.Nonlocal)
+_WRAPPABLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.Return)
+
+
+class Place(Data):
+    """A statement's number is its index in preorder; positions are Python's (lines from 1, columns in UTF-8 bytes)."""
+
+    start: tuple[int, int]
+    end: tuple[int, int]
+    kind: str
+
+
+class Lowered(Data):
+    tree: ast.Module
+    places: tuple[Place, ...]
+    marks: tuple[Mark, ...]
+    stubs: tuple[str, ...]  # names of the functions left empty, as `$stub` counts them
+    writable: dict[int, frozenset[str]]  # for statements that may be emulated: the names such a delta may set
+    hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
+    prose_of: dict[int, str]  # statement number → prose text
+    policy: Policy
+    checkpoints: tuple[tuple[int, ...], ...] = ()  # the marks at each checkpoint, by index
+
+
+def lower(
+    found: Analysis,
+    prose: tuple[Prose, ...],
+    *,
+    watch_by_jump: bool,
+    policy: Policy = "strict",
+    is_recorded: bool = False,
+) -> Lowered:
+    """Lower an analysed tree (in place). Under the policy `paper`, every failing statement may be emulated.
+
+    With `is_recorded`, there are marks around every statement.
+    """
+    return _Lowering(found, prose, watch_by_jump, policy, is_recorded).run()
+
+
+def lower_shadow(found: Analysis, prose: tuple[Prose, ...]) -> Lowered:
+    """Lower an analysed tree (in place) into speculative code, for a shadow of the program."""
+    return _Lowering(found, prose, False, "strict", False).run_shadow()
+
+
+class _Lowering:
+    def __init__(
+        self, found: Analysis, prose: tuple[Prose, ...], watch_by_jump: bool, policy: Policy, is_recorded: bool
+    ) -> None:
+        self.found, self.prose, self.policy = found, prose, policy
+        self.watch_by_jump, self.is_recorded = watch_by_jump, is_recorded
+        self.numbers: dict[ast.stmt, int] = {}
+        self.places: list[Place] = []
+        self.marks = Marks(watch_by_jump)
+        self.stubs: list[str] = []
+        self.writable: dict[int, frozenset[str]] = {}
+        self.prose_of: dict[int, str] = {}
+        self.last_expressions: set[ast.stmt] = set()
+        self._prose_names_of: dict[Scope, frozenset[str]] = {}
+
+    def run(self) -> Lowered:
+        tree = self.found.syntax.tree
+        for statement in statements(tree.body):
+            self._number(statement)
+        hole_nodes = {id(node): node for node in self.found.hole_calls()}
+        ranges = [_range(node) for node in hole_nodes.values() if hasattr(node, "lineno")]
+        for statement in self.numbers:  # unpacking a hole's value fails at the target
+            if isinstance(statement, ast.Assign) and id(statement.value) in hole_nodes:
+                ranges += [_range(target) for target in statement.targets]
+        self.holding = {
+            s for s in self.numbers if any(id(node) in hole_nodes for node in own_nodes(s, into_lambdas=True))
+        }
+        if not any("answer" in written(line) for line in tree.body):  # else a kept value would live longer for nothing
+            self.last_expressions = set(last_expressions(tree.body))
+        self._rewrite_names()
+        tree.body = self._block(tree.body, self.found.names.module)
+        self.marks.join(tree)
+        finish(tree)
+        return self._lowered_with(tuple(ranges))
+
+    def run_shadow(self) -> Lowered:
+        tree = self.found.syntax.tree
+        for statement in statements(tree.body):
+            self._number(statement)
+        self._rewrite_names()
+        for statement, number in self.numbers.items():
+            if number in self.prose_of:
+                self.writable[number] = self._prose_names(self.found.names.scope_of[statement])
+        speculate(self.found, self.numbers, self.writable)
+        return self._lowered_with(())
+
+    def _lowered_with(self, ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]) -> Lowered:
+        return Lowered(
+            self.found.syntax.tree,
+            tuple(self.places),
+            tuple(self.marks.all),
+            tuple(self.stubs),
+            self.writable,
+            ranges,
+            self.prose_of,
+            self.policy,
+            tuple(map(tuple, self.marks.checkpoints)),
+        )
+
+    def _number(self, statement: ast.stmt) -> None:
+        number = self.numbers[statement] = len(self.places)
+        prose = prose_number(statement)
+        if prose is not None:
+            lines = self.prose[prose]
+            place = Place((lines.line, statement.col_offset), (lines.end_line, 10**6), "Prose")
+            self.prose_of[number] = lines.text
+        else:
+            first = (getattr(statement, "decorator_list", None) or [statement])[0]
+            place = Place(_range(first)[0], _range(statement)[1], type(statement).__name__)
+        self.places.append(place)
+
+    # --- names and expressions -------------------------------------------------------------------------------
+
+    def _rewrite_names(self) -> None:
+        name_holes(self.found)
+        for function in self.found.stubs:
+            self.stubs.append(function.name)
+            decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
+            function.decorator_list.append(_at(function, decorator))
+
+    # --- blocks and marks ------------------------------------------------------------------------------------
+
+    def _mark(
+        self,
+        statement: ast.stmt,
+        phase: Phase,
+        written: Iterable[str] = (),
+        outcome: str | None = None,
+        changed: Iterable[str] = (),
+        reads: Iterable[str] = (),
+        line: int | None = None,
+    ) -> ast.stmt:
+        number = self.numbers[statement]
+        mark = Mark(number, phase, tuple(written), outcome, tuple(changed), tuple(reads))
+        return self.marks.placed(mark, statement, line)
+
+    def _block(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
+        lowered: list[ast.stmt] = []
+        for index, statement in enumerate(body):
+            if index == 0 and is_docstring(statement):
+                lowered.append(statement)
+            else:
+                lowered.extend(self._statement(statement, scope))
+        return lowered
+
+    def _statement(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        if isinstance(statement, _SILENT) or (is_docstring(statement) and statement not in self.last_expressions):
+            return [statement]
+        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__":
+            return [statement]
+        if not self.is_recorded:
+            return self._lowered(statement, scope)
+        enter = self._mark(statement, "enter")
+        return [enter, *self._lowered(statement, scope), self._mark(statement, "leave")]
+
+    def _lowered(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        if prose_number(statement) is not None:
+            return self._prose(statement, scope)
+        compound: Callable[[ast.stmt, Scope], list[ast.stmt]] | None = getattr(
+            self, f"_{type(statement).__name__.removeprefix('Async')}", None
+        )
+        if compound is None:
+            return self._simple(statement, scope)
+        lowered = compound(statement, scope)
+        if self.policy == "paper" and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return [self._wrapped(statement, lowered, scope)]
+        return lowered
+
+    def _simple(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        core: list[ast.stmt] = [statement]
+        after: list[ast.stmt] = []
+        before: list[ast.stmt] = []
+        if isinstance(statement, ast.Return):
+            core = self._return(statement)
+        elif isinstance(statement, _LEAVES):
+            return [self._mark(statement, "reach"), statement]
+        else:
+            if statement in self.last_expressions and isinstance(statement, ast.Expr):
+                statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
+            changed = dict.fromkeys(bases_of_targets(statement))
+            after = [self._mark(statement, "after", written(statement), changed=changed)]
+            before = self._before(statement, statement)
+        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(statement))
+        if isinstance(statement, _WRAPPABLE) and not yields and (statement in self.holding or self.policy == "paper"):
+            core = [self._wrapped(statement, core, scope)]
+        return before + core + after
+
+    def _return(self, statement: ast.Return) -> list[ast.stmt]:
+        """With watched jumps, `sys.monitoring` reports the returned value; otherwise a mark passes it on."""
+        if self.watch_by_jump:
+            return [statement]
+        return [self.marks.passing(Mark(self.numbers[statement], "return"), statement), statement]
+
+    # --- compound statements ---------------------------------------------------------------------------------
+
+    def _before(self, statement: ast.stmt, header: ast.AST) -> list[ast.stmt]:
+        if not may_mutate(header):
+            return []
+        mentioned = {node.id for node in own_nodes(header) if isinstance(node, ast.Name)}
+        return [self._mark(statement, "before", reads=sorted(mentioned & self.found.names.module.bindings.keys()))]
+
+    def _If(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.test)
+        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        return [*before, node]
+
+    def _While(self, node: ast.While, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.test)
+        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
+        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        return [*before, node]
+
+    def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.iter)
+        node.body = [self._mark(node, "turn", written(node.target)), *self._block_in(node.body, scope)]
+        node.orelse = self._block_in(node.orelse, scope)
+        return [*before, node]
+
+    def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
+        bound = [name for item in node.items for name in written(item)]
+        before = [self._mark(node, "before")]
+        last = node.items[-1].optional_vars or node.items[-1].context_expr
+        entered = self._mark(node, "after", bound, line=getattr(last, "lineno", node.lineno))
+        node.body = [entered, *self._block_in(node.body, scope)]
+        return [*before, node]
+
+    def _Try(self, node: ast.Try | ast.TryStar, scope: Scope) -> list[ast.stmt]:
+        node.body = self._block_in(node.body, scope)
+        for handler in node.handlers:
+            caught = f"except {ast.unparse(handler.type)}" if handler.type is not None else "except"
+            bound = [handler.name] if handler.name else []
+            mark = self._mark(node, "outcome", bound, caught, line=handler.lineno)
+            handler.body = [mark, *self._block_in(handler.body, scope)]
+        node.orelse = self._block_in(node.orelse, scope)
+        node.finalbody = self._block_in(node.finalbody, scope)
+        return [node]
+
+    _TryStar = _Try
+
+    def _Match(self, node: ast.Match, scope: Scope) -> list[ast.stmt]:
+        before = self._before(node, node.subject)
+        for case in node.cases:
+            pattern = ast.unparse(case.pattern)
+            line = case.pattern.lineno
+            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}", line=line)
+            case.body = [mark, *self._block_in(case.body, scope)]
+        return [*before, node]
+
+    def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
+        inner = self.found.names.scope_of[node.body[0]]
+        node.body = empty_body(node) if node in self.found.stubs else self._body(node, inner)
+        return [node, self._mark(node, "after", [node.name])]
+
+    def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
+        body = self._block(node.body, inner)
+        if self.is_recorded:
+            body.insert(1 if is_docstring(body[0]) else 0, self._mark(node, "start", line=first_line(node.body[0])))
+        return body
+
+    def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
+        inner = self.found.names.scope_of[node.body[0]]
+        node.body = self._body(node, inner)
+        return [node, self._mark(node, "after", [node.name])]
+
+    def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
+        return [lowered for statement in body for lowered in self._statement(statement, scope)]
+
+    # --- statements the LM may have to carry out --------------------------------------------------------------
+
+    def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        number = self.numbers[statement]
+        names = self._prose_names(scope)
+        is_return = self.prose_of[number].startswith("return") and scope.kind == "function"
+        self.writable[number] = names | {"$value"} if is_return else names
+        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
+        return self._apply_delta(statement, ask, names, scope, returns=is_return)
+
+    def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
+        """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
+        number = self.numbers[statement]
+        is_return = isinstance(statement, ast.Return)
+        names = (
+            frozenset(["$value"])
+            if is_return
+            else frozenset([*written_in(statement), *bases_of_targets(statement, and_receivers=True)])
+        )
+        self.writable[number] = names
+        # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
+        own = scope.bindings.keys() | scope.global_names | scope.nonlocal_names
+        error = ast.Name("$error", ast.Load())
+        is_bug = ast.Call(ast.Name("$is_bug", ast.Load()), [ast.Constant(number), error], [])
+        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), error], [])
+        handler = ast.ExceptHandler(
+            ast.Name("$Exception", ast.Load()),
+            "$error",
+            [
+                ast.If(is_bug, [ast.Raise(None, None)], []),
+                *self._apply_delta(statement, ask, names & own, scope, returns=is_return),
+            ],
+        )
+        return _at(statement, ast.Try(core, [handler], [], []))
+
+    def _apply_delta(
+        self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope, *, returns: bool
+    ) -> list[ast.stmt]:
+        """Generated assignments: before Python 3.13 a function's locals cannot be written from outside.
+
+        Elsewhere the guest sets the names itself.
+        """
+        if scope.kind != "function":
+            return [_at(statement, ast.Expr(ask))]
+        delta = ast.Name("$delta", ast.Load())
+        body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
+        for name in sorted(names):
+            test = ast.Compare(ast.Constant(name), [ast.In()], [delta])
+            value = ast.Subscript(delta, ast.Constant(name), ast.Load())
+            body.append(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], value)], []))
+        if returns:
+            get = ast.Attribute(delta, "get", ast.Load())
+            body.append(ast.Return(ast.Call(get, [ast.Constant("$value")], [])))
+        else:
+            body.append(ast.Delete([ast.Name("$delta", ast.Del())]))
+        return [_at(statement, node) for node in body]
+
+    def _prose_names(self, scope: Scope) -> frozenset[str]:
+        """Names a prose statement may set: those of its scope, and those read somewhere in it that nobody sets."""
+        if scope in self._prose_names_of:
+            return self._prose_names_of[scope]
+        names = self.found.names
+        home = scope
+        while home.kind == "comprehension" and home.parent is not None:
+            home = home.parent
+        free = {
+            node.id
+            for node in names.unresolved()
+            if (names.scope_of[node] is home or home.kind == "module")
+            and node.id not in self.found.holes
+            and node.id not in self.found.module_holes
+            and not node.id.startswith("$")
+        }
+        missing = {item.name for item in self.found.imports}
+        own = set(home.bindings) | (free - missing - self.found.given)
+        if home.kind == "module":
+            own.add("answer")
+        else:
+            own |= home.global_names
+        self._prose_names_of[scope] = frozenset(own)
+        return self._prose_names_of[scope]
+
+
+def _at(where: ast.AST, node: Node) -> Node:
+    """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
+    return ast.copy_location(node, where)
+
+
+def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)  # type: ignore[attr-defined]

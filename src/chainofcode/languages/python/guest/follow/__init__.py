@@ -1,0 +1,1 @@
+"""Provenance: which statement set and read which value, recorded while the program runs."""

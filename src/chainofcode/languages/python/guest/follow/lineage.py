@@ -1,0 +1,381 @@
+"""Provenance as a graph of the statements that ran: which ones set each name and changed each object.
+
+A node is one run of a statement. It depends on the nodes that bound the names it read, on those that changed the
+objects it could reach, on those that decided that it runs, and on those that *might* have changed what it read, had
+they gone another way. Dependence is not understated; where it cannot be followed, it is overstated. Standard library
+only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType
+
+from ...compiler.regions import LOOSE, Called, Region
+from ..link import clean
+from .nodes import Log, Node, Thing, View
+from .reachable import (
+    ABSENT,
+    ATOMS,
+    changes_of_function,
+    changes_of_method,
+    changes_of_super,
+    fields_of,
+    has_key,
+    held_by_lambda,
+    is_own_class,
+    is_plain,
+    may_change_names,
+    names_in,
+    reachable,
+    step,
+    stored_key,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
+
+    from ...compiler.regions import Name, Path
+
+_INLINE = 4  # logs this short are told where they are read
+_MAX_SINKS = 200
+_MAX_LOOK = 500_000  # objects that one look at a value may take
+
+
+class TooMuch(Exception):
+    """A value holds on to more than can be looked at."""
+
+
+class Lineage:
+    """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
+
+    def __init__(self, names: dict[str, Any], inputs: Iterable[str], *, holds: bool) -> None:
+        self._names, self.holds = names, holds
+        self.nodes: list[Node] = []
+        self.logs: dict[Any, Log] = {}  # of names, by place
+        self._things: dict[int, Thing] = {}
+        self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
+        self._everything = Log()  # every node
+        self._wild = Log()  # nodes that might have changed any object
+        self._barriers = Log()  # nodes that may have read and changed anything
+        self.guards: list[int] = []  # conditions under which the program would have ended with an error
+        self.work = 0
+        self._inputs = {name: self._input(name) for name in inputs}
+
+    def _input(self, name: str) -> int:
+        self.logs["g", name] = Log(len(self.nodes))
+        node = self.new(None)
+        node.varies = node.is_done = True
+        return node.index
+
+    def new(self, statement: int | None) -> Node:
+        node = Node(len(self.nodes), statement)
+        self.nodes.append(node)
+        self._everything.sure.append(node.index)
+        self.note(node, self._barriers)
+        return node
+
+    def barrier(self, node: Node) -> None:
+        """Record a node that may read and change anything: it depends on all earlier nodes, all later ones on it."""
+        self.note(node, self._everything)
+        if not self._barriers.sure or self._barriers.sure[-1] != node.index:
+            self._barriers.sure.append(node.index)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def read(self, node: Node, path: Path, view: View, parameters_of: Node | None) -> None:
+        """A path is read: the name, each part on the way, and everything that its end holds on to."""
+        name, steps = path
+        self.read_name(node, view.place(name), parameters_of if name[0] == "l" else None)
+        value = view.value(name)
+        for how, key in steps:
+            part, kept = step(value, how, view.key(how, key))
+            if part is ABSENT:
+                break
+            self.read_part(node, value, kept)
+            if kept != view.key(how, key):  # a negative index: it also depends on the length
+                self._note_all(node, value)
+            value = part
+        self.look(node, value)
+
+    def read_name(self, node: Node, place: Any, otherwise: Node | None) -> None:
+        """Read a name: depend on the nodes that set it, or for a parameter, on the caller."""
+        log = self.logs.get(place)
+        if log is not None and log.sure:
+            node.places.append(place)
+        elif otherwise is not None:
+            node.data.append(otherwise.index)
+        if log is not None:
+            self.note(node, log)
+
+    def read_part(self, node: Node, value: Any, key: Any) -> None:
+        self.note(node, self._wild)
+        if value is self._names:
+            self.read_name(node, ("g", key), None)
+        thing = self._things.get(id(fields_of(value)))
+        if thing is not None:
+            self.note(node, thing.any)
+            if key in thing.keys:
+                self.note(node, thing.keys[key])
+
+    def look(self, node: Node, value: Any) -> None:
+        """Everything that a value holds on to is read."""
+        if type(value) in ATOMS or value is ABSENT:
+            return
+        node.roots.append(value)
+        self.note(node, self._wild)
+        lambdas: list[Any] = []
+        for held, is_closed in self._reachable(value, lambda one, code: self._look_in(node, one, code, lambdas)):
+            self._note_all(node, held)
+            if is_closed:
+                self.set(held, ABSENT, node)
+        for one in lambdas:  # it may be called, by whomever it was handed to
+            self.change(held_by_lambda(one, self._names), node)
+
+    def touch(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
+        """It is asked for a key; some dicts make what they lack."""
+        value = view.follow(path)
+        found = [value] if part is not None else [held for held, _ in self._reachable(value)]
+        key = view.key(*part) if part is not None else ABSENT
+        for held in found:
+            if type(held) is defaultdict and not has_key(held, key):
+                self.set(held, stored_key(held, "key", key), node)
+
+    def look_again(self, node: Node) -> None:
+        """Others ran while it did: what it read may be theirs."""
+        self.note(node, self._barriers)
+        if node.roots:
+            self.note(node, self._wild)
+        for place in node.places:
+            self.note(node, self.logs[place])
+        for value in node.roots:
+            for held, _ in self._reachable(value, lambda one, code: self._look_in(node, one, code, [])):
+                self._note_all(node, held)
+
+    def _note_all(self, node: Node, held: Any) -> None:
+        thing = self._things.get(id(fields_of(held)))
+        if thing is not None:
+            self.note(node, thing.all)
+        if held is self._names:
+            for place, log in self.logs.items():
+                if place[0] == "g":
+                    self.note(node, log)
+
+    def _look_in(self, node: Node, value: Any, code: CodeType, changing: list[Any]) -> None:
+        """A lambda may be called: it reads its names then."""
+        if may_change_names(code, self._names):
+            changing.append(value)
+        for text in names_in(code):
+            for place in [("g", text), *self._shared.get(text, ())]:
+                if place in self.logs:
+                    self.note(node, self.logs[place])
+
+    def note(self, node: Node, log: Log) -> None:
+        node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
+
+    def _reachable(
+        self, value: Any, tell: Callable[[Any, CodeType], None] = lambda value, code: None
+    ) -> Iterator[tuple[Any, bool]]:
+        def counted(one: Any, code: CodeType) -> None:
+            self.work += 4
+            tell(one, code)
+
+        most = self.work + _MAX_LOOK
+        for held, is_closed in reachable(value, self._names, counted):
+            if self.work > most:
+                raise TooMuch
+            self.work += 1 + (len(held) >> 3) if type(held) in (list, dict) else 4
+            yield held, is_closed
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def bind(self, place: Any, index: int) -> None:
+        """A name is set, whatever it was before; one that several calls share may have been another call's."""
+        if type(place[0]) is int or place[0] == "g":
+            self.logs[place] = Log(index)
+        else:
+            self.bind_too(place, index)
+
+    def bind_too(self, place: Any, index: int) -> None:
+        """A name may have been set, or a part of what it means."""
+        if type(place[0]) is str and place[0] != "g":
+            self._shared.setdefault(place[1], {})[place] = None
+        self.logs.setdefault(place, Log()).sure.append(index)
+
+    def store(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
+        value = view.value(path[0])
+        for how, key in path[1]:
+            inner = step(value, how, view.key(how, key))[0]
+            if inner is ABSENT:
+                self.change([value], node)
+                return
+            value = inner
+        if part == LOOSE or not is_plain(value):
+            self.change([value], node)
+        elif type(value) not in ATOMS:
+            self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
+
+    def call(self, node: Node, call: Called, view: View) -> bool:
+        """Record what a finished call may have changed, unless its own statements record it. False: nothing."""
+        if call.is_told:
+            return False
+        handed = [view.follow(path) for path in call.handed]
+        changed = handed
+        if call.is_super:
+            changed = changes_of_super(handed[0], call.method, handed[1:]) if handed else []
+        elif call.function is not None:
+            changed = changes_of_function(view.function(call.function), handed)
+        elif call.receiver is not None:
+            receiver = view.follow(call.receiver)
+            if call.method == "append" and type(receiver) is list:
+                self.set(receiver, len(receiver) - 1, node)
+                return True
+            changed = changes_of_method(receiver, call.method, handed)
+        self.change(changed, node)
+        return bool(changed)
+
+    def set(self, value: Any, key: Any, node: Node) -> None:
+        """Record a change of an object, under a key or (ABSENT) an unknown one."""
+        thing = self._thing(value)
+        thing.all.sure.append(node.index)
+        if key is ABSENT:
+            thing.any.sure.append(node.index)
+        else:
+            thing.keys[key] = Log(node.index)
+        if value is self._names:
+            for text in [key] if type(key) is str else [name for name in self._names if type(name) is str]:
+                self.bind_too(("g", text), node.index)
+
+    def _thing(self, value: Any) -> Thing:
+        kept = fields_of(value)
+        thing = self._things.get(id(kept))
+        if thing is None:
+            thing = self._things[id(kept)] = Thing((value, kept) if self.holds else None)
+        return thing
+
+    def change(self, values: Iterable[Any], node: Node) -> None:
+        """Whatever can be reached from these may have been changed."""
+        for value in values:
+            if type(value) not in ATOMS and value is not ABSENT:
+                for held, _ in self._reachable(value):
+                    self.set(held, ABSENT, node)
+
+    def might(self, region: Region, node: Node, view: View) -> None:
+        """Statements that did not run, or would not have, might have changed these."""
+        if region.is_dynamic:
+            self._barriers.perhaps.append(node.index)
+        for name in region.names:
+            self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
+        for name in region.objects:
+            for held, _ in self._reachable_from(name, view):
+                self._might_change(held, node)
+        for name in region.reads:
+            found = list(self._reachable_from(name, view)) if name not in region.objects else []
+            opens = region.opens_all or (region.opens_instances and any(is_own_class(type(one)) for one, _ in found))
+            for held, is_closed in found:
+                if opens or is_closed or type(held) is defaultdict:
+                    self._might_change(held, node)
+
+    def _reachable_from(self, name: Name, view: View) -> Iterator[tuple[Any, bool]]:
+        value = view.value(name)
+        return iter(()) if type(value) in ATOMS or value is ABSENT else self._reachable(value)
+
+    def _might_change(self, held: Any, node: Node) -> None:
+        thing = self._thing(held)
+        thing.all.perhaps.append(node.index)
+        thing.any.perhaps.append(node.index)
+        if held is self._names:
+            for place, log in self.logs.items():
+                if place[0] == "g":
+                    log.perhaps.append(node.index)
+
+    # --- which nodes depend on inputs and on values of the host -------------------------------------------------
+
+    def weigh(self, node: Node) -> None:
+        """Find out whether a node depends on an input, or on a value that the host gave."""
+        if not node.varies:
+            behind = (self.nodes[index].varies for index in (*node.data, *node.control))
+            logs = (self.log_varies(log) for log, _, _ in node.read.values())
+            node.varies = bool(node.values) or any(behind) or any(logs)
+
+    def log_varies(self, log: Log) -> bool:
+        if log.varies:
+            return True
+        seen = list(log.seen)
+        for part, indexes in enumerate((log.sure, log.perhaps)):
+            for index in indexes[seen[part] :]:
+                if self.nodes[index].varies:
+                    log.varies = True
+                    return True
+                if not self.nodes[index].is_done:
+                    break
+                seen[part] += 1
+        log.seen = (seen[0], seen[1])
+        return False
+
+    def changes_of(self, value: Any, key: Any) -> list[Log]:
+        """Return the logs of changes to an object under a key or an unknown key."""
+        thing = self._things.get(id(fields_of(value)))
+        if thing is None:
+            return []
+        return [thing.any, thing.keys[key]] if key in thing.keys else [thing.any]
+
+    def change_any(self, node: Node) -> None:
+        """Record that a node might have changed any object."""
+        self._wild.perhaps.append(node.index)
+
+    def might_change(self, value: Any, node: Node) -> None:
+        """Record that a node might have changed everything reachable from a value."""
+        for held, _ in self._reachable(value):
+            self._might_change(held, node)
+
+    def might_set(self, value: Any, node: Node) -> None:
+        """Record that a node might have changed an object under another key."""
+        if type(value) not in ATOMS and value is not ABSENT:
+            self._might_change(value, node)
+
+    # --- the graph --------------------------------------------------------------------------------------------
+
+    def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
+        """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
+        sinks: dict[str, int] = {}
+        known = [place[1] for place in self.logs if place[0] == "g"]
+        known += [name for name in self._names if type(name) is str] if always else []
+        names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]
+        names += ["answer"] if "answer" in self._names else []
+        for name, value in [*((name, self._names[name]) for name in names), *ends.items()]:
+            node = self.new(None)
+            node.data += always
+            self.read_name(node, ("g", name), None)
+            self.look(node, value if not always else None)
+            sinks[clean(name, 200)] = node.index
+        logs: dict[int, int] = {}
+        told: list[list[Any]] = []
+        nodes = [self._told(node, logs, told) for node in self.nodes]
+        return {
+            "nodes": nodes,
+            "logs": told,
+            "ends": sinks,
+            "inputs": {clean(name, 200): index for name, index in self._inputs.items()},
+            "guards": self.guards,
+            "failed": failed,
+        }
+
+    def _told(self, node: Node, logs: dict[int, int], told: list[list[Any]]) -> list[Any]:
+        data, control, read = set(node.data), set(node.control), []
+        for log, sure, perhaps in node.read.values():
+            if sure + perhaps <= _INLINE:
+                data.update(log.sure[:sure])
+                control.update(log.perhaps[:perhaps])
+                continue
+            if id(log) not in logs:
+                logs[id(log)] = len(told)
+                told.append([log.sure, log.perhaps])
+            read.append([logs[id(log)], sure, perhaps])
+        statement = -1 if node.statement is None else node.statement
+        own = node.index
+        return [
+            statement, node.visits, node.values, sorted(data - {own}), sorted(control - {own}), read, node.whole
+        ]  # fmt: skip

@@ -1,0 +1,344 @@
+"""From values to the objects they hold on to, without running anything of the program's. Standard library only.
+
+What is known to be plain is looked into; what is not is *closed*: nobody can tell what reading it does, as with an
+iterator, so whoever follows a run takes each look at it for a change of it, too.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import fractions
+import gc
+import opcode
+import re
+import sys
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    ClassMethodDescriptorType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+    GenericAlias,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    TracebackType,
+    WrapperDescriptorType,
+)
+
+from .....values.codec import Record
+from ...compiler.library import CHANGES, HARMLESS, METHODS, PURE_MODULES
+from ..run.holes import Hole, HoleModule, stub
+from ..run.places import FILENAME
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
+
+ATOMS = frozenset([
+    str, int, float, bool, type(None), bytes, complex, range, slice, type(Ellipsis), type(NotImplemented),
+    decimal.Decimal, fractions.Fraction, datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
+    datetime.timezone, Hole, HoleModule, re.Pattern, re.Match, CodeType, GenericAlias, GetSetDescriptorType,
+    MemberDescriptorType, MethodDescriptorType, ClassMethodDescriptorType, WrapperDescriptorType,
+])  # fmt: skip
+SEQUENCES = frozenset([list, deque, tuple, set, frozenset])
+MAPPINGS = frozenset([dict, Record, Counter, OrderedDict, defaultdict])
+CONTAINERS = SEQUENCES | MAPPINGS
+_WRAPPERS = frozenset([CellType, property, staticmethod, classmethod])
+_INDEXED = frozenset([list, tuple])
+_PLAIN = CONTAINERS | {object, type, FunctionType}
+_MANY_KEYS = 2000
+_CHANGING = frozenset(["next", "setattr", "delattr", "exec", "eval"])
+_KEYS = frozenset([str, int, bool, float, type(None)])
+_STATELESS = PURE_MODULES | {
+    "functools", "copy", "heapq", "bisect", "dataclasses", "enum", "typing", "numbers", "builtins", "abc", "types",
+    "keyword", "html", "string", "struct", "base64", "hashlib", "zlib", "difflib", "pprint", "time",
+}  # fmt: skip
+_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
+ABSENT: Any = object()
+_names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
+_own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
+
+
+def reachable(
+    value: Any, names: dict[str, Any], tell: Callable[[Any, CodeType], None] = lambda value, code: None
+) -> Iterator[tuple[Any, bool]]:
+    """Every object that can be changed and that a value holds on to, with whether it is closed.
+
+    `names` are the module's: a lambda reads them when it is called, wherever that is; its code is told.
+    """
+    built_in = names.get("__builtins__")
+    pending, seen = [value], {id(built_in), id(vars(built_in)) if type(built_in) is ModuleType else 0}
+    while pending:
+        current = pending.pop()
+        kind = type(current)
+        if kind in ATOMS or id(current) in seen:
+            continue
+        seen.add(id(current))
+        if kind in MAPPINGS:
+            yield current, False
+            pending += [part for part in current.values() if type(part) not in ATOMS]
+            pending += [key for key in current if type(key) not in ATOMS]
+            if kind is defaultdict:
+                pending.append(current.default_factory)
+        elif kind in SEQUENCES:
+            if kind is not tuple and kind is not frozenset:
+                yield current, False
+            pending += [part for part in current if type(part) not in ATOMS]
+        else:
+            if kind is FunctionType and is_lambda(current.__code__):
+                tell(current, current.__code__)
+            elif kind is GeneratorType and is_lambda(current.gi_code):
+                tell(current, current.gi_code)
+            is_closed, held = _inside(current, kind, names)
+            if is_closed is not None:
+                yield current, is_closed
+            pending += held
+
+
+def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
+    if kind is FunctionType:
+        own = value.__dict__
+        return (False if own else None), [*_held_by(value, names), *own.values()]
+    if kind in _WRAPPERS:
+        return None, [part for part in gc.get_referents(value) if type(part) not in ATOMS]
+    if kind is ModuleType:
+        return (None if _top(vars(value).get("__name__")) in _STATELESS else True), []
+    if kind is BuiltinFunctionType or kind is MethodType:
+        return None, [value.__self__, getattr(value, "__func__", None)]
+    if issubclass(kind, type):
+        if not is_own_class(value):
+            return None, []
+        bases = [base for base in _mro(value)[1:] if is_own_class(base)]
+        return False, [*bases, *(part for part in _namespace(value).values() if type(part) not in ATOMS)]
+    if is_own_class(kind):
+        return False, [kind, *(part for part in gc.get_referents(value) if type(part) not in ATOMS)]
+    if kind is FrameType or kind is TracebackType or _is_ours(kind):
+        return True, []
+    held = [
+        part for part in gc.get_referents(value) if not issubclass(type(part), (type, ModuleType)) and part is not names
+    ]
+    if kind is GeneratorType and is_lambda(value.gi_code):
+        held += _named_by(value.gi_code, names)
+    return True, held
+
+
+def _held_by(function: FunctionType, names: dict[str, Any]) -> list[Any]:
+    held = [*(function.__closure__ or ()), *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    code = function.__code__
+    return held + (_named_by(code, names) if is_lambda(code) else [])
+
+
+def held_by_lambda(value: Any, names: dict[str, Any]) -> list[Any]:
+    """What a lambda, or a generator expression, can get at without being handed anything."""
+    return _held_by(value, names) if type(value) is FunctionType else _named_by(value.gi_code, names)
+
+
+def _named_by(code: CodeType, names: dict[str, Any]) -> list[Any]:
+    return [names[name] for name in names_in(code) if name in names]
+
+
+def names_in(code: CodeType) -> set[str]:
+    """The names that code asks the functions around it, its module or an object for, code inside of it included."""
+    known = _names_in.get(id(code))
+    if known is None:
+        found = {*code.co_names, *code.co_freevars}
+        for constant in code.co_consts:
+            if isinstance(constant, CodeType):
+                found |= names_in(constant)
+        known = _names_in[id(code)] = (code, found, not METHODS.issuperset(_methods_in(code)))
+    return known[1]
+
+
+def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether the code of a lambda may change the objects it names: it calls methods or unknown functions."""
+    for text in names_in(code):
+        known = names.get(text, ABSENT)
+        if text in CHANGES or (known is ABSENT and text in _CHANGING):
+            return True
+        is_told = type(known) in (FunctionType, Hole, ModuleType) or issubclass(type(known), type)
+        if known is not ABSENT and type(known) not in ATOMS and type(known) not in CONTAINERS and not is_told:
+            return True
+    return _names_in[id(code)][2]
+
+
+def _methods_in(code: CodeType) -> Iterator[str]:
+    """The names of the methods that code calls."""
+    more = 0
+    for place in range(0, len(code.co_code), 2):
+        name, argument = opcode.opname[code.co_code[place]], code.co_code[place + 1] | more
+        more = argument << 8 if name == "EXTENDED_ARG" else 0
+        if name == "LOAD_METHOD":
+            yield code.co_names[argument]
+        elif name == "LOAD_ATTR" and sys.version_info >= (3, 12) and argument & 1:
+            yield code.co_names[argument >> 1]
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from _methods_in(constant)
+
+
+def is_lambda(code: CodeType) -> bool:
+    """Whether code is part of a statement and has no watched statements of its own."""
+    return code.co_filename == FILENAME and code.co_name.startswith("<") and code.co_name != "<module>"
+
+
+def is_own_class(kind: type) -> bool:
+    known = _own_classes.get(id(kind))
+    if known is None:
+        home = _namespace(kind).get("__module__")
+        known = _own_classes[id(kind)] = (kind, type(home) is str and home == "__main__")
+    return known[1]
+
+
+def is_plain(value: Any) -> bool:
+    """Whether storing into it changes it alone, as far as no statements of the program's tell."""
+    kind = type(value)
+    return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN for base in _mro(kind))
+
+
+def _is_ours(kind: type) -> bool:
+    """Whether it belongs to those who watch: there is nothing of the program's in it."""
+    return _top(_namespace(kind).get("__module__")) == _top(__name__)
+
+
+def _namespace(kind: type) -> Any:
+    """A class's own names, whatever its metaclass says of them."""
+    return type.__dict__["__dict__"].__get__(kind)
+
+
+def _mro(kind: type) -> tuple[type, ...]:
+    return tuple(type.__dict__["__mro__"].__get__(kind))
+
+
+def fields_of(value: Any) -> Any:
+    """The dict that an object of the program's classes keeps its attributes in; the object itself where it has none.
+
+    Both are the same thing to whoever follows changes: `vars(x)["a"] = 1` changes x.
+    """
+    kind = type(value)
+    if kind in CONTAINERS or not is_own_class(kind) or issubclass(kind, type):
+        return value
+    for base in _mro(kind):
+        found = _namespace(base).get("__dict__")
+        if found is not None:
+            fields = found.__get__(value) if type(found) is GetSetDescriptorType else value
+            return fields if type(fields) is dict else value
+    return value
+
+
+# --- one step from an object to a part of it ----------------------------------------------------------------------
+
+
+def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
+    """Return a part of a value and the key it is stored under; ABSENT if there is none, or reading may run code."""
+    kind = type(value)
+    if how == "attr":
+        return (_attribute(value, key), key) if is_own_class(kind) else (ABSENT, None)
+    if type(key) not in _KEYS:
+        return ABSENT, None
+    if kind in _INDEXED and type(key) is int and -len(value) <= key < len(value):
+        return value[key], key % len(value)
+    if kind in MAPPINGS and has_key(value, key):
+        return value[key], key
+    return ABSENT, None
+
+
+def has_key(value: Any, key: Any) -> bool:
+    """Whether a dict has a plain key; False if it has too many keys, or keys whose `__eq__` may be program code."""
+    if type(key) not in _KEYS or len(value) > _MANY_KEYS or not {*map(type, value)} <= _KEYS:
+        return False
+    return key in value
+
+
+def _attribute(value: Any, name: str) -> Any:
+    fields = fields_of(value)
+    if fields is value or type(fields) is not dict or not has_key(fields, name):
+        return ABSENT
+    spaces = [_namespace(base) for base in _mro(type(value)) if base is not object]
+    is_plain = all(name not in space and "__getattribute__" not in space for space in spaces)
+    return fields[name] if is_plain else ABSENT
+
+
+def stored_key(value: Any, how: str, key: Any) -> Any:
+    """The key that a store goes to; ABSENT where it may be any."""
+    kind = type(value)
+    if how == "attr":
+        return key if is_own_class(kind) and not key.startswith("__") else ABSENT
+    if type(key) not in _KEYS:
+        return ABSENT
+    if kind is list and type(key) is int and value:
+        return key % len(value)
+    return key if kind in MAPPINGS else ABSENT
+
+
+# --- what calls change --------------------------------------------------------------------------------------------
+
+
+def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
+    """What calling a function may change of what it is handed, where its own statements do not tell."""
+    kind = type(function)
+    if kind is FunctionType:
+        code = function.__code__
+        if code.co_filename == stub.__code__.co_filename:
+            return []
+        if code.co_filename == FILENAME:
+            return [function, *handed] if is_lambda(code) and not names_in(code) <= METHODS | HARMLESS else []
+        return [function, *handed] if _may_change(function.__module__) else []
+    if kind is MethodType:
+        return changes_of_function(function.__func__, [function.__self__, *handed])
+    if issubclass(kind, type) or kind is Hole:
+        return []  # what it is handed may be kept, not changed
+    if kind is BuiltinFunctionType:
+        owner = function.__self__
+        if owner is None or type(owner) is ModuleType:
+            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in _CHANGING
+            return handed if is_changing else []
+        return [owner] if type(owner) in CONTAINERS else [owner, *handed]
+    return [function, *handed]
+
+
+def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
+    """The same of a method; a plain container's own method changes the container alone."""
+    kind = type(receiver)
+    if kind in ATOMS:
+        return []
+    if kind in CONTAINERS:
+        return [receiver] if method in CHANGES or method.startswith("__") or method not in METHODS else []
+    if kind is ModuleType:
+        return changes_of_function(vars(receiver).get(method), handed)
+    owner = receiver if issubclass(kind, type) else kind
+    if is_own_class(owner):
+        for base in _mro(owner):
+            found = _namespace(base).get(method)
+            if found is not None:
+                return [] if _is_told(found) else [receiver, *handed]
+    return [receiver, *handed]
+
+
+def changes_of_super(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
+    """The same of a method of `super()`: statements tell of those that the program's classes have."""
+    bases = [base for base in _mro(type(receiver)) if base is not object and not is_own_class(base)]
+    return [receiver, *handed] if any(method in _namespace(base) for base in bases) else []
+
+
+def _is_told(found: Any) -> bool:
+    if type(found) in (staticmethod, classmethod):
+        found = found.__func__
+    return type(found) is FunctionType and found.__code__.co_filename == FILENAME and not is_lambda(found.__code__)
+
+
+def _top(module: Any) -> str:
+    return module.partition(".")[0] if type(module) is str else ""
+
+
+def _may_change(module: Any) -> bool:
+    top = _top(module).lstrip("_")  # `_heapq` is what `heapq` is made of
+    return top in _CHANGING_MODULES or top not in _STATELESS

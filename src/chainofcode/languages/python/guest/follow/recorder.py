@@ -1,0 +1,192 @@
+"""Records the provenance of a run in a lineage. Only on request, because it is slow.
+
+If a program uses a channel that cannot be followed (compiler/channels.py), and as soon as a second thread runs,
+everything depends on everything. A loop that runs very often becomes one node, which depends on everything that it may
+read. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import FrameType
+
+from ...compiler.flow import LAST, OUTPUT, Flows
+from .activations import BY_TURNS, Coarse
+from .following import TRIES, WITH, Following
+from .lineage import TooMuch
+from .nodes import Node, View
+from .reachable import ATOMS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...compiler.lower import Mark
+
+MAX_NODES = 3000  # of one loop, or of what runs between loops
+MAX_WORK = 200_000  # objects looked at, likewise
+
+
+class Recorder(Following):
+    """Hears of every mark of a run, of every value that was asked for, and of what is printed."""
+
+    def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
+        super().__init__(flows, names, inputs, prose)
+        self._settled = self._since = 0
+        self._is_line_open = False  # what is printed next belongs to a line that was begun
+        self._listed: dict[int, Node] = {}  # statements that ran without being followed
+        self._listed_last: Node | None = None
+        if flows.is_opaque:
+            self._lost = self._new(None)
+        self.wake: Callable[[], None] = lambda: None  # lets marks speak again that were told not to
+
+    # --- what is heard ----------------------------------------------------------------------------------------
+
+    def hear(self, mark: Mark, frame: FrameType) -> bool:
+        """One visit of a mark; False when the next ones need not be told."""
+        if self._lost is not None:
+            return self._list(mark.statement)
+        try:
+            return self._hear(mark, frame)
+        except TooMuch:
+            self._lost = self._new(None)
+            return False
+
+    def _list(self, statement: int) -> bool:
+        """Record a statement that is not followed: the answer depends on it."""
+        if statement not in self._listed:
+            self._listed[statement] = self.lineage.new(statement)
+        self._listed_last = self._listed[statement]
+        return False
+
+    def lose(self) -> None:
+        """Give up following: from here on everything depends on everything."""
+        self._lost = self._lost or self._new(None)
+
+    def _hear(self, mark: Mark, frame: FrameType) -> bool:
+        if self._coarse is not None:
+            if not self._coarse.is_over(mark, frame):
+                function = mark.statement if mark.phase == "start" else self._flows.of[mark.statement].function
+                return self._coarse.needs(mark, function)
+            self._end_coarse(self._coarse, frame)
+        act = self._start(mark.statement, frame) if mark.phase == "start" else self._activation(frame)
+        if act is None:  # text that the program runs itself
+            return True
+        flow, view = self._flows.of[mark.statement], View(frame, act.serial, self._names)
+        if mark.phase == "enter" and flow.kind not in TRIES:
+            self._begin(act, mark.statement, flow, view)
+        elif mark.phase == "leave":
+            self._leave(act, mark.statement, flow, view)
+        elif mark.phase == "turn":
+            self._turn(act, mark.statement, flow, view)
+        elif mark.phase == "outcome" and flow.kind in TRIES:
+            self._catch(act, mark.statement, flow, view)
+        elif mark.phase == "outcome" or (mark.phase == "after" and flow.kind in WITH):
+            self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
+        if len(self.lineage.nodes) - self._since > MAX_NODES or self.lineage.work > MAX_WORK:
+            self._begin_coarse(frame)
+        return True
+
+    def told(self, statement: int, visit: int, frame: FrameType | None) -> None:
+        """A step of the trace was made of this."""
+        if statement in self._listed:
+            self._listed[statement].visits.append(visit)
+            return
+        act = self._activations.get(id(frame))
+        if act is not None and self._coarse is None and statement in act.latest:
+            self.lineage.nodes[act.latest[statement]].visits.append(visit)
+
+    def settled(self) -> None:
+        """The program took a value that was asked for: the next one of the trace."""
+        node = self._listed_last or self._running()
+        if node is not None:
+            node.values.append(self._settled)
+            node.varies = True
+        self._settled += 1
+
+    def printed(self, text: str) -> None:
+        node = self._running()
+        if node is not None and text.strip():  # the last line that is not empty may be the answer
+            (self.lineage.bind_too if self._is_line_open else self.lineage.bind)(OUTPUT, node.index)
+        self._is_line_open = not text.endswith("\n") and (self._is_line_open or bool(text.strip()))
+
+    def kept(self) -> None:
+        """The value of an expression statement was kept as the last one."""
+        node = self._running()
+        if node is not None:
+            self.lineage.bind(LAST, node.index)
+
+    def emulated(self, changed: Iterable[str], frame: FrameType) -> None:
+        """Record the names that the delta of an emulated statement set."""
+        act = self._activation(frame)
+        if act is None or act.open is None or self._coarse is not None:
+            return
+        view, shared = View(frame, act.serial, self._names), self._flows.shared.get(act.function, {})
+        for text in changed:
+            is_own = act.function >= 0 and text in view.own
+            name = (shared.get(text, "l") if is_own else "g", text)
+            self.lineage.bind(view.place(name), act.open.index)
+            self.lineage.change([view.value(name)], act.open)
+
+    def graph(self, ends: dict[str, Any]) -> dict[str, Any]:
+        """All that was noted, as data."""
+        try:
+            if self._coarse is not None and self._lost is None:
+                self._end_coarse(self._coarse, None)
+            return self._graph(ends)
+        except TooMuch:
+            self._lost = self._lost or self._new(None)
+            return self._graph(dict.fromkeys(ends))
+
+    def _graph(self, ends: dict[str, Any]) -> dict[str, Any]:
+        failed = [node.index for node in self._unfinished]
+        if self._lost is None:
+            return {**self.lineage.told(ends, failed, []), "works": self._flows.works}
+        self._lost.whole, self._lost.data = list(range(len(self._flows.of))), list(range(len(self.lineage.nodes)))
+        graph = self.lineage.told(ends, [*failed, self._lost.index], [self._lost.index])
+        return {**graph, "works": self._flows.works}
+
+    # --- loops that run very often ----------------------------------------------------------------------------
+
+    def _begin_coarse(self, frame: FrameType) -> None:
+        """From now on the outermost loop that runs is one node; where none does, the outermost statement."""
+        chain = [(below, act, act.running) for below, act in self._under_way(frame)][::-1]
+        loops = ((f, a, r) for f, a, s in chain if (r := self._flows.outermost_loop(s)) is not None)
+        frame, act, statement = next(loops, chain[0])
+        flow, view = self._flows.of[statement], View(frame, act.serial, self._names)
+        node = self._new(statement)
+        inside = range(statement, self._flows.ends[statement])
+        node.whole = [n for n, one in enumerate(self._flows.of) if n in inside or one.function >= 0]
+        self._control(node, act, flow, self._current(frame.f_back))
+        if flow.region.is_dynamic:
+            self.lineage.barrier(node)
+        for number in node.whole:
+            for path in self._flows.of[number].reads:
+                if path[0][0] != "l" or number in inside:
+                    self.lineage.read(node, (path[0], ()), view, act.caller)
+        act.latest[statement] = node.index
+        around = {one.function for _, one in self._under_way(frame.f_back)}
+        self._coarse = Coarse(node, act, frame, inside, around)
+
+    def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
+        self._coarse, node, act = None, coarse.node, coarse.act
+        if act.is_blind or self._flows.of[coarse.statements.start].region.is_dynamic:
+            self.lineage.barrier(node)
+        names = {name: None for number in node.whole for name in self._flows.of[number].region.names}
+        for name in names:
+            place = (act.serial, name[1]) if name[0] == "l" else name
+            self.lineage.bind_too(place, node.index)
+        kept = [value for value in node.roots if type(value) not in ATOMS]
+        self.lineage.change([*kept, *(self._names.get(text) for home, text in names if home == "g")], node)
+        act.open = None
+        for one in self._activations.values():
+            if one.code.co_flags & BY_TURNS:  # it may have had its turn meanwhile
+                one.yielded = node.index
+        if frame is not None and coarse.is_below(frame):  # it has left its function, too
+            caller = self._current(frame)
+            if caller is not None:
+                caller.data.append(node.index)
+        self._done(node)
+        self._since, self.lineage.work = len(self.lineage.nodes), 0
+        self.wake()

@@ -1,0 +1,403 @@
+"""Runs one program to its end, inside the guest process: prepare, bind what it lacks, execute, tell the answer.
+
+Standard library only. Everything the program can reach here it may break; the host believes nothing it says.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import ctypes
+import gc
+import io
+import json
+import linecache
+import math
+import os
+import resource
+import signal
+import sys
+import threading
+from types import CodeType, FrameType, FunctionType, ModuleType
+
+from ....values.arrays import plain
+from ....values.codec import brief, decode, encode, type_name
+from ..compiler.analyse import Analysis, analyse
+from ..compiler.constant import states_its_answer
+from ..compiler.expect import Use, expected
+from ..compiler.flow import Flows
+from ..compiler.hidden import compiled
+from ..compiler.lower import Lowered, Place, lower, lower_shadow
+from ..compiler.parse import NotAProgram, Parsed, parse
+from .follow.recorder import Recorder
+from .link import Link, clean
+from .run.bindings import Bindings, failure
+from .run.file_readers import read_file
+from .run.holes import GrantedPackages, shown
+from .run.places import FILENAME, Places, program_frame
+from .run.requests import Requests
+from .run.scratch import Artifacts
+from .run.watch import WATCH_BY_JUMP, Output, Watcher
+from .run.world import Chance, Clock, Depth
+from .shadow.rounds import Shadow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any, NoReturn
+
+MAX_ANSWER_CHARS = 1_000_000
+MAX_LINEAGE_CHARS = 12_000_000
+_PR_SET_PDEATHSIG = 1
+_NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
+_THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
+MAX_STDERR_CHARS = 64_000
+_RESERVE_BYTES = 8 << 20
+_PARSE_CPU_SECONDS = 20
+# `is_good` is long enough to be looked up among the exports of the standard library.
+_REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if is_good(i):\n        f(i)\nanswer = f(1)"
+_ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
+
+
+def main(*arguments: str) -> None:
+    """`parse`; `stdio` in a container; or the two descriptors of a guest without a wall."""
+    if arguments == ("parse",):
+        describe()
+        return
+    if arguments == ("stdio",):
+        serve(*_own_stdio())
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
+    serve(*map(int, arguments))
+
+
+def _own_stdio() -> tuple[int, int]:
+    """In a container standard input and output are the wire: take them, and leave the program none."""
+    wire = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return wire
+
+
+def rehearse() -> None:
+    """Prepare a program that nobody will run: a fresh fork copies the memory it writes to, better before it matters."""
+    start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
+    start |= {"clock": 0, "seed": 0}
+    program = Prepared(start, {})
+    Prepared({**start, "is_shadow": True}, {})  # this guest may be used for a shadow
+    _Run(Link(0, 0), start, program, {}).rehearse()
+    json.loads(json.dumps(program.description()))
+
+
+def serve(read_fd: int, write_fd: int) -> NoReturn:
+    """Serve one program and exit."""
+    link = Link(read_fd, write_fd)
+    start = link.receive()
+    link.frame_bytes = start["frame_bytes"]
+    _limit(start)
+    artifacts = Artifacts(_scratch()) if start["scratch"] and not start["is_shadow"] else None
+    ended = _serve(link, start)
+    if artifacts is not None:
+        artifacts.send(link)
+        ended["unsent"] = artifacts.unsent
+    link.send({"type": "ended", **ended})
+    link.leave()
+
+
+def _scratch() -> str:
+    """The working directory; packages that must write when they are imported find a place there."""
+    home = os.getcwd()
+    os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
+    return home
+
+
+def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
+    inputs = _inputs(start)
+    GrantedPackages(start["package_names"], start["package_paths"]).install()
+    try:
+        program = Prepared(start, {**inputs, **{name: None for name, *_ in start["prelude"]}})
+    except NotAProgram as error:
+        return {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
+    except (RecursionError, MemoryError):
+        message = "the source is nested too deep for Python to compile"
+        return {"reason": "error", "error": {"type": "NotAProgram", "message": message}}
+    link.send({"type": "parsed", "program": program.description()})
+    if start["is_shadow"]:
+        Shadow(link, start, program, lambda: _inputs(start)).run()
+    return _Run(link, start, program, inputs).run()
+
+
+def _inputs(start: dict[str, Any]) -> dict[str, Any]:
+    """Return the variables that the program starts with."""
+    inputs: dict[str, Any] = {name: decode(value) for name, value in start["inputs"].items()}
+    return inputs if start["question"] is None else {"question": decode(start["question"]), **inputs}
+
+
+def describe() -> None:
+    """Only parse: a reply on standard input, the program in it on standard output."""
+    start = {"packages": [], "policy": "strict", **json.loads(sys.stdin.buffer.read())}
+    resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
+    try:
+        reply: dict[str, Any] = {"program": Prepared(start, {"question": ""}).description()}
+    except NotAProgram as error:
+        reply = {"error": str(error)}
+    except (RecursionError, MemoryError):
+        reply = {"error": "the source is nested too deep for Python to compile"}
+    sys.stdout.write(json.dumps(reply))
+
+
+def _limit(start: dict[str, Any]) -> None:
+    """The kernel's limits, from inside; the host watches from outside too."""
+    seconds = max(1, math.ceil(start["cpu_seconds"]))
+    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU tells; who ignores it is killed
+    _set_limit(resource.RLIMIT_AS, start["memory_bytes"])
+    _set_limit(resource.RLIMIT_CORE, 0)
+    if start["processes"]:
+        _set_limit(resource.RLIMIT_NPROC, start["processes"])
+
+
+def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
+    """Never above what the host itself was given."""
+    given = resource.getrlimit(which)[1]
+    most = (1 << 63) - 1 if given == resource.RLIM_INFINITY else given
+    resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))
+
+
+def _call_name(hole: ast.expr, found: Analysis) -> str:
+    """Return the name of a hole in requests: a method's plain name, a module's function with its module."""
+    if isinstance(hole, ast.Attribute) and hole in found.methods:
+        return hole.attr
+    parent = found.syntax.parents.get(hole)
+    while isinstance(parent, ast.Attribute):
+        hole, parent = parent, found.syntax.parents.get(parent)
+    return ast.unparse(hole)
+
+
+def _flows(found: Analysis) -> Flows | None:
+    try:
+        return Flows(found)
+    except RecursionError:
+        return None
+
+
+class Prepared:
+    """A program parsed, analysed, lowered and compiled."""
+
+    def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
+        self.flows: Flows | None = None  # where the run is to be followed
+        usual = sys.getrecursionlimit()
+        sys.setrecursionlimit(_ANALYSIS_DEPTH)
+        gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
+        try:
+            self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
+            try:
+                self.found: Analysis = analyse(
+                    self.parsed.tree, defined=inputs, packages=start["packages"], tools=start.get("tools", ())
+                )
+                if start.get("is_shadow"):
+                    self._prepare_shadow()
+                    return
+                self.uses: list[Use] = expected(self.found)
+                self.is_hard_coded = states_its_answer(self.parsed.tree)
+                if start.get("is_recorded"):
+                    self.flows = _flows(self.found)
+                self.lowered: Lowered = lower(
+                    self.found,
+                    self.parsed.prose,
+                    watch_by_jump=WATCH_BY_JUMP,
+                    policy=start["policy"],
+                    is_recorded=self.flows is not None,
+                )
+                sys.setrecursionlimit(usual)
+                self.code = compiled(self.lowered.tree, FILENAME)
+            except (RecursionError, SyntaxError):
+                self._fall_back()
+        finally:
+            sys.setrecursionlimit(usual)
+            gc.enable()
+
+    def _prepare_shadow(self) -> None:
+        holes = {hole: _call_name(hole, self.found) for hole in self.found.hole_names()}
+        self.lowered = lower_shadow(self.found, self.parsed.prose)
+        self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
+        places, self.is_hard_coded = Places(self.lowered.places, (), ()), False
+        self.uses = [Use(places.statement_at((hole.lineno, hole.col_offset)), name, "") for hole, name in holes.items()]
+
+    def _fall_back(self) -> None:
+        """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
+        if self.parsed.prose:
+            raise NotAProgram("the source is nested too deep for Python to compile")
+        empty, self.flows = ast.Module([], []), None
+        self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
+        self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
+        self.code = compile(self.parsed.source, FILENAME, "exec", dont_inherit=True)
+
+    def description(self) -> dict[str, Any]:
+        names = self.found.names.module.bindings
+        return {
+            "event": "program",
+            "source": self.parsed.source,
+            "statements": [
+                [place.start[0], place.start[1], place.end[0], place.end[1], place.kind]
+                for place in self.lowered.places
+            ],
+            "holes": sorted(
+                self.found.holes
+                | self.found.module_holes
+                | {name.id.removeprefix("$") for name in self.found.shadowed}
+                | {method.attr for method in self.found.methods}
+                | set(self.lowered.stubs)
+                | {name for name in self.found.unknown_modules if name in names}
+            ),
+            "uses": [[use.statement, use.name, use.type, use.spec] for use in self.uses],
+            "prose": [prose.text for prose in self.parsed.prose],
+            "imports": [str(missing) for missing in self.found.imports],
+            "is_hard_coded": self.is_hard_coded,
+        }
+
+
+class _Run:
+    """One execution: the program's module, its builtins, and what is heard from it."""
+
+    def __init__(self, link: Link, start: dict[str, Any], program: Prepared, inputs: dict[str, Any]) -> None:
+        self._link, self._program, self._inputs = link, program, inputs
+        self._files = start.get("prelude", ())
+        self._stderr = ""
+        self._module = ModuleType("__main__")
+        self._module.__dict__.update(inputs)
+        places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
+        self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
+        told = start.get("with_state", False)
+        source = program.parsed.source
+        self._requests = Requests(link)
+        self._bindings = Bindings(
+            link, program.found, program.lowered, source, places, self._settle, self._requests, told
+        )
+        self._watcher = Watcher(link, program.lowered, places, self._bindings.builtins.__dict__)
+        self._places = places
+        self._recorder = self._follow(program.flows) if program.flows is not None else None
+
+    def _follow(self, flows: Flows) -> Recorder:
+        given = [*self._inputs, *(name for name, *_ in self._files)]
+        recorder = Recorder(flows, self._module.__dict__, given, self._program.lowered.prose_of)
+        recorder.wake = self._watcher.wake
+        self._watcher.recorder = self._bindings.recorder = recorder
+        self._link.settled = recorder.settled
+        return recorder
+
+    def run(self) -> dict[str, Any]:
+        error: BaseException | None = None
+        # A program that used up its memory leaves none to say so with. Zeros nobody reads cost no memory, only room.
+        reserve = bytes(_RESERVE_BYTES)
+        code = self._enter_world()
+        try:
+            self._module.__dict__.update({name: read_file(*how) for name, *how in self._files})
+            self._settle()
+            self._recursion.install()
+            exec(code, self._module.__dict__)
+        except BaseException as raised:  # the program's own, whatever it is
+            del reserve
+            error = raised
+        self._recursion.lift()
+        try:
+            self._finish_threads()
+        except BaseException as raised:  # what it registered to run at its end
+            error = error or raised
+        ended = self._ending(error)
+        self._watcher.post()
+        if self._recorder is not None:
+            ended["lineage"] = self._lineage(self._recorder)
+        return {**ended, "stderr": clean(self._stderr, MAX_STDERR_CHARS)}
+
+    def _lineage(self, recorder: Recorder) -> dict[str, Any] | None:
+        self._watcher.is_off = True
+        graph = recorder.graph({"$last": self._bindings.last, "$output": None})
+        return graph if len(self._link.text(graph)) <= MAX_LINEAGE_CHARS else None
+
+    def rehearse(self) -> None:
+        self._bindings.rehearse()
+
+    def _settle(self) -> None:
+        self._clock.settle()
+        self._chance.settle()
+
+    def _enter_world(self) -> CodeType:
+        self._link.before_pause = self._watcher.post
+        self._link.exceeded = self._exceed
+        self._clock.install()
+        self._chance.install()
+        self._module.__dict__["__builtins__"] = self._bindings.builtins
+        source = self._program.parsed.source
+        linecache.cache[FILENAME] = (len(source), None, source.splitlines(keepends=True), FILENAME)
+        sys.stdout = io.TextIOWrapper(Output(self._watcher.print), encoding="utf-8", write_through=True)
+        sys.stderr = io.TextIOWrapper(
+            Output(self._take_stderr), encoding="utf-8", errors="backslashreplace", write_through=True
+        )
+        sys.argv = ["program.py"]
+        threading.stack_size(_THREAD_STACK_BYTES)
+        signal.signal(signal.SIGUSR1, self._halt)  # the host's way to say that a limit is reached
+        signal.signal(signal.SIGXCPU, self._halt)
+        os._exit = self._exit  # type: ignore[assignment]
+        sys.modules["__main__"] = self._module
+        code = self._watcher.watch(self._bindings.built_into(self._program.code))
+        for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
+            del sys.modules[name]
+        gc.freeze()  # our own objects are not the program's garbage to look through
+        return code
+
+    def _halt(self, number: int, frame: FrameType | None) -> None:
+        """Tell what has been recorded and where the program is, then end: whoever asked is about to kill us."""
+        self._watcher.post()
+        reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
+        self._stop(reason, "the program used up its CPU seconds", frame)
+
+    def _exceed(self, reason: str, message: str) -> None:
+        self._stop(reason, message, program_frame())
+
+    def _stop(self, reason: str, message: str, frame: FrameType | None) -> NoReturn:
+        statement = self._places.current_statement(frame)
+        line = self._program.lowered.places[statement].start[0] if self._program.lowered.places else 0
+        error = {"type": reason, "message": message, "line": line, "statement": statement}
+        self._link.finish({"type": "ended", "reason": reason, "error": error})
+
+    def _exit(self, code: int) -> NoReturn:
+        self._watcher.post()
+        self._link.flush()
+        self._link.leave(code)
+
+    def _take_stderr(self, text: str) -> None:
+        self._stderr = (self._stderr + text)[-MAX_STDERR_CHARS:]
+
+    def _finish_threads(self) -> None:
+        """As the interpreter does at its end: wait for the program's threads, then run what it registered."""
+        threading._shutdown()  # type: ignore[attr-defined]
+        atexit._run_exitfuncs()
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _ending(self, error: BaseException | None) -> dict[str, Any]:
+        if isinstance(error, SystemExit) and (error.code is None or (type(error.code) is int and error.code == 0)):
+            error = None
+        names = self._module.__dict__
+        if error is not None:
+            reason = "limit:memory" if isinstance(error, MemoryError) else "error"
+            known = [name for name in (*names, *self._bindings.defined) if type(name) is str]
+            return {"reason": reason, "error": failure(error, self._places, known)}
+        if type(names.get("answer", len)) not in _NOT_ANSWERS and names["answer"] is not self._inputs.get(
+            "answer", names
+        ):
+            return self._answered(names["answer"], "variable")
+        if self._bindings.last is not None:
+            return self._answered(self._bindings.last, "expression")
+        if self._watcher.printed_line:
+            return self._answered(self._watcher.printed_line, "output")
+        message = "the program ended without an answer: it sets no `answer`, ends in no expression and prints nothing"
+        return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
+
+    def _answered(self, value: Any, source: str) -> dict[str, Any]:
+        told = plain(value)
+        text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
+        data = encode(value, brief=brief)
+        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the other half of the frame is for the text
+            data = {"$object": {"type": type_name(value), "text": brief(value)}}
+        return {"reason": "answered", "answer": data, "text": text, "source": source}

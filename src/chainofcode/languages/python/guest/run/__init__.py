@@ -1,0 +1,1 @@
+"""The program's own run: its names, its world, its pauses, its steps."""

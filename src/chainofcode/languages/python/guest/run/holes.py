@@ -1,0 +1,187 @@
+"""Holes as objects: callables that pause until a value comes, modules of them, imports. Standard library only."""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import re
+import sys
+from collections.abc import Callable, Collection, Sequence
+from types import ModuleType
+
+from .....values.codec import brief
+from ..link import clean
+from .places import Places, program_frame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
+
+    Ask = Callable[[str, tuple[Any, ...], dict[str, Any], int], Any]
+
+MAX_CALL_CHARS = 200_000
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
+_CO_COROUTINE = 0x80  # a flag of code objects: made by `async def`
+Here = Callable[[], int]  # the statement that is running
+
+
+def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    """A call as it is written in values files: name, positional reprs, then keywords sorted by name."""
+    parts = [shown(arg) for arg in args]
+    parts += [f"{key}={shown(kwargs[key])}" for key in sorted(kwargs)]
+    return clean(f"{name}({', '.join(parts)})", MAX_CALL_CHARS)
+
+
+def shown(value: object) -> str:
+    """A value's own repr, without memory addresses; its type's name where that fails."""
+    try:
+        text = repr(value)
+    except BaseException:  # the program's own __repr__
+        return brief(value)
+    if type(text) is not str:  # repr may give a subclass, with methods of the program's own
+        text = str.__str__(text)
+    return text if isinstance(value, (str, bytes)) or " at 0x" not in text else _ADDRESS.sub("", text)
+
+
+class Hole:
+    """A function nobody defined: calling it asks for its value. Its attributes are holes too."""
+
+    __slots__ = ("__dict__", "_ask", "_awaited", "_here", "_name")
+
+    def __init__(self, name: str, ask: Ask, here: Here, awaited: Collection[str] = ()) -> None:
+        self._name, self._ask, self._here, self._awaited = name, ask, here, awaited
+        self.__name__ = self.__qualname__ = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        statement = self._here()  # an awaited one is asked for elsewhere
+        if self._name.rpartition(".")[2] in self._awaited:
+            return _awaited(lambda: self._ask(self._name, args, kwargs, statement))
+        return self._ask(self._name, args, kwargs, statement)
+
+    def __getattr__(self, name: str) -> Hole:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Hole(f"{self._name}.{name}", self._ask, self._here, self._awaited)
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
+        return ()  # as a base class it adds nothing: what the subclass lacks is a hole again
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<hole {self._name}>"
+
+
+async def _awaited(ask: Callable[[], Any]) -> Any:
+    """An awaited hole's value: waited for when other tasks have had their turn, and asked for their own."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and asyncio._get_running_loop() is not None:
+        await asyncio.sleep(0)
+    return ask()
+
+
+class HoleModule(ModuleType):
+    """A module that exists nowhere: its attributes are holes."""
+
+    def __init__(self, name: str, hole: Hole) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self.__hole = hole
+
+    def __getattr__(self, name: str) -> Hole:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.__hole, name)  # type: ignore[no-any-return]
+
+
+def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
+    """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
+    is_async = function.__code__.co_flags & _CO_COROUTINE
+
+    @functools.wraps(function)
+    def emulated(*args: Any, **kwargs: Any) -> Any:
+        nothing = function(*args, **kwargs)  # wrong arguments raise the program's own TypeError
+        if is_async:
+            nothing.close()
+        return hole(*args, **kwargs)
+
+    if not is_async:
+        return emulated
+
+    @functools.wraps(function)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        return emulated(*args, **kwargs)
+
+    return awaited
+
+
+class Importer:
+    """The program's `__import__`: a module that exists nowhere is a hole, one that is not granted is an error."""
+
+    def __init__(
+        self,
+        hole: Callable[[str], Hole],
+        places: Places,
+        exists: Callable[[str], bool],
+        after: Callable[[], None],
+        builtins: ModuleType,
+    ) -> None:
+        self._hole, self._places = hole, places
+        self._exists, self._after, self._builtins = exists, after, builtins
+        self._holes: dict[str, HoleModule] = {}
+
+    def __call__(
+        self,
+        name: str,
+        globals: dict[str, Any] | None = None,
+        locals: dict[str, Any] | None = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
+    ) -> Any:
+        if name == "builtins" and level == 0:
+            return self._builtins
+        try:
+            module = __import__(name, globals, locals, fromlist or (), level)
+        except ModuleNotFoundError as error:
+            top = name.partition(".")[0]
+            if level or error.name != top or self._places.is_guarded(program_frame(), _IMPORT_ERRORS):
+                raise
+            if top in sys.stdlib_module_names:
+                raise ModuleNotFoundError(
+                    f"{top} is part of Python, but not to be had in this sandbox: tier C opens no files", name=top
+                ) from None
+            if self._exists(top):
+                raise ModuleNotFoundError(
+                    f"{top} is installed but not granted to the program: run with --allow-package {top}", name=top
+                ) from None
+            return self._module(name if fromlist else top)
+        self._after()
+        return module
+
+    def _module(self, name: str) -> HoleModule:
+        if name not in self._holes:
+            self._holes[name] = HoleModule(name, self._hole(name))
+        return self._holes[name]
+
+
+HoleModule.__name__ = "module nobody has"  # as traces show it
+
+
+_IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
+
+
+class GrantedPackages:
+    """Finds granted packages, and what they need themselves, among the host's; everything else stays invisible."""
+
+    def __init__(self, names: Collection[str], paths: Sequence[str]) -> None:
+        self._names, self._paths = frozenset(names), list(paths)
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if path is None and name in self._names:
+            return importlib.machinery.PathFinder.find_spec(name, self._paths)
+        return None
+
+    def install(self) -> None:
+        if self._names:
+            sys.meta_path.append(self)

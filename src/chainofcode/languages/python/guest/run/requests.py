@@ -1,0 +1,62 @@
+"""Requests to the host for the values of calls; repeated calls are requested once.
+
+A call is identified by its function and its arguments. A call without arguments, or with an argument that has no
+identity, is requested every time. Standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .....values.codec import Record, decode
+from ..link import Link
+from .raised import made
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
+
+MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
+
+
+def given(reply: dict[str, Any]) -> Any:
+    """Return the value of a reply, or raise the error of the tool."""
+    if "error" in reply:
+        raise made(reply["error"], reply.get("raised"))
+    return decode(reply["value"], record=Record)
+
+
+class Requests:
+    """Requests values from the host and keeps those that may be reused."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._replies: dict[str, tuple[int, dict[str, Any]]] = {}  # key → number of the pause, reply
+        self._shared = 0
+
+    def look_at(self, value: object, statement: int) -> None:
+        """Accept any argument (a shadow rejects promises here)."""
+
+    def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
+        """Return the value of a call."""
+        self._link.before_pause()  # takes the watcher's lock, and then the link's: never the other way round
+        with self._link.lock:  # another thread may request the same call
+            if key is not None and key in self._replies:
+                number, reply = self._replies[key]
+                self._tell_use(number, statement)
+                return given(reply)
+            number, reply = self._link.pause(tell())
+            if key is not None and not reply.get("once"):
+                self._replies[key] = number, reply
+            return given(reply)
+
+    def statement(self, message: dict[str, Any]) -> Any:
+        """Return the delta of a statement that Python cannot run."""
+        self._link.before_pause()
+        return given(self._link.pause(message)[1])
+
+    def _tell_use(self, number: int, statement: int) -> None:
+        """Tell the host that the program reused a value: the step is recorded now, in program order."""
+        self._shared += 1
+        if self._shared <= MAX_SHARED_STEPS:
+            self._link.tell_settled(number, statement)

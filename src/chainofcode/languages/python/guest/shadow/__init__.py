@@ -1,0 +1,1 @@
+"""A speculative run ahead of the program, which finds the calls that it will make."""

@@ -1,0 +1,44 @@
+"""An answer as a person or a script reads it."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from typing import Any
+
+from ..engine import Result
+from ..trace import Answer
+from ..values.codec import encode
+
+_MAX_BITS = 14_000  # Python writes 4,300 digits
+
+
+def in_words(result: Result) -> str:
+    """An answer as a person writes it: text without quotes, dates as dates, lists on one line; data as JSON."""
+    value, answer = result.answer, result.trace.answer or Answer("guest died")
+    if _is_json(answer.type):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (datetime.date, datetime.time)):
+        return value.isoformat()
+    if answer.type and isinstance(value, (list, dict)):
+        return json.dumps(_plain(value), ensure_ascii=False)
+    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
+        return ", ".join(value)
+    return answer.text
+
+
+def _is_json(kind: str) -> bool:
+    return kind in ("json", "schema") or (kind.endswith(".json") and not kind.startswith("choice:"))
+
+
+def _plain(value: Any) -> Any:
+    """Data as JSON has it: dates as text, what else it lacks tagged."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, int) and value.bit_length() < _MAX_BITS:
+        return value
+    return value.isoformat() if isinstance(value, (datetime.date, datetime.time)) else encode(value)

@@ -1,0 +1,163 @@
+"""What methods are made of: what was asked, one request, the program in a reply, the answer in a reply."""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..emulator import Answering, Toolbox
+from ..engine import Given, execute
+from ..lm import LM, Message, is_small
+from ..sandbox import Sandbox
+from ..sandbox.frames import Failure
+from ..trace import Answer, Call, Event
+from ..values.codec import brief
+from .answers import AnswerType
+from .input_files import Files
+
+MAX_TOKENS = 2048
+_ANSWER = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*(\S.*)", re.I | re.M)
+_MARK = re.compile(r"^[ \t]*(?:\*\*)?A(?:nswer)?(?:\*\*)?[ \t]*:", re.M)  # `a:` may be a key of YAML
+_SO = re.compile(r"\b(?:the|my) (?:final )?answer (?:is|would be)[: \t]+(.+?)(?:\.[ \t]+[A-Z].*)?$", re.I | re.M)
+_BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
+_BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
+
+
+Shown = str | Sequence[tuple[str, str]]  # examples: a text of them, or questions and replies
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and whatever a method may use to answer it."""
+
+    question: str
+    lm: LM
+    shots: int | None = None  # how many examples the model sees; None: all there are
+    examples: Shown | None = None  # in place of the general ones
+    seen: tuple[tuple[str, Any], ...] = ()  # calls whose values the model is told, as examples
+    value_votes: int = 1  # how often each value is asked for; what most replies say counts
+    sandbox: Sandbox | str = "auto"
+    given: Given = field(default_factory=lambda: Given())
+    written: Call | None = None  # a program that is there already
+    answer_type: AnswerType | None = None  # what the answer must be
+    files: Files = field(default_factory=Files)  # that the program finds as variables
+
+    async def complete(self, before: str | list[Message], *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
+        """One request. `turns` are the user's and the model's by turns, the user's first and last."""
+        messages = [Message("system", before)] if isinstance(before, str) else list(before)
+        messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
+        started = time.monotonic()
+        (reply,) = await self.lm.complete(messages, stop=("\nQuestion:",), max_tokens=max_tokens)
+        told = "\n\n".join(turns)
+        return Call(told, reply.text, self.lm.name, reply.usage, time.monotonic() - started)
+
+    def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
+        return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
+
+    def remembering(self) -> Asked:
+        """The same, with tools that remember what they did: the program that comes next does nothing twice."""
+        box = Toolbox.of(self.given.get("tools", ()))
+        return replace(self, given=Given(**{**self.given, "tools": box.remembering()})) if box.tools else self
+
+    @property
+    def text(self) -> str:
+        """The question as the model reads it, with the variables that the program will find."""
+        inputs = self.given.get("inputs", {})
+        given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
+        given += f"\n{self.files.told}" if self.files.told else ""
+        packages = ", ".join(self.given.get("packages", ()))
+        kept = "Files that the program writes into its working directory are kept for whoever asks."
+        tools = Toolbox.of(self.given.get("tools", ())).told
+        return "\n".join(
+            [
+                f"Question: {self.question}",
+                *([f"These variables are set already:{given}"] if given else []),
+                *([f"These packages may be imported: {packages}"] if packages else []),
+                *([kept] if self.given.get("scratch") else []),
+                *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
+                *([f"The answer must be {self.answer_type.words}"] if self.answer_type is not None else []),
+            ]
+        )
+
+    def stated(self, reply: str) -> Answer:
+        """The answer that a reply states; none where it states none."""
+        said = self.answer_in(reply)
+        if not said:
+            failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
+            return Answer("error", error=failure)
+        return Answer("answered", said, repr(said), "reply")
+
+    def answer_in(self, reply: str) -> str | None:
+        return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
+
+    def shown(self, name: str) -> list[Message]:
+        """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
+        size = "small" if is_small(self.lm) else "large"
+        told = prompt(f"{name}-{size}" if name == "program" else name)
+        listed = self.examples
+        if listed is None:
+            listed = prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}")
+        examples = _pairs(listed) if isinstance(listed, str) else list(listed)
+        messages = [Message("system", told)]
+        for question, reply in examples if self.shots is None else examples[: self.shots]:
+            messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
+        return [*messages[:-1], msgspec.structs.replace(messages[-1], is_kept=True)]
+
+
+def _pairs(text: str) -> list[tuple[str, str]]:
+    """`Question: …` on a line and a reply, with empty lines between them."""
+    parts = [part.partition("\n") for part in re.split(r"(?:^|\n\n)Question: ", text.strip()) if part.strip()]
+    return [(question, reply) for question, _, reply in parts]
+
+
+Method = Callable[[Asked], AsyncIterator[Event]]
+
+
+@functools.cache
+def prompt(name: str) -> str:
+    path = Path(__file__).parent / "prompts" / f"{name}.md"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
+
+
+def answer_in(reply: str) -> str | None:
+    """`A: …`, `the answer is …`, `\\boxed{…}`, `#### …`; else the last line of a short reply."""
+    text = reply.strip()
+    boxed = _BOXED.findall(text)
+    found = [a or b for a, b in boxed] or _ANSWER.findall(text) or _SO.findall(text)
+    if found:
+        return _tidy(found[-1])
+    last = text.rpartition("\n")[2].strip()
+    return _tidy(last) if last and len(last) <= 200 else None
+
+
+def block_in(reply: str) -> str | None:
+    """An answer of many lines: the last block, else what follows `A:`, else the whole reply."""
+    blocks = [block for block in _BLOCK.findall(reply) if block.strip()]
+    marks = list(_MARK.finditer(reply))
+    return blocks[-1] if blocks else reply[marks[-1].end() :].strip() if marks else reply.strip() or None
+
+
+def _tidy(text: str) -> str:
+    text = text.strip().strip("*`").strip()
+    text = text.removesuffix(".")
+    return text.strip("\"'") if len(text) > 1 else text
+
+
+def last_answer(events: Sequence[Event]) -> Answer | None:
+    return next((event for event in reversed(events) if isinstance(event, Answer)), None)
+
+
+def failed(which: str, message: str, **more: Any) -> Answer:
+    return Answer(which, error=Failure(which, message), **more)
+
+
+def stepping(answer: Answer, then: str) -> Answer:
+    """An end that is not the last: what is tried next."""
+    return msgspec.structs.replace(answer, then=then)

@@ -1,0 +1,87 @@
+"""A program as data: its source, its statements, what it leaves open. Text in, program out; runs nothing."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+
+import msgspec
+
+from .boot import boot_command
+from .errors import ProgramError
+from .languages.python.compiler.parse import NotAProgram, check_readable
+
+_PARSE_SECONDS = 20
+
+
+class Statement(msgspec.Struct, frozen=True, array_like=True):
+    """One statement: lines from 1, columns in UTF-8 bytes, ends included and excluded as in `ast`; kind as in `ast`."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    kind: str
+
+
+class Use(msgspec.Struct, frozen=True, array_like=True):
+    """A hole in a statement: the type expected of it, as the text of an annotation, and the statement of its stub."""
+
+    statement: int
+    name: str
+    type: str
+    spec: int | None = None
+
+
+class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
+    """A parsed program. `holes` are names the LM may be asked for, `uses` what is known of their types, `prose` the
+    lines that are not Python, `imports` those the author forgot; `is_hard_coded`: it states its answer as a literal."""
+
+    source: str
+    statements: tuple[Statement, ...] = ()
+    holes: tuple[str, ...] = ()
+    uses: tuple[Use, ...] = ()
+    prose: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    is_hard_coded: bool = False
+
+    @classmethod
+    def parse(cls, reply: str) -> Program:
+        """The program in a model's reply. Raises ProgramError when there is none.
+
+        Parses in a process of its own: source nested deep enough can crash CPython's parser.
+        """
+        try:
+            check_readable(reply)
+        except NotAProgram as error:
+            raise ProgramError(str(error)) from None
+        start = msgspec.json.encode({"source": reply, "is_reply": True})
+        command = boot_command(sys.executable, "languages.python.guest.main", "parse")
+        try:
+            child = subprocess.run(
+                command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env={}
+            )
+        except subprocess.TimeoutExpired:
+            raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None
+        if child.returncode != 0 or not child.stdout:
+            raise ProgramError("Python's parser died of this source: it is nested too deep or too large")
+        parsed = msgspec.json.decode(child.stdout, type=_Reply)
+        if parsed.program is None:
+            raise ProgramError(parsed.error)
+        return parsed.program
+
+    def text(self, statement: int) -> str:
+        """A statement's own source, all its lines."""
+        place = self.statements[statement]
+        return "\n".join(_lines(self.source)[place.line - 1 : place.end_line])
+
+
+@functools.lru_cache(maxsize=8)
+def _lines(source: str) -> list[str]:
+    return source.split("\n")
+
+
+class _Reply(msgspec.Struct):
+    program: Program | None = None
+    error: str = ""

@@ -1,0 +1,208 @@
+"""The components of the OpenAPI document: what is sent and answered, natively and in OpenAI's way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..methods import METHODS
+from . import patterns
+from .settings import MAX_QUESTION_CHARS
+
+Schema = dict[str, Any]
+TEXT: Schema = {"type": "string"}
+_COUNT: Schema = {"type": "integer", "minimum": 0}
+_OBJECT: Schema = {"type": "object"}
+_NOTHING: Schema = {"type": "null"}
+_STRUCTURE = "A JSON schema that the answer is to fit."
+_STATES = ["queued", "running", "done", "cancelled", "interrupted", "failed"]
+RUN_ID = patterns.text_of(patterns.RUN_ID)
+SHA256 = patterns.text_of(patterns.SHA256)
+_FILE_ID = patterns.text_of(patterns.FILE_ID)
+_SAYING = patterns.text_of(patterns.SAYS_SOMETHING, maxLength=MAX_QUESTION_CHARS)
+
+
+def shape(properties: Schema, **more: Any) -> Schema:
+    return {"type": "object", "properties": properties, "required": list(properties), **more}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _or_none(schema: Schema) -> Schema:
+    return {"anyOf": [schema, _NOTHING]}
+
+
+def _list(schema: Schema, **more: Any) -> Schema:
+    return {"type": "array", "items": schema, **more}
+
+
+def schemas(models: Sequence[str]) -> dict[str, Schema]:
+    return {
+        "Error": shape({"error": shape({"type": TEXT, "message": TEXT})}),
+        "Health": shape({"status": TEXT}),
+        "Value": _value(),
+        **_sent(models),
+        **_told(),
+        **_openai(models),
+    }
+
+
+def _value() -> Schema:
+    """Values as JSON has them; what it lacks has one member whose name begins with `$`."""
+    one_of = [
+        {"type": ["null", "boolean", "number", "string"]},
+        _list(ref("Value")),
+        {
+            "type": "object",
+            "additionalProperties": ref("Value"),
+            "anyOf": [{"propertyNames": {"pattern": "^([^$]|$)"}}, {"minProperties": 2}],
+        },
+    ]
+    plain = {"type": ["string", "number", "boolean", "null"]}
+    tags: dict[str, Schema] = {
+        "$tuple": _list(ref("Value")),
+        "$set": _list(plain),
+        "$frozenset": _list(plain),
+        "$float": {"enum": ["nan", "inf", "-inf"]},
+        "$date": {"type": "string", "format": "date"},
+    }
+    return {
+        "description": "a value as JSON has it, or tagged: $tuple, $set, $date … (the README lists all)",
+        "anyOf": [*one_of, *(shape({tag: body}, additionalProperties=False) for tag, body in tags.items())],
+    }
+
+
+def _sent(models: Sequence[str]) -> dict[str, Schema]:
+    common: Schema = {
+        "model": {"enum": [None, *named(models)]},
+        "files": _list(_FILE_ID, maxItems=16),
+        "inputs": {
+            "type": "object",
+            "description": "variables by name",
+            "propertyNames": patterns.variable(),
+            "additionalProperties": ref("Value"),
+        },
+        "detach": {"type": "boolean", "default": True, "description": "false: a client that leaves ends the run"},
+    }
+    answer_type = patterns.text_of(patterns.TYPE, maxLength=patterns.MAX_TYPE_CHARS)
+    question = {
+        **common,
+        "question": _SAYING,
+        "method": {"enum": list(METHODS), "default": "coc"},
+        "type": {**_or_none(answer_type), "description": "int, list[str], dict[str, float], json, choice:A,B …"},
+        "program": _NOTHING,
+        "values": {"type": "array", "maxItems": 0},
+    }
+    how = "CALL=VALUE, the value as a Python literal: is_fruit('fig')=True"
+    typed = {**patterns.text_of(patterns.CALL_AND_VALUE, maxLength=patterns.MAX_TYPED_CHARS), "description": how}
+    records = _list(shape({"call": TEXT, "value": ref("Value")}), maxItems=10_000)
+    program = {
+        **common,
+        "program": TEXT,
+        "question": _or_none({"type": "string", "maxLength": MAX_QUESTION_CHARS}),
+        "method": {"const": "coc"},
+        "type": _NOTHING,
+        "values": {"anyOf": [records, _list(typed, maxItems=patterns.MAX_TYPED)]},
+    }
+    change = patterns.text_of(patterns.CHANGE, maxLength=patterns.MAX_CHANGE_CHARS)
+    again = {"set": _list(change, maxItems=patterns.MAX_CHANGES), "edit": _or_none(TEXT)}
+    return {
+        "Question": {"type": "object", "properties": question, "required": ["question"], "additionalProperties": False},
+        "Program": {"type": "object", "properties": program, "required": ["program"], "additionalProperties": False},
+        "NewRun": {"anyOf": [ref("Question"), ref("Program")]},
+        "Replay": {"type": "object", "properties": again, "additionalProperties": False},
+    }
+
+
+def _told() -> dict[str, Schema]:
+    maybe, number = _or_none(TEXT), {"type": ["number", "null"]}
+    file = {"name": TEXT, "bytes": _COUNT, "sha256": SHA256}
+    listed: Schema = {
+        "id": RUN_ID,
+        "state": {"enum": _STATES},
+        "question": maybe,
+        "method": TEXT,
+        "model": maybe,
+        "created": {"type": "number", "description": "seconds since 1970"},
+        "seconds": number,
+        "answer": maybe,
+        "reason": maybe,
+        "parent": _or_none(RUN_ID),
+    }
+    value = {"description": "the answer as data, tagged where JSON lacks it; null where it is long: the trace has it"}
+    more = {"value": value, "usage": _OBJECT, "error": {"type": ["object", "null"]}, "artifacts": _list(shape(file))}
+    info = {
+        "version": TEXT,
+        "model": maybe,
+        "models": _list(TEXT),
+        "methods": {"type": "object", "additionalProperties": TEXT},
+        "limits": _OBJECT,
+        "mcp": {"enum": ["/mcp", None], "description": "where MCP is spoken, if the extra is there"},
+    }
+    return {
+        "Info": shape(info),
+        "File": shape({"id": _FILE_ID, **file}),
+        "Begun": shape({"id": RUN_ID, "state": {"enum": _STATES}}),
+        "Run": shape({**listed, **more, "files": _list(_FILE_ID)}),
+        "Runs": shape({"runs": _list(shape(listed))}),
+        "Why": _OBJECT,
+        "Verdict": _OBJECT,
+    }
+
+
+def named(models: Sequence[str]) -> list[str]:
+    """Models as they may be named: whole, or by their provider."""
+    return list(dict.fromkeys([*models, *(name.partition(":")[0] for name in models)]))
+
+
+def openai_names(models: Sequence[str]) -> list[str]:
+    return [*METHODS, *(f"{method}:{name}" for name in named(models) for method in METHODS)]
+
+
+def _openai(models: Sequence[str]) -> dict[str, Schema]:
+    """The part of OpenAI's protocols that is understood; what else clients send changes nothing."""
+    part = shape({"text": TEXT}) | {"properties": {"text": TEXT, "type": TEXT}}
+    said: Schema = {"role": {"enum": ["system", "developer", "user", "assistant"]}, "type": {"const": "message"}}
+    said["content"] = {"anyOf": [TEXT, _NOTHING, _list(part)]}
+    turn = {"type": "object", "properties": said, "required": ["role"]}
+    asked = shape({"role": {"const": "user"}, "content": patterns.text_of(patterns.SAYS_SOMETHING, maxLength=10_000)})
+    turns = _list(turn, contains=asked)
+    none = {"anyOf": [_NOTHING, {"type": "array", "maxItems": 0}]}
+    plainly = {"type": "object", "properties": {"type": {"enum": ["text", "json_object"]}}}
+    fitting: Schema = {"type": {"const": "json_schema"}, "schema": {"type": "object", "description": _STRUCTURE}}
+    deeper = {"type": fitting["type"], "json_schema": shape({"schema": fitting["schema"]})}
+    either = {"type": ["boolean", "null"]}
+    chat = {
+        "model": {"enum": openai_names(models)},
+        "messages": turns,
+        "stream": either,
+        "stream_options": {"type": ["object", "null"]},
+        "n": {"enum": [1, None]},
+        "tools": none,
+        "functions": none,
+        "response_format": {"anyOf": [_NOTHING, plainly, shape(deeper)]},
+    }
+    respond = {
+        "model": {"enum": openai_names(models)},
+        "input": {"anyOf": [_SAYING, turns]},
+        "instructions": _or_none(TEXT),
+        "stream": either,
+        "tools": none,
+        "previous_response_id": _NOTHING,
+        "text": _or_none({"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plainly, shape(fitting)]}}}),
+    }
+    model = {"id": TEXT, "object": {"const": "model"}, "created": _COUNT, "owned_by": TEXT}
+    error = {"message": TEXT, "type": TEXT, "param": _or_none(TEXT), "code": TEXT}
+    head = {"id": TEXT, "model": TEXT}
+    completion = {**head, "object": {"const": "chat.completion"}, "choices": _list(_OBJECT), "usage": _OBJECT}
+    return {
+        "Chat": {"type": "object", "properties": chat, "required": ["model", "messages"]},
+        "Completion": shape(completion),
+        "Respond": {"type": "object", "properties": respond, "required": ["model", "input"]},
+        "Response": shape({**head, "object": {"const": "response"}, "output": _list(_OBJECT), "status": TEXT}),
+        "Model": shape(model),
+        "Models": shape({"object": {"const": "list"}, "data": _list(ref("Model"))}),
+        "OpenAIError": shape({"error": shape(error)}),
+    }

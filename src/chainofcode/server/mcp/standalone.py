@@ -1,0 +1,84 @@
+"""Work for MCP clients done here and now, with one model and one sandbox; the last traces are kept in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from ...audit import Verdict, averify, check_chain
+from ...emulator import First, Table, asking
+from ...engine import Options, execute, new_trace
+from ...errors import InputError
+from ...lm import LM
+from ...methods import ask, compose
+from ...sandbox import Limits, Sandbox
+from ...trace import Event, Trace
+from ...values.codec import ValueFormatError, decode
+from ..settings import Refusal
+from .tool_list import Asked, News, bounded
+
+_MAX_KEPT_RUNS = 100
+_MAX_KEPT_BYTES = 100_000_000
+
+
+class Alone:
+    """It knows no owners: whoever knows a run's ID may have it."""
+
+    def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, at_once: int) -> None:
+        self._lm, self._sandbox, self._limits = lm, sandbox, limits
+        self._slots = asyncio.Semaphore(at_once)
+        self._kept: collections.OrderedDict[str, bytes] = collections.OrderedDict()
+
+    async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]:
+        trace, events = self._programmed(asked, asked.program) if asked.program is not None else self._asked(asked)
+        async with self._slots, contextlib.aclosing(events) as stream:  # type: ignore[type-var]
+            async for event in stream:
+                trace.events.append(event)
+                await news.hear(event)
+        return self._keep(trace), trace
+
+    def _asked(self, asked: Asked) -> tuple[Trace, AsyncIterator[Event]]:
+        if self._lm is None:
+            raise InputError("this server has no model; run_program takes a program and values for its calls")
+        ways: Any = {"method": compose(asked.method, repairs=2, fallback=True), "answer_type": asked.answer_type}
+        question = asked.question or ""
+        events = ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
+        return new_trace(Options(question=question, limits=self._limits)), events
+
+    def _programmed(self, asked: Asked, program: str) -> tuple[Trace, AsyncIterator[Event]]:
+        table = Table.of_records(list(asked.values), "values")
+        emulator = table if self._lm is None else First(table, asking(self._lm))
+        options = Options(question=asked.question, inputs=_decoded(asked.inputs), limits=self._limits)
+        return new_trace(options), execute(program, emulator, sandbox=self._sandbox, **options)
+
+    async def lines(self, id: str, owner: str) -> bytes:
+        if id not in self._kept:
+            raise Refusal(404, "not_found", f"there is no run {id[:100]!r}, or it is no longer kept")
+        return self._kept[id]
+
+    async def verified(self, id: str, owner: str) -> Verdict:
+        return await self.verified_text(await self.lines(id, owner))
+
+    async def verified_text(self, text: bytes) -> Verdict:
+        lines = text.splitlines()
+        trace = bounded(Trace.parse(lines), self._limits)
+        async with self._slots:
+            return await averify(trace, chain=check_chain(lines), sandbox=self._sandbox)
+
+    def _keep(self, trace: Trace) -> str:
+        id = secrets.token_hex(8)  # not to be guessed: over HTTP, clients are not each other's
+        self._kept[id] = "".join(f"{line}\n" for line in trace.lines()).encode()
+        while len(self._kept) > _MAX_KEPT_RUNS or sum(map(len, self._kept.values())) > _MAX_KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return id
+
+
+def _decoded(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {name: decode(value) for name, value in inputs.items()}
+    except (ValueFormatError, RecursionError) as error:
+        raise InputError(f"inputs: {error}") from None
