@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chainofcode import Jail, Message, ScriptedLM
-from chainofcode.engine import Given
+from chainofcode.engine import RunOptions
 from chainofcode.evals import Job, Sample, run_jobs
 from chainofcode.evals.results import Store
 from chainofcode.methods import Ways
@@ -59,7 +59,7 @@ async def run(count: int, directory: Path) -> tuple[float, float, list[float], i
     began, before = time.perf_counter(), processor()
     jobs = store.plan(jobs)
     try:
-        async for score, trace in run_jobs(jobs, lm, sandbox, Given(), at_once=4):
+        async for score, trace in run_jobs(jobs, lm, sandbox, RunOptions(), at_once=4):
             store.keep(score, trace)
             lm.requests.clear()
             done += 1

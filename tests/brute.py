@@ -12,7 +12,6 @@ from chainofcode import EmulationError, Limits, Pause, Result, arun
 from chainofcode.audit.provenance.slices import Slice, asked_steps, slice_of
 from chainofcode.languages.python.compiler.statements import statements
 from chainofcode.sandbox import Sandbox
-from chainofcode.sandbox.frames import Lineage
 
 _LIMITS = Limits(run_seconds=2, lm_calls=100_000)
 
@@ -55,9 +54,7 @@ class Force:
     sandbox: Sandbox | str
     given: Mapping[str, Any]
 
-    async def run(
-        self, source: str, changed: str | None = None, lineages: list[Lineage | None] | None = None
-    ) -> Result:
+    async def run(self, source: str, changed: str | None = None, *, follow: bool = False) -> Result:
         def answer(pause: Pause) -> Any:
             try:
                 value = self.answer(pause)
@@ -65,16 +62,15 @@ class Force:
                 raise EmulationError(f"no value for {pause.text}") from None
             return other(value) if pause.text == changed else value
 
-        more: dict[str, Any] = {"lineages": lineages} if lineages is not None else {"in_flight": 1}
+        more: dict[str, Any] = {"follow": True} if follow else {"in_flight": 1}
         return await arun(source, answer, sandbox=self.sandbox, limits=_LIMITS, **self.given, **more)
 
     async def sliced(self) -> tuple[Result, Slice | None]:
-        lineages: list[Lineage | None] = []
-        result = await self.run(self.source, lineages=lineages)
+        result = await self.run(self.source, follow=True)
         program, answer = result.trace.program, result.trace.answer
-        if result.reason != "answered" or lineages[0] is None or program is None or answer is None:
+        if result.reason != "answered" or result.lineage is None or program is None or answer is None:
             return result, None
-        return result, slice_of(lineages[0], program, answer)
+        return result, slice_of(result.lineage, program, answer)
 
     async def objections(self, first: int = 0) -> list[str]:
         """Where the slice says that something does not matter, and it does; statements are taken away from `first` on.

@@ -113,8 +113,8 @@ def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
             traces.append(trace)
             return made(trace, *more)
 
-        made = Result.of
-        monkeypatch.setattr(Result, "of", classmethod(keep))
+        made = Result.of_trace
+        monkeypatch.setattr(Result, "of_trace", classmethod(keep))
     yield
     if traces and request.node.name.partition("[import gc")[0] not in BY_CHANCE:
         monkeypatch.undo()

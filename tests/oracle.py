@@ -30,7 +30,6 @@ from chainofcode import Limits, Pause, arun
 from chainofcode.audit.provenance.slices import asked_steps, slice_of
 from chainofcode.languages.python.guest.run.world import Chance, Clock
 from chainofcode.sandbox import Sandbox
-from chainofcode.sandbox.frames import Lineage
 
 _SECONDS = 5
 _NUMBERS = (0, 3, 5, 8)  # values that the generated programs can handle
@@ -79,16 +78,15 @@ async def objections(source: str, sandbox: Sandbox, oracle: Oracle) -> list[str]
     Removing a statement may break another one that needs it: if that one is outside the slice, too, its failure does
     not count. A failure with another value does not count either, because there is no answer.
     """
-    lineages: list[Lineage | None] = []
     limits = Limits(run_seconds=10, lm_calls=100_000)
-    result = await arun(source, _answer, sandbox=sandbox, limits=limits, lineages=lineages)
+    result = await arun(source, _answer, sandbox=sandbox, limits=limits, follow=True)
     program, answer = result.trace.program, result.trace.answer
-    assert result.reason == "answered" and lineages[0] is not None, (result.error, source)
+    assert result.reason == "answered" and result.lineage is not None, (result.error, source)
     assert program is not None and answer is not None
-    found, steps = slice_of(lineages[0], program, answer), asked_steps(result.trace.steps)
+    found, steps = slice_of(result.lineage, program, answer), asked_steps(result.trace.steps)
     inside = {steps[value].call for value in found.values if value < len(steps)}
     values = {step.call: step.value for step in steps if step.call not in inside}
-    ran = {node.statement for node in lineages[0].nodes}
+    ran = {node.statement for node in result.lineage.nodes}
     outside = {number for number in ran if number >= 0} - found.statements
     trials: list[dict[str, Any]] = [
         {"changed": call, "value": other} for call in values for other in others(values[call])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import subprocess
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from chainofcode import Answer, Limits, Program, Step, arun, execute, run
+from chainofcode.engine import RunKeywords, RunOptions
+from chainofcode.trace import Header, Returned, Sent
 
 
 def guests() -> list[str]:
@@ -23,17 +26,18 @@ def test_events_in_order() -> None:
         return [event async for event in execute("x = f(1)\nanswer = x", {"f(1)": 2})]
 
     events = asyncio.run(collect())
-    assert [type(event) for event in events] == [Program, Step, Step, Step, Answer]
-    assert [event.number for event in events[1:4]] == [1, 2, 3]
-    assert [event.by for event in events[1:4]] == ["lm", "python", "python"]
+    assert [type(event) for event in events] == [Header, Program, Sent, Returned, Step, Step, Step, Answer]
+    assert [event.number for event in events[4:7]] == [1, 2, 3]
+    assert [event.by for event in events[4:7]] == ["lm", "python", "python"]
+    assert (events[2].call, events[2].line, events[2].id) == ("f(1)", 1, events[3].id)
 
 
 def test_leaving_early_ends_the_guest() -> None:
     async def leave() -> None:
         events = execute("x = 1\nwhile True: pass")
         async for event in events:
-            assert isinstance(event, Program)
-            break
+            if isinstance(event, Program):
+                break
         await events.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(leave())
@@ -115,3 +119,21 @@ def test_same_trace_every_time() -> None:
         return [re.sub(r',"(seconds|chain)":[^,}]+', "", line) for line in run(program, values).trace.lines()]
 
     assert lines() == lines()
+
+
+def test_options_are_the_same_in_both_forms() -> None:
+    fields = {field.name: field.type for field in dataclasses.fields(RunOptions)}
+    assert {"question": "str | None", **RunKeywords.__annotations__}.keys() == fields.keys()
+    hints = {name: hint.__forward_arg__ for name, hint in RunKeywords.__annotations__.items()}
+    assert hints == {name: kind for name, kind in fields.items() if name != "question"}
+
+
+def test_an_unknown_option_is_named() -> None:
+    with pytest.raises(TypeError, match=r"unknown option 'speed' \(expected one of: question, inputs, "):
+        run("answer = 1", speed=9)  # type: ignore[call-arg]
+
+
+def test_options_as_a_whole_and_one_by_one() -> None:
+    options = RunOptions(inputs={"x": 1}, question="one?")
+    assert run("answer = (x, question)", options=options).answer == (1, "one?")
+    assert run("answer = (x, question)", options=options, inputs={"x": 2}, question="two?").answer == (2, "two?")

@@ -16,6 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # A module imports only from those before it.
 ORDER = [
     "boot",
+    "reasons",
     "errors",
     "lm",
     "values",
@@ -26,7 +27,6 @@ ORDER = [
     "render",
     "markup",
     "emulator",
-    "lookahead",
     "engine",
     "explain",
     "methods",
@@ -72,7 +72,7 @@ def test_sizes_and_manners(path: Path) -> None:
     tree = ast.parse(text)
     assert ast.get_docstring(tree), "a module says what it is"
     assert text.count("\n") <= 500
-    limit = 40 if path.name == "engine.py" else 70
+    limit = 40 if path == SOURCE / "engine" / "loop.py" else 70
     for node in ast.walk(tree):
         assert not isinstance(node, ast.Global), f"global at line {node.lineno}"
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -21,7 +21,6 @@ from tangles import FIRST, tangle
 from chainofcode import Limits, Pause, Result, Trace, arun, run
 from chainofcode.audit.provenance.slices import slice_of
 from chainofcode.sandbox import Jail, Sandbox
-from chainofcode.sandbox.frames import Lineage
 from chainofcode.values.codec import decode
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
@@ -128,8 +127,7 @@ def test_brute_force_on_random_programs(seed: int, sandbox: Sandbox) -> None:
 def test_a_followed_run_is_the_same_run(start: int, sandbox: Sandbox) -> None:
     async def both(source: str) -> tuple[Result, Result]:
         given: dict[str, Any] = {"sandbox": sandbox, "limits": Limits(lm_calls=100_000)}
-        lineages: list[Lineage | None] = []
-        followed = await arun(source, lambda pause: HOLES[pause.name](*pause.args), lineages=lineages, **given)
+        followed = await arun(source, lambda pause: HOLES[pause.name](*pause.args), follow=True, **given)
         return followed, await arun(source, lambda pause: HOLES[pause.name](*pause.args), in_flight=1, **given)
 
     for seed in range(start, start + 10):
@@ -159,30 +157,27 @@ unused = label(2)
 
 def test_a_loop_that_runs_very_often_is_one_node() -> None:
     values = {"step_of(0)": 2, "label(1)": "x", "label(2)": "y", "is_good('a')": True, "is_good('b')": False}
-    lineages: list[Lineage | None] = []
-    result = run(HOT, values, lineages=lineages)
+    result = run(HOT, values, follow=True)
     assert result.answer == (2, 4)
-    assert lineages[0] is not None
-    assert len(lineages[0].nodes) < 8000
+    assert result.lineage is not None
+    assert len(result.lineage.nodes) < 8000
     assert result.trace.program is not None and result.trace.answer is not None
-    found = slice_of(lineages[0], result.trace.program, result.trace.answer)
+    found = slice_of(result.lineage, result.trace.program, result.trace.answer)
     lines = {result.trace.program.statements[number].line for number in found.statements}
     assert {4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15} <= lines
     assert not {10, 16} & lines  # what the loop has nothing to do with stays out
 
 
 def test_what_a_failure_depends_on() -> None:
-    lineages: list[Lineage | None] = []
-    result = run("a = f(1)\nb = f(2)\nc = a - 1\nanswer = 1 / c", {"f(1)": 1, "f(2)": 2}, lineages=lineages)
-    assert result.reason == "error" and lineages[0] is not None
+    result = run("a = f(1)\nb = f(2)\nc = a - 1\nanswer = 1 / c", {"f(1)": 1, "f(2)": 2}, follow=True)
+    assert result.reason == "error" and result.lineage is not None
     assert result.trace.program is not None and result.trace.answer is not None
-    found = slice_of(lineages[0], result.trace.program, result.trace.answer)
+    found = slice_of(result.lineage, result.trace.program, result.trace.answer)
     assert {result.trace.program.statements[number].line for number in found.statements} == {1, 3, 4}
 
 
 def test_nothing_is_followed_unless_asked() -> None:
-    lineages: list[Lineage | None] = []
-    result = run("x = question\nanswer = x.upper()", lineages=lineages, question="why")
-    assert lineages[0] is not None
+    result = run("x = question\nanswer = x.upper()", follow=True, question="why")
+    assert result.lineage is not None
     assert result.trace.program is not None and result.trace.answer is not None
-    assert slice_of(lineages[0], result.trace.program, result.trace.answer).inputs == {"question"}
+    assert slice_of(result.lineage, result.trace.program, result.trace.answer).inputs == {"question"}

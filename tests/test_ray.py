@@ -16,7 +16,7 @@ from endpoint import serving
 from test_cli import coc
 
 from chainofcode import ScriptedLM
-from chainofcode.engine import Given
+from chainofcode.engine import RunOptions
 from chainofcode.evals import Job, Sample
 from chainofcode.lm import Usage
 from chainofcode.methods import Ways
@@ -50,7 +50,7 @@ def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch
     try:
         ray.init(address=cluster.address, log_to_driver=False)
         cluster.wait_for_nodes()
-        for score, trace in run_on_ray(jobs, Plan(f"scripted:{script}"), Given(), workers=3):
+        for score, trace in run_on_ray(jobs, Plan(f"scripted:{script}"), RunOptions(), workers=3):
             assert score.verdict == "right", score
             assert trace is not None
             seen.append(score.id)
@@ -176,7 +176,7 @@ def test_a_model_that_cannot_be_had_ends_it_on_a_cluster_too(tmp_path: Path, mon
     scores = []
     try:
         with pytest.raises(LMError, match="no reply left"):
-            scores += run_on_ray(jobs, Plan(f"scripted:{tmp_path / 'empty.jsonl'}"), Given(), workers=1)
+            scores += run_on_ray(jobs, Plan(f"scripted:{tmp_path / 'empty.jsonl'}"), RunOptions(), workers=1)
     finally:
         ray.shutdown()
     assert len(scores) < 3

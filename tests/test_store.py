@@ -336,7 +336,7 @@ def test_a_reply_of_nothing_is_no_answer_and_words_without_one_are_unread() -> N
     def ended(reply: str) -> Score:
         answer = Answer("error", error=Failure("NoAnswer", "the reply states no answer \ud800"))
         trace = Trace("?", events=[Call("p", reply), answer])
-        return scored(Sample("s", "?", targets=[1]), Result.of(trace), 0.0)
+        return scored(Sample("s", "?", targets=[1]), Result.of_trace(trace, {}), 0.0)
 
     assert ended("hm\nhm").extracted is False
     assert ended(" \n").extracted is True

@@ -465,4 +465,4 @@ def test_a_trace_function_of_the_program_sees_the_lines_that_cpython_reports() -
 
 @pytest.mark.parametrize("name", UNNOTICED)
 def test_a_program_whose_values_are_followed_fails_no_more_than_others(name: str) -> None:
-    assert run(UNNOTICED[name], lineages=[]).error is None
+    assert run(UNNOTICED[name], follow=True).error is None

@@ -3,36 +3,46 @@
     ChainOfCodeError
     ├── ProgramError        the text given is not a program: empty, over 1 MB, null bytes (`execute` makes it data)
     ├── InputError          what the user handed in cannot be used: values file, --input, trace file
-    ├── LMError             a model cannot be had or does not answer: no weights, nothing reachable, refused
-    │   └── BudgetError     calls, tokens or money are spent
-    ├── EmulationError      nobody can supply a value for a pause (`execute` makes it data)
+    ├── LMError             a model is unavailable: no weights, unreachable, refused
+    │   └── BudgetError     calls, tokens or money are used up
+    ├── EmulationError      no value for a pause (`execute` makes it data)
     ├── SandboxError        no sandbox can be built here, or a guest cannot be started
     └── TraceError          a trace file that cannot be read
 
 What the *model* caused is data in the trace (an Answer without a value, and its reason); only what we or the world
-caused is raised.
+caused is raised. Each error has a `code` for programs; its message is for people.
 """
 
 from typing import Any
+
+from .reasons import Reason
 
 
 class ChainOfCodeError(Exception):
     """The root: catch this to catch everything of ours."""
 
+    code = "error"
+
 
 class ProgramError(ChainOfCodeError, ValueError):
     """The text is not a program; the message says why and where."""
+
+    code = "program"
 
 
 class InputError(ChainOfCodeError, ValueError):
     """Something the user handed in cannot be used; the message names the file and line."""
 
+    code = "input"
+
 
 class LMError(ChainOfCodeError):
-    """A model cannot be had or does not answer; the message says what to do.
+    """A model is unavailable; the message says what to do.
 
-    `is_transient`: the same request may work later, after `retry_seconds` where the endpoint says so.
+    `is_transient`: the same request may work later, after `retry_seconds` if the endpoint gives a time.
     """
+
+    code = "model"
 
     def __init__(self, message: str, *, is_transient: bool = False, retry_seconds: float | None = None) -> None:
         super().__init__(message)
@@ -40,24 +50,40 @@ class LMError(ChainOfCodeError):
 
 
 class BudgetError(LMError):
-    """A budget is spent; `which` is `calls`, `tokens` or `money`, `calls` what was asked in vain before."""
+    """A budget is used up; `which` is `calls`, `tokens` or `money`, `calls` the requests made before it was."""
+
+    about = ""
 
     def __init__(self, which: str, message: str) -> None:
         super().__init__(message)
         self.which = which
         self.calls: tuple[Any, ...] = ()
 
+    @property
+    def reason(self) -> Reason:
+        return Reason(f"limit:{self.which}")
+
 
 class EmulationError(ChainOfCodeError):
-    """No value for a pause; the message shows the call's exact text, `calls` are the requests made in vain."""
+    """No value for a pause; the message shows the call's text, `calls` are the requests that were made for it.
 
-    def __init__(self, message: str, calls: tuple[Any, ...] = ()) -> None:
+    With the code `no value`, `about` is the call or statement that has none.
+    """
+
+    code = "emulation"
+    reason = Reason.EMULATION_FAILED
+
+    def __init__(self, message: str, calls: tuple[Any, ...] = (), *, code: str = "", about: str = "") -> None:
         super().__init__(message)
-        self.calls = calls
+        self.calls, self.about = calls, about
+        if code:
+            self.code = code
 
 
 class SandboxError(ChainOfCodeError):
     """The guest could not be started."""
+
+    code = "sandbox"
 
 
 class TraceError(InputError):

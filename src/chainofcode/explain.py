@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from .emulator import Answering, Emulator, Pause, Toolbox, as_emulator
-from .engine import Options, job_of
+from .emulator import Answering, Emulator, Pause, as_emulator
+from .engine import RunKeywords, RunOptions
 from .errors import EmulationError, InputError, ProgramError
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
@@ -49,15 +49,19 @@ class _Survey:
 
 
 async def aexplain(
-    program: str | Program, emulator: Answering = None, *, sandbox: Sandbox | str = "auto", **options: Unpack[Options]
+    program: str | Program,
+    emulator: Answering = None,
+    *,
+    question: str | None = None,
+    sandbox: Sandbox | str = "auto",
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
 ) -> Explanation:
     """Return the round in which each call of a program goes out. Values of the emulator lead to further rounds.
 
     Raises ProgramError for an invalid program, and InputError without a sandbox.
     """
-    tools = Toolbox.of(options.get("tools", ()))
-    given = {name: value for name, value in options.items() if name not in ("tools", "share", "store", "lineages")}
-    job = job_of(program, given, tools=tuple(tools.tools), is_shadow=True)
+    job = RunOptions.of(options, given, question).job(program, is_shadow=True)
     survey = _Survey()
     async with opened(sandbox) as place, place.start(job) as session:
         if session.wall == "none":

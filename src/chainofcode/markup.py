@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from .program import Program
 from .render import GUTTER, Page, count, cut, plain, what
-from .trace import Answer, Event, Step, Trace
+from .trace import Answer, Kept, Step, Trace
 
 MAX_STEPS = 200
 _MAX_ANSWER_CHARS = 5000
@@ -46,7 +46,7 @@ def _parts(trace: Trace) -> Iterator[str]:
         yield f'<details><summary style="{_DIM}">output</summary>{_line(trace.output[:_MAX_OUTPUT_CHARS])}</details>'
 
 
-def _attempt(events: list[Event], page: Page) -> Iterator[str]:
+def _attempt(events: list[Kept], page: Page) -> Iterator[str]:
     program = next((event for event in events if isinstance(event, Program)), None)
     for event in events if program is not None else ():
         if isinstance(event, Step) and program is not None:

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any, NoReturn
 
-from .engine import Options, Result, arun
+from .engine import Result, arun
 from .errors import InputError
 from .lm import LM, connect
 from .lm.choose import default_model
@@ -81,7 +81,7 @@ class Cells:
             with contextlib.suppress(InputError):  # functions, modules and the like stay here
                 inputs[name] = _plain(name, self._variables)
         model = self._model(given.model) if given.model else None
-        return await arun(cell, model, sandbox=self._sandbox(given.sandbox), **Options(inputs=inputs))
+        return await arun(cell, model, sandbox=self._sandbox(given.sandbox), inputs=inputs)
 
     def _model(self, name: str) -> LM:
         if name not in self._models:

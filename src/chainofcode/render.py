@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .program import Program
-from .trace import Answer, Event, Step, Trace
+from .trace import Answer, Kept, Step, Trace
 from .values.codec import ValueFormatError, brief, decode
 
 GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
@@ -47,7 +47,7 @@ class Page:
             for file in trace.answer.artifacts:
                 yield self._paint("dim", f"      left {plain(file.name)}, {file.bytes:,} bytes")
 
-    def _attempt(self, events: list[Event]) -> Iterator[str]:
+    def _attempt(self, events: list[Kept]) -> Iterator[str]:
         """One program and its steps; where it was not the last, why, and what came next."""
         program = next((event for event in events if isinstance(event, Program)), None)
         if program is not None:

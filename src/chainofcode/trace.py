@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import os
 import platform
@@ -18,8 +17,8 @@ import msgspec
 from .errors import TraceError
 from .lm import Usage
 from .program import Program
-from .sandbox import File, Limits
-from .sandbox.frames import Failure
+from .reasons import Reason
+from .sandbox.frames import Failure, Lineage
 from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
@@ -68,9 +67,9 @@ class Artifact(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_defaults=True):
-    """The end of a run and its reason: `answered`, `error`, `limit:<which>`, `emulation failed` or `guest died`."""
+    """The end of a run, or of one attempt at an answer."""
 
-    reason: str
+    reason: Reason
     value: Any = None
     text: str = ""
     source: Literal["variable", "expression", "output", "reply", ""] = ""
@@ -86,16 +85,53 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     unsent: tuple[str, ...] = ()  # files that were left, too, but did not come back, and why
     wasted: int = 0  # calls that were sent ahead and that the program never got to
 
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "reason", Reason(self.reason))
 
-Event = Program | Call | Step | Answer
+    @property
+    def is_answered(self) -> bool:
+        return self.reason is Reason.ANSWERED
 
 
-class _Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):
+class Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):
+    """The first event of a trace: what the program was given."""
+
     version: int
     python: str
     question: Any = None  # tagged, as the inputs are
     inputs: dict[str, Any] = {}
     settings: dict[str, Any] = {}
+
+    @classmethod
+    def of(cls, question: str | None, inputs: Mapping[str, Any], settings: Mapping[str, Any]) -> Header:
+        tagged = {name: encode(value) for name, value in inputs.items()}
+        return cls(VERSION, platform.python_version(), encode(question), tagged, dict(settings))
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sent"):
+    """A call goes out to the emulator. Traces do not keep this event."""
+
+    id: int
+    call: str
+    statement: int
+    line: int
+
+
+class Returned(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="returned"):
+    """The value of a call has come, or its failure. Traces do not keep this event."""
+
+    id: int
+
+
+class Produced(msgspec.Struct, frozen=True):
+    """What a program leaves besides its answer. Traces do not keep this event."""
+
+    files: dict[str, bytes]  # by their SHA-256
+    lineage: Lineage | None = None
+
+
+Kept = Program | Call | Step | Answer  # what a trace keeps below its header
+Event = Header | Kept | Sent | Returned | Produced
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -114,28 +150,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     share: bool = True
     edited: list[str] = []  # a what-if: what somebody changed in the trace that this one was made of
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any], tools: Iterable[str] = ()) -> Settings:
-        """From the options of a run."""
-        files: Iterable[File] = given.get("prelude", ())
-        usual, limits = Limits(), given.get("limits") or Limits()
-        names = [limit.name for limit in dataclasses.fields(Limits)]
-        return cls(
-            policy=given.get("policy", "strict"),
-            packages=list(given.get("packages", ())),
-            reads=list(map(os.fspath, given.get("reads", ()))),
-            clock=given.get("clock"),
-            seed=given.get("seed"),
-            files={file.name: file.path for file in files},
-            file_kinds={file.name: (file.kind, file.separator) for file in files},
-            scratch=given.get("scratch", False),
-            tools=list(tools),
-            limits={name: getattr(limits, name) for name in names if getattr(limits, name) != getattr(usual, name)},
-            share=given.get("share", True),
-        )
 
-
-_decoder = msgspec.json.Decoder(_Header | Program | Call | Step | Answer)
+_decoder = msgspec.json.Decoder(Header | Program | Call | Step | Answer)
 
 
 @dataclass(repr=False)
@@ -145,8 +161,24 @@ class Trace:
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)  # see Settings
-    events: list[Event] = field(default_factory=list)
+    events: list[Kept] = field(default_factory=list)
     python: str = field(default_factory=platform.python_version)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Trace:
+        """Collect the events of a run, from its header on."""
+        trace = cls()
+        for event in events:
+            trace.add(event)
+        return trace
+
+    def add(self, event: Event) -> None:
+        """Keep an event, if traces keep it."""
+        if isinstance(event, Header):
+            self.question, self.python, self.settings = decode(event.question), event.python, event.settings
+            self.inputs = {name: decode(value) for name, value in event.inputs.items()}
+        elif not isinstance(event, (Sent, Returned, Produced)):
+            self.events.append(event)
 
     @property
     def program(self) -> Program | None:
@@ -154,9 +186,9 @@ class Trace:
         return next((event for event in reversed(self.events) if isinstance(event, Program)), None)
 
     @property
-    def attempts(self) -> list[list[Event]]:
+    def attempts(self) -> list[list[Kept]]:
         """The events of each attempt at an answer; all but the last one's ends say what was tried next."""
-        attempts: list[list[Event]] = [[]]
+        attempts: list[list[Kept]] = [[]]
         for event in self.events:
             attempts[-1].append(event)
             if isinstance(event, Answer):
@@ -218,10 +250,10 @@ class Trace:
     # --- JSON lines -------------------------------------------------------------------------------------------
 
     @property
-    def header(self) -> msgspec.Struct:
+    def header(self) -> Header:
         """What stands before the events: the first line."""
-        inputs = {name: encode(value) for name, value in self.inputs.items()}
-        return _Header(VERSION, self.python, encode(self.question), inputs, dict(self.settings))
+        header = Header.of(self.question, self.inputs, self.settings)
+        return msgspec.structs.replace(header, python=self.python)
 
     def lines(self) -> Iterable[str]:
         """The header and each event; each line ends with a digest of itself and all before it."""
@@ -265,18 +297,18 @@ class Trace:
         for number, line in enumerate(lines, 1):
             try:
                 item = _decoder.decode(line)
-                if isinstance(item, _Header):
+                if isinstance(item, Header):
                     question = decode(item.question)
                     inputs = {key: decode(value) for key, value in item.inputs.items()}
                     if not isinstance(question, str | None):
                         raise ValueFormatError("the question is no text")
             except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
                 raise TraceError(_not_a_trace(name, number, str(error))) from None
-            if isinstance(item, _Header) and trace is None:
+            if isinstance(item, Header) and trace is None:
                 if item.version != VERSION:
                     raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
                 trace = cls(question, inputs, item.settings, [], item.python)
-            elif trace is None or isinstance(item, _Header):
+            elif trace is None or isinstance(item, Header):
                 raise TraceError(_not_a_trace(name, number, "a trace starts with one header line"))
             else:
                 trace.events.append(item)

@@ -50,7 +50,7 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
 
 def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
     if which in LIMITS:
-        had = getattr(read_options(given)["limits"], LIMITS[which])
+        had = getattr(read_options(given).limits, LIMITS[which])
         yield f"the limit is an option: --limit {which}={had * _MORE:.15g}"
     elif which in BUDGETS:
         yield f"the budget is an option: --budget {which}=N"

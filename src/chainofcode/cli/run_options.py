@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..engine import Given, Options
+from ..engine import RunOptions
 from ..errors import InputError
 from ..sandbox import CHOICES, MAX_IN_FLIGHT, Limits, Sandbox, open_sandbox
 from .artifact_output import Into
@@ -108,15 +108,13 @@ def add_overlap(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_overlap(given: argparse.Namespace) -> Given:
+def read_in_flight(given: argparse.Namespace) -> int | None:
     if given.in_flight is not None and not 1 <= given.in_flight <= MAX_IN_FLIGHT:
         raise InputError(f"--in-flight takes 1 to {MAX_IN_FLIGHT}, not {given.in_flight}")
     if given.in_flight is not None and given.sequential:
         raise InputError("--sequential is --in-flight 1: give one of them")
-    options = Given(share=not given.no_share)
-    if given.in_flight is not None or given.sequential:
-        options["in_flight"] = given.in_flight or 1
-    return options
+    in_flight: int | None = 1 if given.sequential else given.in_flight
+    return in_flight
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
@@ -134,8 +132,8 @@ def add_sandbox(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_options(given: argparse.Namespace) -> Options:
-    options = Options(
+def read_options(given: argparse.Namespace) -> RunOptions:
+    return RunOptions(
         question=given.question,
         inputs=dict(_input(text) for text in given.input),
         policy=given.policy,
@@ -143,13 +141,11 @@ def read_options(given: argparse.Namespace) -> Options:
         limits=read_limits(given.limit),
         reads=tuple(given.allow_read),
         scratch=given.scratch,
+        clock=_clock(given.clock) if given.clock is not None else None,
+        seed=given.seed,
+        in_flight=read_in_flight(given),
+        share=not given.no_share,
     )
-    options = Options(**options, **read_overlap(given))
-    if given.clock is not None:
-        options["clock"] = _clock(given.clock)
-    if given.seed is not None:
-        options["seed"] = given.seed
-    return options
 
 
 def _clock(text: str) -> float:

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ import msgspec
 
 from ..engine import Result
 from ..errors import ChainOfCodeError, InputError
+from ..reasons import Reason
 from ..render import Page, plain
 from ..sandbox.frames import Failure
-from ..trace import Answer, Trace
+from ..trace import Answer, Event, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
@@ -56,34 +57,27 @@ def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> 
 
 
 @contextmanager
-def keeping(path: Path | None) -> Iterator[Callable[[Trace], Trace]]:
-    """Where a run is ended from outside, by Ctrl-C or by what fails around it, its trace is written as far as it came.
-
-    What is given hears of the trace as soon as there is one.
-    """
-    begun: list[Trace] = []
+def keeping(path: Path | None) -> Iterator[list[Event]]:
+    """A list for the events of a run; they are written as a trace if the run is interrupted or fails."""
+    events: list[Event] = []
     started = time.monotonic()
-
-    def remember(trace: Trace) -> Trace:
-        begun.append(trace)
-        return trace
-
     try:
-        yield remember
+        yield events
     except (KeyboardInterrupt, asyncio.CancelledError, ChainOfCodeError) as error:
-        if path is not None and begun and begun[-1].events:
+        trace = Trace.of(events)
+        if path is not None and trace.events:
             why = Failure(type(error).__name__, str(error)) if isinstance(error, ChainOfCodeError) else None
-            begun[-1].events.append(Answer("interrupted", error=why, seconds=time.monotonic() - started))
-            begun[-1].write(path)
+            trace.add(Answer(Reason.INTERRUPTED, error=why, seconds=time.monotonic() - started))
+            trace.write(path)
             print(f"coc: the trace as far as it came: {plain(str(path))}", file=sys.stderr)
         raise
 
 
 def record(result: Result) -> dict[str, Any]:
     """A result as one JSON object."""
-    answer = result.trace.answer or Answer("guest died")
+    answer = result.trace.answer or Answer(Reason.GUEST_DIED)
     told: dict[str, Any] = {
-        "answer": answer.text if answer.reason == "answered" else None,
+        "answer": answer.text if answer.is_answered else None,
         "value": answer.value,
         "reason": answer.reason,
         "steps": len(result.trace.steps),

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from ..engine import Given
+from ..engine import RunKeywords, RunOptions
 from ..errors import InputError
 from ..lm import LM
 from ..methods import Ways
@@ -66,12 +66,15 @@ async def evaluate(
     lm: LM,
     sandbox: Sandbox | str = "auto",
     ways: Ways | None = None,
-    **given: Unpack[Given],
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
 ) -> AsyncIterator[Score]:
     """Run samples one after the other and score each; `ways` are how questions are answered.
 
     A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply,
     and BudgetError, after what was left of it, where a budget is spent.
     """
-    async for scored, _ in run_jobs([Job(sample, ways=ways) for sample in samples], lm, sandbox, given):
+    async for scored, _ in run_jobs(
+        [Job(sample, ways=ways) for sample in samples], lm, sandbox, RunOptions.of(options, given)
+    ):
         yield scored

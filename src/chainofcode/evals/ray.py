@@ -17,7 +17,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ..engine import Given
+from ..engine import RunOptions
 from ..errors import BudgetError, ChainOfCodeError, InputError, LMError
 from ..lm import LM, Completion, Message, Usage, connect
 from ..lm.wrappers import Batched
@@ -129,7 +129,9 @@ class _Worker:
         self._lm: LM | None = None
         self._sandbox: Sandbox | None = None
 
-    async def run(self, job: Job, given: Given, counter: Any, api_key: str | None) -> tuple[bytes, list[str], str]:
+    async def run(
+        self, job: Job, options: RunOptions, counter: Any, api_key: str | None
+    ) -> tuple[bytes, list[str], str]:
         """The score, the lines of the trace, and how the model failed where it did.
 
         The key comes with each sample: what an actor is made with, Ray keeps.
@@ -138,7 +140,7 @@ class _Worker:
             lm, sandbox = self._opened(counter, api_key)
         except ChainOfCodeError as failure:
             return msgspec.msgpack.encode(not_run(job, failure)), [], str(failure)
-        score, trace, error = await run_job(job, lm, sandbox, given)
+        score, trace, error = await run_job(job, lm, sandbox, options)
         failed = str(error) if isinstance(error, LMError) else ""
         return msgspec.msgpack.encode(score), list(trace.lines()) if trace is not None else [], failed
 
@@ -154,7 +156,7 @@ class _Worker:
 def run_on_ray(
     jobs: Sequence[Job],
     plan: Plan,
-    given: Given,
+    options: RunOptions,
     *,
     address: str | None = None,
     workers: int | None = None,
@@ -178,7 +180,7 @@ def run_on_ray(
         counter = remote(num_cpus=0, scheduling_strategy=here)(_Counter).remote(plan)  # not on a node that may be lost
         kind = remote(num_cpus=1, max_restarts=-1, max_concurrency=plan.at_once)(_Worker)
         crew = [kind.remote(plan, number) for number in range(count)]
-        yield from _Driver(jobs, (given, counter, api_key), crew, plan.at_once).results()
+        yield from _Driver(jobs, (options, counter, api_key), crew, plan.at_once).results()
     finally:
         if is_ours:
             ray.shutdown()
@@ -188,7 +190,7 @@ class _Driver:
     """Hands out samples, takes results back, hands out again what was lost."""
 
     def __init__(
-        self, jobs: Sequence[Job], given: tuple[Given, Any, str | None], workers: list[Any], at_once: int
+        self, jobs: Sequence[Job], given: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
     ) -> None:
         self._todo, self._given, self._workers, self._at_once = deque(jobs), given, workers, at_once
         self._counter = given[1]

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 import msgspec
 
 from ..audit import averify
-from ..engine import Given, Result, arun
+from ..engine import Result, RunOptions, arun
 from ..errors import BudgetError, ChainOfCodeError, LMError
 from ..lm import LM
 from ..methods import Ways, asolve
+from ..reasons import Reason
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Event, Step, Trace
+from ..trace import Answer, Call, Kept, Step, Trace
 from .samples import NOT_RUN, Sample, Score
 from .scoring import is_target
 
 _HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
 _MAX_TEXT, _MAX_ADVICE = 500, 4000  # characters that are kept; why nothing could be run ends with what to do about it
-_SPENT = ("limit:tokens", "limit:money")
 Ran = tuple[Score, Trace | None, Exception | None]
 
 
@@ -54,7 +54,7 @@ class Hope:
 
 
 async def run_jobs(
-    jobs: Iterable[Job], lm: LM, sandbox: Sandbox | str, given: Given, at_once: int = 1
+    jobs: Iterable[Job], lm: LM, sandbox: Sandbox | str, options: RunOptions, at_once: int = 1
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
     """Scores and traces, as they are finished. Raises LMError where the first few all bring no reply.
 
@@ -65,7 +65,7 @@ async def run_jobs(
     try:
         while True:
             while spent is None and len(pending) < at_once and (job := next(todo, None)) is not None:
-                pending.add(asyncio.create_task(run_job(job, lm, sandbox, given)))
+                pending.add(asyncio.create_task(run_job(job, lm, sandbox, options)))
             if not pending:
                 break
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -84,14 +84,14 @@ async def run_jobs(
         raise spending(spent)
 
 
-async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, given: Given) -> Ran:
+async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, options: RunOptions) -> Ran:
     """One sample's score and trace, and why it could not be run."""
     started, sample = time.monotonic(), job.sample
     try:
         if sample.program is not None:
-            result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox, **given)
+            result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox, options=options)
         else:
-            result = await asolve(sample.question or "", lm, sandbox=sandbox, **(job.ways or {}), **given)
+            result = await asolve(sample.question or "", lm, sandbox=sandbox, options=options, **(job.ways or {}))
     except (ChainOfCodeError, OSError, ValueError) as error:  # one bad sample must not end the others
         return not_run(job, error, time.monotonic() - started), None, error
     scored = score(sample, result, time.monotonic() - started)
@@ -111,7 +111,7 @@ async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
 
 def is_cut_short(score: Score) -> bool:
     """Whether a budget for all samples ended this one: it says nothing about the sample."""
-    return score.reason in _SPENT
+    return score.reason in (Reason.TOKENS_LIMIT, Reason.MONEY_LIMIT)
 
 
 def spending(score: Score) -> BudgetError:
@@ -173,12 +173,12 @@ def _clean(text: str, most: int = _MAX_TEXT) -> str:
 
 def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
     """What each of those that voted on an answer would have been worth; nothing where there was no vote."""
-    told, events = list[Score](), list[Event]()
+    told, events = list[Score](), list[Kept]()
     for event in trace.events:
         events.append(event)
         if isinstance(event, Answer) and event.then == "vote":
             one = Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
-            scored = score(sample, Result.of(one), sum(call.seconds for call in one.calls))
+            scored = score(sample, Result.of_trace(one, {}), sum(call.seconds for call in one.calls))
             told.append(msgspec.structs.replace(scored, method=whole.method, attempt=len(told) + 1))
             events = []
     return told

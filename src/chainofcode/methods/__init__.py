@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypedDict, Unpack
 
-from ..engine import Given, Options, Result, new_trace
+from ..engine import Result, RunKeywords, RunOptions
 from ..errors import BudgetError, InputError
 from ..lm import LM
 from ..sandbox import Sandbox
@@ -80,9 +80,10 @@ async def ask(
     database: str | None = None,
     files: Files | Iterable[str | os.PathLike[str]] = (),
     sandbox: Sandbox | str = "auto",
-    **given: Unpack[Given],
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
 ) -> AsyncIterator[Event]:
-    """Answer a question, as a stream of events; the last is the Answer.
+    """Answer a question, as a stream of events: the trace's Header first, the Answer last.
 
     `method` is a name of METHODS, or one that was composed. `shots` is how many examples the model is shown before it
     writes (None: all there are, 0: none), `examples` your own in their place: pairs of question and reply, or a text
@@ -96,16 +97,27 @@ async def ask(
         raise TypeError(f"a {type(lm).__name__} cannot be asked: give a model, as connect('local:…') makes it")
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
-    found = await files_of(files, given, sandbox)
-    given = found.granted(given)
+    chosen = RunOptions.of(options, given, question)
+    found = await files_of(files, chosen, sandbox)
+    chosen = found.granted(chosen)
+    yield chosen.header()
     asked = Asked(
-        question, lm, shots, examples, tuple(seen), value_votes, sandbox, given, answer_type=wanted, files=found
+        question,
+        lm,
+        shots,
+        examples,
+        tuple(seen),
+        value_votes=value_votes,
+        sandbox=sandbox,
+        options=chosen,
+        answer_type=wanted,
+        files=found,
     )
     try:
         async for event in whole(asked):
             yield event
     except BudgetError as error:
-        yield failed(f"limit:{error.which}", str(error))
+        yield failed(error.reason, str(error))
 
 
 class Ways(TypedDict, total=False):
@@ -121,34 +133,29 @@ class Ways(TypedDict, total=False):
     files: Files | Iterable[str | os.PathLike[str]]
 
 
-class _Ways(Ways, Given, total=False):
-    """And about what the program is given."""
+class AskKeywords(Ways, RunKeywords, total=False):
+    """All keyword arguments of `ask`."""
 
     sandbox: Sandbox | str
+    options: RunOptions | None
 
 
-async def asolve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
+async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
     """Answer a question and keep the trace; the options are those of `ask`."""
-    kept: Any = {name: value for name, value in options.items() if name in Given.__optional_keys__}
-    options["files"] = found = await files_of(options.get("files", ()), kept, options.get("sandbox", "auto"))
-    trace = new_trace(Options(question=question, **found.granted(kept)))
-    store = options.setdefault("store", {})
-    wanted = answer_type_of(options.get("answer_type"), options.pop("database", None))
-    options["answer_type"] = wanted
-    async for event in ask(question, lm, **options):
-        trace.events.append(event)
-    result = Result.of(trace, store)
-    if wanted is None or result.reason != "answered":
+    wanted = answer_type_of(given.get("answer_type"), given.pop("database", None))
+    given["answer_type"] = wanted
+    result = Result.of([event async for event in ask(question, lm, **given)])
+    if wanted is None or not result.is_answered:
         return result
     return dataclasses.replace(result, answer=wanted.made(result.answer))
 
 
-def solve(question: str, lm: LM, **options: Unpack[_Ways]) -> Result:
+def solve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
     """`asolve` for code that is not async; the options are the same."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise TypeError("solve() cannot be used inside a running event loop: await asolve() instead")
-    return asyncio.run(asolve(question, lm, **options))
+    return asyncio.run(asolve(question, lm, **given))
 
 
 __all__ = [

@@ -19,6 +19,7 @@ from ..emulator.documents import read_yaml
 from ..emulator.replies import data_in
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
+from ..reasons import Reason
 from ..sandbox.frames import Failure
 from ..trace import Answer
 from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
@@ -281,7 +282,7 @@ def _import(module: str, what: str, package: str, extra: str) -> Any:
 
 async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
     """The answer as data of that type; an error of the type AnswerType where it does not fit."""
-    if wanted is None or answer.reason != "answered" or answer.type:
+    if wanted is None or not answer.is_answered or answer.type:
         return answer
     try:
         said = decode(answer.value)
@@ -292,7 +293,7 @@ async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
     except (Misfit, ValueFormatError) as misfit:
         failure = Failure(MISFIT, f"wanted {wanted.name}, but {misfit}")
         return msgspec.structs.replace(
-            answer, reason="error", value=None, text="", error=failure, type=wanted.name, said=answer.text
+            answer, reason=Reason.ERROR, value=None, text="", error=failure, type=wanted.name, said=answer.text
         )
     text = _text(data)
     return msgspec.structs.replace(

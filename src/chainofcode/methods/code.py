@@ -14,6 +14,7 @@ from ..emulator import Answered, First, Pause, Table, asking
 from ..emulator.types import Misfit, kind_of
 from ..errors import EmulationError, LMError, ProgramError
 from ..program import Program
+from ..reasons import Reason
 from ..render import Page
 from ..trace import Answer, Call, Event, Step, Trace
 from ..values.codec import decode
@@ -21,9 +22,6 @@ from .answers import fitted, is_misfit
 from .prompting import Asked, Method, failed, prompt, stepping
 
 Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
-_REPAIRABLE = (
-    "error", "limit:run", "limit:cpu", "limit:memory", "limit:output", "limit:frame", "limit:bytes", "guest died",
-)  # fmt: skip
 _MAX_TOLD_CHARS = 6000
 
 
@@ -71,7 +69,7 @@ async def _in_place_of_python(asked: Asked, reply: str, how: str) -> AsyncIterat
     try:
         program = await asyncio.to_thread(Program.parse, reply)
     except ProgramError as error:
-        yield failed("error", str(error))
+        yield failed(Reason.ERROR, str(error))
         return
     yield program
     call = await asked.complete(prompt(how), f"{asked.text}\n\n```python\n{program.source.rstrip()}\n```")
@@ -84,7 +82,7 @@ def first_of(one: Carrying, other: Carrying, other_name: str) -> Carrying:
 
     async def carry(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
         async for event in one(asked, reply, known):
-            if isinstance(event, Answer) and event.reason != "answered":
+            if isinstance(event, Answer) and not event.is_answered:
                 yield stepping(event, other_name)
                 async for later in other(asked, reply, known):
                     yield later
@@ -124,20 +122,20 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
                 if not isinstance(event, Answer) or event.then:
                     yield event
             answer, objection = attempt.answer, attempt.objection(asked)
-            if objection is None and not is_read and answer.reason == "answered":
+            if objection is None and not is_read and answer.is_answered:
                 is_read = True
                 read = await asked.complete(prompt("critique"), attempt.told(asked))
                 yield read
                 objection = _objection_in(read.reply)
             may_repair = not has_misfitted if is_misfit(answer) else left > 0
             if objection is None or not may_repair:
-                if answer.reason == "answered" or fallback is None:
+                if answer.is_answered or fallback is None:
                     yield answer
                     return
                 yield stepping(answer, "earlier answer")
                 yield fallback
                 return
-            fallback = answer if answer.reason == "answered" else fallback
+            fallback = answer if answer.is_answered else fallback
             left, has_misfitted = left - 1, has_misfitted or is_misfit(answer)
             yield stepping(answer, "repair")
             known |= attempt.values()
@@ -163,17 +161,17 @@ class _Attempt:
     @property
     def answer(self) -> Answer:
         last = self.events[-1] if self.events else None
-        return last if isinstance(last, Answer) else failed("guest died", "the run ended without a word")
+        return last if isinstance(last, Answer) else failed(Reason.GUEST_DIED, "the run ended without a word")
 
     def objection(self, asked: Asked) -> str | None:
         """Why this is not good enough, in words for the model; None where it is, or where a repair would not help."""
-        answer, program = self.answer, Trace(events=self.events).program
-        if answer.reason == "answered":
+        answer, program = self.answer, Trace.of(self.events).program
+        if answer.is_answered:
             may_state = asked.answer_type is not None and asked.answer_type.is_text
             if program is not None and program.is_hard_coded and not may_state:
                 return "The program states its answer as a literal: it must work it out."
             return None
-        if answer.reason not in _REPAIRABLE or answer.error is None:
+        if not answer.reason.is_repairable or answer.error is None:
             return None
         error, line = answer.error, ""
         if program is not None and error.line is not None:
@@ -193,8 +191,8 @@ class _Attempt:
         return {call: found[0] for call, found in values.items() if all(value == found[0] for value in found)}
 
     def told(self, asked: Asked) -> str:
-        lines = "\n".join(Page(100).trace(Trace(events=self.events)))
-        program = Trace(events=self.events).program
+        lines = "\n".join(Page(100).trace(Trace.of(self.events)))
+        program = Trace.of(self.events).program
         source = program.source.rstrip() if program is not None else ""
         return f"{asked.text}\n\n```python\n{source}\n```\n\nWhat happened:\n{lines[:_MAX_TOLD_CHARS]}"
 

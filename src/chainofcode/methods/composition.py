@@ -13,15 +13,14 @@ from typing import Any
 
 import msgspec
 
-from ..emulator import Toolbox
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Completion, Message
 from ..program import Program
+from ..reasons import Reason
 from ..trace import Answer, Call, Event
 from .answers import fitted, is_misfit
 from .prompting import Asked, Method, failed, last_answer, prompt, stepping
 
-_SPENT = ("limit:calls", "limit:tokens", "limit:money", "limit:wall")
 _VOTING_TEMPERATURE = 0.7
 
 
@@ -59,7 +58,7 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
         has_answered, written = False, None  # whether the model did, at all; its last reply
         for number, name in enumerate(names):
             following = names[number + 1] if number + 1 < len(names) else ""
-            last = failed("error", f"{name} ended without an answer")
+            last = failed(Reason.ERROR, f"{name} ended without an answer")
             try:
                 async for event in rungs[name](asked):
                     has_answered = has_answered or isinstance(event, Call)
@@ -71,12 +70,12 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
                     else:
                         yield event
             except BudgetError as error:
-                last = failed(f"limit:{error.which}", str(error))
+                last = failed(error.reason, str(error))
             except LMError as error:
                 if not has_answered or not following:
                     raise
-                last = failed("error", str(error))
-            if last.reason == "answered" or last.reason in _SPENT or not following:
+                last = failed(Reason.ERROR, str(error))
+            if last.is_answered or last.reason.is_final or not following:
                 yield last
                 return
             yield stepping(last, following)
@@ -88,13 +87,13 @@ def voted(method: Method, votes: int) -> Method:
     """The method several times, at the same time, each with its own dice; the answer that most of them give."""
 
     async def voting(asked: Asked) -> AsyncIterator[Event]:
-        if Toolbox.of(asked.given.get("tools", ())).has_effects:
+        if asked.options.toolbox.has_effects:
             raise InputError("votes run programs several times: not with tools that have effects")
         runs = await _all_of([_collected(method, asked, seed) for seed in range(votes)])
         answers = [answer for run in runs if (answer := last_answer(run)) is not None]
-        counted = collections.Counter(_key(answer) for answer in answers if answer.reason == "answered")
+        counted = collections.Counter(_key(answer) for answer in answers if answer.is_answered)
         best = counted.most_common(1)[0][0] if counted else ""
-        is_best = [bool(counted) and _key(answer) == best and answer.reason == "answered" for answer in answers]
+        is_best = [bool(counted) and _key(answer) == best and answer.is_answered for answer in answers]
         winner = is_best.index(True) if counted else len(answers) - 1
         runs.append(runs.pop(winner))  # its program is the one that the answer comes from
         for run in runs:
@@ -129,9 +128,9 @@ async def _collected(method: Method, asked: Asked, seed: int) -> tuple[list[Even
         async for event in method(own):
             events.append(event)  # noqa: PERF401 - what came before a failure counts
     except BudgetError as error:
-        events.append(failed(f"limit:{error.which}", str(error)))
+        events.append(failed(error.reason, str(error)))
     except LMError as error:
-        return [*events, failed("error", str(error))], error
+        return [*events, failed(Reason.ERROR, str(error))], error
     return events, None
 
 

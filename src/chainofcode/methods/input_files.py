@@ -16,14 +16,13 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
 
-from ..emulator import Toolbox
-from ..engine import Given, arun
+from ..engine import RunOptions, arun
 from ..errors import InputError
 from ..sandbox import File, Sandbox
 from ..sandbox.packages import is_installed
@@ -60,25 +59,25 @@ class Files:
     prelude: tuple[File, ...] = ()
     told: str = ""
 
-    def granted(self, given: Given) -> Given:
-        """What the program is given, and the files."""
+    def granted(self, options: RunOptions) -> RunOptions:
+        """Return the options with the files granted."""
         if not self.prelude:
-            return given
-        reads = (*given.get("reads", ()), *self.reads)
-        packages = tuple(dict.fromkeys((*given.get("packages", ()), *self.packages)))
-        return Given(**{**given, "reads": reads, "packages": packages, "prelude": self.prelude})
+            return options
+        packages = tuple(dict.fromkeys((*options.packages, *self.packages)))
+        reads = (*options.reads, *self.reads)
+        return replace(options, reads=reads, packages=packages, prelude=self.prelude)
 
 
 async def files_of(
-    paths: Files | Iterable[str | os.PathLike[str]], given: Given, sandbox: Sandbox | str = "auto"
+    paths: Files | Iterable[str | os.PathLike[str]], options: RunOptions, sandbox: Sandbox | str = "auto"
 ) -> Files:
     """Look at files. Raises InputError for one that is not there, too large, or not what its name says."""
     if isinstance(paths, Files):
         return paths
     listed = [os.fspath(path) for path in paths]
     kinds = {path: _kind(path) for path in listed}
-    packages = _packages(listed, kinds, given.get("packages", ()))
-    taken = {"question", *given.get("inputs", {}), *Toolbox.of(given.get("tools", ())).tools}
+    packages = _packages(listed, kinds, options.packages)
+    taken = {"question", *options.inputs, *options.toolbox.tools}
     prelude, told = [], []
     for path in listed:
         name = _name(Path(path).stem, taken)
@@ -87,7 +86,7 @@ async def files_of(
         prelude.append(read)
         told.append(words)
     files = Files(tuple(listed), packages, tuple(prelude))
-    tables = await _look(files, given, sandbox)
+    tables = await _look(files, options, sandbox)
     shown = [f"{file.name} = {tables.get(file.name, words)}" for file, words in zip(prelude, told, strict=True)]
     return Files(files.reads, packages, files.prelude, "\n".join(shown))
 
@@ -247,15 +246,15 @@ def _lines(path: str) -> str:
     return f"a list of {count:,}, one for each line of {os.path.basename(path)}. The first:\n{shown}"
 
 
-async def _look(files: Files, given: Given, sandbox: Sandbox | str) -> dict[str, str]:
+async def _look(files: Files, options: RunOptions, sandbox: Sandbox | str) -> dict[str, str]:
     """What pandas makes of tables, told by a guest: it is the one to read them."""
     tables = [file for file in files.prelude if file.kind in ("table", "parquet", "excel")]
     if not tables:
         return {}
     names = ", ".join(f"{file.name!r}: {file.name}" for file in tables)
-    kept: Any = {name: value for name, value in given.items() if name in ("reads", "packages", "limits")}
+    kept = RunOptions(reads=options.reads, packages=options.packages, limits=options.limits)
     alone = Files(files.reads, files.packages, tuple(tables)).granted(kept)
-    result = await arun(f"tables = {{{names}}}{_LOOK}", sandbox=sandbox, **alone)
+    result = await arun(f"tables = {{{names}}}{_LOOK}", sandbox=sandbox, options=alone)
     if result.reason != "answered":
         why = result.error.message if result.error is not None else result.reason
         raise InputError(why if why.startswith("cannot read") else f"cannot read {tables[0].path}: {why}")

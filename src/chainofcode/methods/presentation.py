@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from ..engine import Result
+from ..reasons import Reason
 from ..trace import Answer
 from ..values.codec import encode
 
@@ -15,7 +16,7 @@ _MAX_BITS = 14_000  # Python writes 4,300 digits
 
 def in_words(result: Result) -> str:
     """An answer as a person writes it: text without quotes, dates as dates, lists on one line; data as JSON."""
-    value, answer = result.answer, result.trace.answer or Answer("guest died")
+    value, answer = result.answer, result.trace.answer or Answer(Reason.GUEST_DIED)
     if _is_json(answer.type):
         return json.dumps(_plain(value), ensure_ascii=False)
     if isinstance(value, str):

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from ..emulator import Answering, Toolbox
-from ..engine import Given, execute
+from ..emulator import Answering
+from ..engine import RunOptions, execute_program
 from ..lm import LM, Message, is_small
+from ..reasons import Reason
 from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
 from ..trace import Answer, Call, Event
@@ -44,7 +45,7 @@ class Asked:
     seen: tuple[tuple[str, Any], ...] = ()  # calls whose values the model is told, as examples
     value_votes: int = 1  # how often each value is asked for; what most replies say counts
     sandbox: Sandbox | str = "auto"
-    given: Given = field(default_factory=lambda: Given())
+    options: RunOptions = field(default_factory=RunOptions)
     written: Call | None = None  # a program that is there already
     answer_type: AnswerType | None = None  # what the answer must be
     files: Files = field(default_factory=Files)  # that the program finds as variables
@@ -59,28 +60,30 @@ class Asked:
         return Call(told, reply.text, self.lm.name, reply.usage, time.monotonic() - started)
 
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
-        return execute(program, emulator, question=self.question, sandbox=self.sandbox, **self.given)
+        return execute_program(program, emulator, self.sandbox, self.options)
 
     def remembering(self) -> Asked:
         """The same, with tools that remember what they did: the program that comes next does nothing twice."""
-        box = Toolbox.of(self.given.get("tools", ()))
-        return replace(self, given=Given(**{**self.given, "tools": box.remembering()})) if box.tools else self
+        box = self.options.toolbox
+        if not box.tools:
+            return self
+        return replace(self, options=replace(self.options, tools=box.remembering()))
 
     @property
     def text(self) -> str:
         """The question as the model reads it, with the variables that the program will find."""
-        inputs = self.given.get("inputs", {})
-        given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in inputs.items())
+        options = self.options
+        given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in options.inputs.items())
         given += f"\n{self.files.told}" if self.files.told else ""
-        packages = ", ".join(self.given.get("packages", ()))
+        packages = ", ".join(options.packages)
         kept = "Files that the program writes into its working directory are kept for whoever asks."
-        tools = Toolbox.of(self.given.get("tools", ())).told
+        tools = options.toolbox.told
         return "\n".join(
             [
                 f"Question: {self.question}",
                 *([f"These variables are set already:{given}"] if given else []),
                 *([f"These packages may be imported: {packages}"] if packages else []),
-                *([kept] if self.given.get("scratch") else []),
+                *([kept] if options.scratch else []),
                 *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
                 *([f"The answer must be {self.answer_type.words}"] if self.answer_type is not None else []),
             ]
@@ -91,8 +94,8 @@ class Asked:
         said = self.answer_in(reply)
         if not said:
             failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
-            return Answer("error", error=failure)
-        return Answer("answered", said, repr(said), "reply")
+            return Answer(Reason.ERROR, error=failure)
+        return Answer(Reason.ANSWERED, said, repr(said), "reply")
 
     def answer_in(self, reply: str) -> str | None:
         return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
@@ -154,8 +157,8 @@ def last_answer(events: Sequence[Event]) -> Answer | None:
     return next((event for event in reversed(events) if isinstance(event, Answer)), None)
 
 
-def failed(which: str, message: str, **more: Any) -> Answer:
-    return Answer(which, error=Failure(which, message), **more)
+def failed(reason: Reason, message: str, **more: Any) -> Answer:
+    return Answer(reason, error=Failure(reason, message), **more)
 
 
 def stepping(answer: Answer, then: str) -> Answer:

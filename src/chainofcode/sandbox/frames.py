@@ -27,12 +27,17 @@ class FrameError(ValueError):
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error as data: exception type, message, and the program's line and statement if there is one."""
+    """An error as data: exception type, message, and the program's line and statement if there is one.
+
+    Errors of the host's have a `code`, and what they are `about`: see errors.py.
+    """
 
     type: str
     message: str
     line: int | None = None
     statement: int | None = None
+    code: str = ""
+    about: str = ""
 
 
 class Parsed(msgspec.Struct, frozen=True, tag="parsed"):

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -80,6 +81,7 @@ class Session:
         self._private: set[int] = set()  # pauses that are nobody's business but ours
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._posted: deque[Any] = deque()
         self._outbox = bytearray()
         self._halting: tuple[str, str] | None = None
         self._last_ran: Ran | None = None
@@ -165,9 +167,14 @@ class Session:
         """How long the program has run, not counting the time it waited for values."""
         return self._ran_seconds + (0.0 if self._awaited else time.monotonic() - self._resumed)
 
-    def end(self, reason: str, message: str, statement: int | None = None, line: int | None = None) -> None:
-        """Stop the guest; its last signal is an Ended with this reason."""
-        self._decide(Ended(reason, error=Failure(reason, message, line, statement)))
+    def end(self, reason: str, message: str, **more: Any) -> None:
+        """Stop the guest; its last signal is an Ended with this reason. `more` are further fields of its Failure."""
+        self._decide(Ended(reason, error=Failure(reason, message, **more)))
+
+    def post(self, event: Any) -> None:
+        """Let the caller's own event come up among the signals."""
+        self._posted.append(event)
+        self._wake()
 
     def fail(self, error: BaseException) -> None:
         """Stop the guest; iterating raises this error."""
@@ -181,9 +188,12 @@ class Session:
 
     # --- signals ----------------------------------------------------------------------------------------------
 
-    async def __aiter__(self) -> AsyncIterator[Signal]:
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """Yield the guest's signals, and what was posted."""
         signals = 0
         while True:
+            while self._posted:
+                yield self._posted.popleft()
             received = self._next()
             signals += 1
             if signals % 64 == 0 or self._received > self._rested + _REST_BYTES:

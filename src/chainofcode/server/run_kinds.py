@@ -10,19 +10,19 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from ..audit import Changes, areplay, call_and_value, runs_of
 from ..emulator import Emulator, First, Table, asking
-from ..engine import Given, Options, execute, new_trace
+from ..engine import RunOptions, execute
 from ..errors import InputError
 from ..lm import LM, connect
 from ..lm.wrappers import Limited
 from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
 from ..sandbox import Sandbox
-from ..trace import Event, Trace
+from ..trace import Event, Produced, Trace
 from ..values.codec import ValueFormatError, decode, encode
 from . import patterns
 from .settings import MAX_QUESTION_CHARS, Refusal, Terms
@@ -60,10 +60,9 @@ class Workshop:
 
     sandbox: Sandbox
     lm: Callable[[str], LM]
-    store: dict[str, bytes]
 
 
-Job = Callable[[Workshop], AsyncIterator[Trace | Event]]  # the first is a trace without events: its header
+Job = Callable[[Workshop], AsyncIterator[Event]]
 
 
 class Models:
@@ -110,19 +109,19 @@ def job_of(
         raise Refusal(400, "invalid_request", f"there is no method {request.method[:100]!r}; there are {known}")
     if len(request.question or "") > MAX_QUESTION_CHARS:
         raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
-    given = _given(request, terms)
+    options = _options(request, terms)
     if request.program is not None:
-        return _programmed(request, paths, given, model)
+        return _programmed(request, paths, options, model)
     if request.values:
         raise Refusal(400, "invalid_request", "values go with a program: a question is answered by a model")
     question = request.question or ""
     if not patterns.fits(patterns.SAYS_SOMETHING, question):
         raise Refusal(400, "invalid_request", "a run needs a question or a program")
     wanted = _wanted(request.type) if schema is None else schema
-    return _asked(question.strip(), request.method, model or "", wanted, paths, given)
+    return _asked(question.strip(), request.method, model or "", wanted, paths, options=options)
 
 
-def _given(request: Request, terms: Terms) -> Given:
+def _options(request: Request, terms: Terms) -> RunOptions:
     try:
         inputs = {name: decode(value) for name, value in request.inputs.items()}
     except (ValueFormatError, RecursionError) as error:
@@ -130,7 +129,13 @@ def _given(request: Request, terms: Terms) -> Given:
     for name in inputs:
         if not patterns.is_variable(name):
             raise Refusal(400, "invalid_request", f"an input is a variable: {name[:100]!r} cannot be one")
-    return Given(inputs=inputs, packages=terms.packages, scratch=terms.has_scratch, limits=terms.limits)
+    return RunOptions(
+        question=request.question,
+        inputs=inputs,
+        packages=terms.packages,
+        scratch=terms.has_scratch,
+        limits=terms.limits,
+    )
 
 
 def _wanted(text: str | None) -> AnswerType | None:
@@ -151,25 +156,23 @@ def _asked(
     model: str,
     wanted: AnswerType | Mapping[str, Any] | None,
     paths: Sequence[Path],
-    given: Given,
+    *,
+    options: RunOptions,
 ) -> Job:
     whole = compose(method, repairs=_REPAIRS, fallback=True)
 
-    async def answer(workshop: Workshop) -> AsyncIterator[Trace | Event]:
-        own = Given(**{**given, "store": workshop.store})
+    async def answer(workshop: Workshop) -> AsyncIterator[Event]:
         kind = wanted
         if isinstance(wanted, Mapping):  # whether a schema is one takes a moment to tell
             kind = await asyncio.to_thread(answer_type_of, wanted)
-        files = await files_of(paths, own, workshop.sandbox)
-        yield new_trace(Options(question=question, **files.granted(given)))
         events = ask(
             question,
             workshop.lm(model),
             method=whole,
             answer_type=kind,
-            files=files,
+            files=paths,
             sandbox=workshop.sandbox,
-            **own,
+            options=options,
         )
         async for event in events:
             yield event
@@ -177,22 +180,19 @@ def _asked(
     return answer
 
 
-def _programmed(request: Request, paths: Sequence[Path], given: Given, model: str | None) -> Job:
+def _programmed(request: Request, paths: Sequence[Path], options: RunOptions, model: str | None) -> Job:
     if request.type is not None or request.method != "coc":
         raise Refusal(400, "invalid_request", "a program takes no method and no type: those are for questions")
-    program, question = request.program or "", request.question
+    program = request.program or ""
     try:
         table = Table.of_records(_records(request.values), "values")
     except (InputError, RecursionError) as error:
         raise Refusal(400, "invalid_request", str(error)) from None
 
-    async def run(workshop: Workshop) -> AsyncIterator[Trace | Event]:
-        options = cast(Options, (await files_of(paths, given, workshop.sandbox)).granted(given))
-        options = Options(**{**options, "question": question})
-        yield new_trace(options)
+    async def run(workshop: Workshop) -> AsyncIterator[Event]:
+        granted = (await files_of(paths, options, workshop.sandbox)).granted(options)
         emulator: Emulator = table if model is None else First(table, asking(workshop.lm(model)))
-        options["store"] = workshop.store
-        async for event in execute(program, emulator, sandbox=workshop.sandbox, **options):
+        async for event in execute(program, emulator, sandbox=workshop.sandbox, options=granted):
             yield event
 
     return run
@@ -229,10 +229,10 @@ def replay_of(trace: Trace, again: Again) -> Job:
     except (InputError, RecursionError) as error:
         raise Refusal(409, "does_not_fit", str(error)) from None
 
-    async def run(workshop: Workshop) -> AsyncIterator[Trace | Event]:
+    async def run(workshop: Workshop) -> AsyncIterator[Event]:
         done = await areplay(trace, changes=changes, program=again.edit, sandbox=workshop.sandbox)
-        workshop.store.update(done.artifacts or {})
-        yield Trace(done.trace.question, done.trace.inputs, done.trace.settings)
+        yield done.trace.header
+        yield Produced(dict(done.artifacts or {}))
         for event in done.trace.events:
             yield event
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
@@ -16,24 +17,25 @@ import msgspec
 
 from ..audit import parted
 from ..engine import Result
-from ..errors import ChainOfCodeError, InputError, LMError, SandboxError
+from ..errors import ChainOfCodeError
 from ..lm import Usage
 from ..methods.presentation import in_words
+from ..reasons import Reason
+from ..render import cut
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Event, Trace, as_json
+from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
 from .metrics import Log, Metrics
 from .quotas import Ledger, Metered
 from .run_kinds import Job, Models, Workshop
 from .settings import Refusal, Terms
 from .spans import Spans
 from .store import NotKept, Run, State, Store, TraceFile, TraceReader
-from .watching import Watched
 
 KEEP_SECONDS = 15.0
 _STILL_SECONDS = 0.02  # calls that come and go faster than this are not told: who looks would not see them
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has it whole
-_ERRORS: dict[type[Exception], str] = {InputError: "input", LMError: "model", SandboxError: "sandbox"}
+_MAX_WAITING, _MAX_CALL_CHARS = 64, 300
 Told = tuple[int | None, str, bytes]  # number, kind, data: an event as those who follow a run hear of it
 
 
@@ -42,15 +44,40 @@ class Live:
 
     def __init__(self, run: Run, job: Job, sandbox: Sandbox, *, detach: bool) -> None:
         self.run, self.job, self.is_detached = run, job, detach
-        self.sandbox = Watched(sandbox, self.wake)
+        self.sandbox = sandbox
+        self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
         self.file: TraceFile | None = None
-        self.usage, self.answer = Usage(), Answer("interrupted")
+        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
         self.ends_as: State = "cancelled"  # if it is cancelled
         self.is_begun = self.is_over = False
         self.followers = 0
         self.changed, self.over = asyncio.Event(), asyncio.Event()
+
+    @property
+    def waiting(self) -> list[dict[str, Any]]:
+        """The calls that are under way, as the page shows them."""
+        calls = itertools.islice(self._sent.values(), _MAX_WAITING)
+        return [
+            {"id": call.id, "line": call.line, "statement": call.statement, "text": cut(call.call, _MAX_CALL_CHARS)}
+            for call in calls
+        ]
+
+    def note(self, event: Event) -> None:
+        """Keep what the server needs to know of an event."""
+        match event:
+            case Sent():
+                self._sent[event.id] = event
+            case Returned():
+                self._sent.pop(event.id, None)
+            case Produced():
+                self.store |= event.files
+            case Call():
+                self.usage += event.usage
+            case Answer():
+                self.answer = event
+                self._sent.clear()
 
     def wake(self) -> None:
         changed, self.changed = self.changed, asyncio.Event()
@@ -137,8 +164,7 @@ class Runs:
         except asyncio.CancelledError:
             state = live.ends_as
         except ChainOfCodeError as error:
-            kind = next((word for kind, word in _ERRORS.items() if isinstance(error, kind)), "error")
-            state, run.error = "failed", {"type": kind, "message": self._store.without_paths(str(error))[:2000]}
+            state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
         except NotKept as error:
             state, run.error = "failed", {"type": error.kind, "message": error.message}
         except Exception as error:  # a served run: whatever it is, the others go on
@@ -149,31 +175,25 @@ class Runs:
         await self._end(live, state)
 
     async def _work(self, live: Live) -> None:
-        workshop = Workshop(live.sandbox, lambda name: self._metered(name, live.run.owner), live.store)
+        workshop = Workshop(live.sandbox, lambda name: self._metered(name, live.run.owner))
         async with contextlib.aclosing(live.job(workshop)) as events:  # type: ignore[type-var]
-            async for item in events:
-                if live.file is None:
-                    live.file = TraceFile(self._store.trace_path(live.run.id))
-                live.file.append(item.header if isinstance(item, Trace) else item)
-                self._note(live, item)
+            async for event in events:
+                if not isinstance(event, (Sent, Returned, Produced)):
+                    live.file = live.file or TraceFile(self._store.trace_path(live.run.id))
+                    live.file.append(event)
+                live.note(event)
                 live.wake()
 
     def _metered(self, name: str, owner: str) -> Metered:
         return Metered(self._models[name], owner, self._ledger, self._metrics, self._spans)
-
-    def _note(self, live: Live, item: Trace | Event) -> None:
-        if isinstance(item, Call):
-            live.usage += item.usage
-        elif isinstance(item, Answer):
-            live.answer = item
 
     async def _end(self, live: Live, state: State) -> None:
         run = live.run
         run.usage = msgspec.to_builtins(live.usage)
         if state == "done":
             run.reason, answer = live.answer.reason, live.answer
-            if answer.reason == "answered":
-                run.answer = in_words(Result.of(Trace(events=[answer])))[:MAX_ANSWER_CHARS]
+            if answer.is_answered:
+                run.answer = in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
                 run.value = answer.value if len(as_json(answer.value)) <= _MAX_VALUE_BYTES else None
             elif answer.error is not None:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
@@ -257,7 +277,7 @@ class Runs:
                     continue
                 if is_over or live is None or changed is None:
                     break
-                waiting = as_json(live.sandbox.waiting)
+                waiting = as_json(live.waiting)
                 try:
                     async with asyncio.timeout(KEEP_SECONDS if waiting == told else _STILL_SECONDS):
                         await changed.wait()

@@ -6,6 +6,7 @@ calls get what was recorded for them, or what the same function gave.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...engine import Options, arun
+from ...engine import arun
 from ...errors import ChainOfCodeError, InputError
 from ...languages.python.guest import trials
 from ...sandbox import Sandbox
@@ -47,15 +48,15 @@ async def counterfactuals_of(
     """
     program, ended = found.run.program, found.run.answer
     options = given_of(found.trace)
-    given = dict(options.get("inputs") or {})
+    given = dict(options.inputs)
     names = [*given, *(["question"] if found.trace.question is not None else [])]
     sites = sites_of(program, found.lineage.works, names, tables) if not program.prose else None
     if sites is None or ended is None or ended.source not in ("variable", "expression", "output"):
         return Counterfactuals()
     try:
         spec = _spec(found, sites, statements) | {"sink": ended.source, "inputs": names, "seconds": seconds}
-        told = Options(**{**options, "store": {}, "inputs": {**given, _SPEC: spec}})
-        result = await arun(_trials() + _CALL, None, sandbox=sandbox, **told)
+        told = dataclasses.replace(options, inputs={**given, _SPEC: spec})
+        result = await arun(_trials() + _CALL, None, sandbox=sandbox, options=told)
         report = msgspec.convert(result.answer, _Report)
     except (ChainOfCodeError, msgspec.ValidationError):  # what a guest says may be anything
         return Counterfactuals()

@@ -8,6 +8,7 @@ import msgspec
 
 from ...errors import InputError
 from ...methods.answers import answer_type_of, fitted
+from ...reasons import Reason
 from ...trace import Answer, as_json
 
 _ELSEWHERE = ("sql",)  # made of a database, which the trace does not have
@@ -39,7 +40,7 @@ def _read(text: str) -> Answer | None:
         value = ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return None
-    return Answer("answered", value, text, "reply") if isinstance(value, str) else None
+    return Answer(Reason.ANSWERED, value, text, "reply") if isinstance(value, str) else None
 
 
 __all__ = ["other_than_made"]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...engine import Options, arun, execute
+from ...engine import arun, execute
 from ...errors import TraceError
 from ...languages.python.compiler.works import CHOOSES, HANDS_ON, PREPARES
 from ...lm import LM
@@ -331,8 +331,8 @@ def _shares(found: Provenance) -> dict[str, float]:
 async def _sampled(trace: Trace, verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
     calls = {step.call or "" for step in found.values if step.by == "lm" and not step.delta}
     sampling = Sampling(Recorded(found.run), lm, calls, samples)
-    options = Options(**{**given_of(trace), "store": {}, "share": True})
-    async for _ in execute(found.run.program, sampling, sandbox=place, **options):
+    options = replace(given_of(trace), share=True)
+    async for _ in execute(found.run.program, sampling, sandbox=place, options=options):
         pass
     return replace(verdict, sampled=tuple(sampling.sampled.values()), calls=tuple(sampling.calls))
 
@@ -353,7 +353,7 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
         if any(_says(text, said) for text in shown):
             return Verdict("reply", used=1.0)
         return Verdict("reply", (f"code ignored: nothing that it gave is {said[:60]}",))
-    result = await arun(program, None, sandbox=place, **Options(**{**given_of(trace), "store": {}}))
+    result = await arun(program, None, sandbox=place, options=given_of(trace))
     if result.reason != "answered" or result.trace.answer is None:
         return Verdict("reply", (f"{_ORIGINS['reply']}; its program cannot be run to check it",))
     if _says(result.trace.answer.text, said):

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ...engine import Options, execute
+from ...engine import Result, execute
 from ...errors import InputError, TraceError
-from ...sandbox import Sandbox, opened
+from ...reasons import Reason
+from ...sandbox import Sandbox
 from ...sandbox.frames import Lineage
-from ...trace import Answer, Event, Step, Trace
+from ...trace import Answer, Step, Trace
 from ..replay.differences import Difference, first_difference, last_word
 from ..replay.recorded import Recorded, Run, answering, given_of, runs_of
 from .slices import Slice, asked_steps, depends_on, slice_of
@@ -30,7 +31,7 @@ class Provenance:
 
     @cached_property
     def slice(self) -> Slice:
-        return slice_of(self.lineage, self.run.program, self.run.answer or Answer("guest died"), self.name)
+        return slice_of(self.lineage, self.run.program, self.run.answer or Answer(Reason.GUEST_DIED), self.name)
 
     @cached_property
     def steps(self) -> dict[int, list[Step]]:
@@ -98,22 +99,22 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     runs = runs_of(trace)
     if not runs:
         raise InputError("no program of this trace was run: nothing stands behind its answer but the model's word")
-    run, lineages = answering(trace, runs), list[Lineage | None]()
-    options = Options(**{**given_of(trace), "store": {}, "lineages": lineages})
-    async with opened(sandbox) as place:
-        events: list[Event] = [event async for event in execute(run.program, Recorded(run), sandbox=place, **options)]
-    now = Trace(trace.question, trace.inputs, trace.settings, events)
-    difference = first_difference(run, events) or last_word(trace, run)
+    run = answering(trace, runs)
+    options = replace(given_of(trace), follow=True)
+    events = [event async for event in execute(run.program, Recorded(run), sandbox=sandbox, options=options)]
+    result = Result.of(events)
+    now, lineage = result.trace, result.lineage
+    difference = first_difference(run, now.events) or last_word(trace, run)
     run = replace(run, program=now.program or run.program)  # the lineage is of that, whatever the trace says
-    if not lineages or lineages[0] is None:
-        reason = now.answer.reason if now.answer is not None else "guest died"
-        is_whole = reason in ("answered", "error")
+    if lineage is None:
+        reason = result.reason
+        is_whole = reason in (Reason.ANSWERED, Reason.ERROR)
         why = "it is nested too deep, or too large" if is_whole else f"run again, it ended early: {reason}"
         raise TraceError(f"the run cannot be followed: {why}")
-    if name is not None and name not in lineages[0].ends:
-        known = ", ".join(end for end in lineages[0].ends if not end.startswith("$"))
+    if name is not None and name not in lineage.ends:
+        known = ", ".join(end for end in lineage.ends if not end.startswith("$"))
         raise InputError(f"the program has no variable {name!r} at its end; it has {known or 'none'}")
-    return Provenance(run, lineages[0], name, difference, now)
+    return Provenance(run, lineage, name, difference, now)
 
 
 def follow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ...reasons import Reason
 from ...render import GUTTER, count, cut, fit, paint, plain, shown, what
 from ...trace import Answer, Step
 from .followed import Provenance
@@ -84,7 +85,7 @@ def why_lines(
 
 
 def _head(provenance: Provenance) -> str:
-    answer = provenance.run.answer or Answer("guest died")
+    answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
     if provenance.name is not None:
         return f"{provenance.name} at the end of the program"
     if answer.reason == "answered":
@@ -155,7 +156,7 @@ def _unused(provenance: Provenance) -> list[str]:
 
 def why_data(provenance: Provenance) -> dict[str, Any]:
     """The same for machines: with every step that counts, and those that it depends on."""
-    answer = provenance.run.answer or Answer("guest died")
+    answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
     return {
         "name": provenance.name,
         "answer": (answer.said or answer.text) if answer.reason == "answered" else None,

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from ...program import Program
+from ...reasons import Reason
 from ...trace import Answer, Event, Step, Trace, as_json
 from .recorded import Run
 
 STEP_FIELDS = ("by", "statement", "line", "call", "value", "error", "delta", "outcome", "output", "visit", "number")
 _ANSWER_FIELDS = ("reason", "error", "text", "value", "source", "stderr", "artifacts")
 # Ends that the machine and its load have a say in; and where what was printed is cut depends on what comes together.
-BY_CHANCE = ("limit:run", "limit:wall", "limit:cpu", "limit:memory", "limit:processes", "limit:output", "guest died")
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ def last_word(trace: Trace, run: Run) -> Difference | None:
 
 def by_chance(run: Run) -> str:
     """Why the end is not the same every time; empty where it must be."""
-    return run.answer.reason if run.answer is not None and run.answer.reason in BY_CHANCE else ""
+    return run.answer.reason if run.answer is not None and run.answer.reason.is_by_chance else ""
 
 
 def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Iterator[Difference]:
     program = next((event for event in events if isinstance(event, Program)), None)
-    answer = next((event for event in reversed(events) if isinstance(event, Answer)), Answer("guest died"))
+    answer = next((event for event in reversed(events) if isinstance(event, Answer)), Answer(Reason.GUEST_DIED))
     if with_program and program is not None:
         for name in Program.__struct_fields__:
             recorded, now = getattr(run.program, name), getattr(program, name)
@@ -69,10 +69,10 @@ def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Itera
             if as_json(recorded) != as_json(now):
                 yield Difference(run.number, before.number, before.line, name, recorded, now)
     if run.answer is None or by_chance(run):
-        if len(steps) < len(run.steps) and answer.reason not in BY_CHANCE:
+        if len(steps) < len(run.steps) and not answer.reason.is_by_chance:
             yield _missing(run, steps)
         return
-    if len(steps) != len(run.steps) and answer.reason not in BY_CHANCE:
+    if len(steps) != len(run.steps) and not answer.reason.is_by_chance:
         yield _missing(run, steps)
     yield from _of_answers(run, run.answer, answer)
 
@@ -91,7 +91,7 @@ def _missing(run: Run, steps: Sequence[Step]) -> Difference:
 def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]:
     names: tuple[str, ...] = _ANSWER_FIELDS
     if before.type:  # the method made that of what the program gave, or could not
-        before = msgspec.structs.replace(before, reason="answered", error=None, text=before.said or before.text)
+        before = msgspec.structs.replace(before, reason=Reason.ANSWERED, error=None, text=before.said or before.text)
         names = tuple(name for name in names if name != "value")
     for name in names:
         recorded, now = getattr(before, name), getattr(after, name)
@@ -102,4 +102,4 @@ def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]
             yield Difference(run.number, None, line, name, recorded, now)
 
 
-__all__ = ["BY_CHANCE", "STEP_FIELDS", "Difference", "by_chance", "first_difference", "last_word"]
+__all__ = ["STEP_FIELDS", "Difference", "by_chance", "first_difference", "last_word"]

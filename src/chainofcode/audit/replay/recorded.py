@@ -11,16 +11,15 @@ import msgspec
 
 from ...emulator import Answered, Emulator, Pause, Tool, Toolbox
 from ...emulator.table import lookups, normal_text
-from ...engine import Options
+from ...engine import RunOptions
 from ...errors import BudgetError, EmulationError, TraceError
 from ...languages.python.guest.run.requests import MAX_SHARED_STEPS
 from ...program import Program
+from ...reasons import Reason
 from ...sandbox import File, Limits
 from ...trace import Answer, Settings, Step, Trace
 from ...values.codec import ValueFormatError, decode
 from .changes import Changes
-
-_BUDGETS = ("limit:calls", "limit:tokens", "limit:money")
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,14 @@ def answering(trace: Trace, runs: Sequence[Run]) -> Run:
     told = trace.answer
     for run in reversed(runs):
         own = run.answer
-        if told is None or own is None or told.reason != "answered" or own.reason != "answered":
+        if told is None or own is None or not told.is_answered or not own.is_answered:
             continue
         if (told.said or told.text) == (own.said or own.text):
             return run
     return runs[-1]
 
 
-def given_of(trace: Trace) -> Options:
+def given_of(trace: Trace) -> RunOptions:
     """What the trace says that its programs were given; its tools are names that nothing stands behind."""
     try:
         settings = msgspec.convert(dict(trace.settings), Settings)
@@ -77,7 +76,7 @@ def given_of(trace: Trace) -> Options:
     for path in [*settings.reads, *settings.files.values()]:
         if "\0" in path:
             raise TraceError(f"the trace's settings cannot be used: {path!r} is no path")
-    options = Options(
+    return RunOptions(
         question=trace.question,
         inputs=trace.inputs,
         policy=settings.policy,
@@ -89,17 +88,14 @@ def given_of(trace: Trace) -> Options:
         tools=_Names({name: Tool(name, _nobody) for name in settings.tools}),
         share=settings.share,
         in_flight=1,
+        clock=settings.clock,
+        seed=settings.seed,
     )
-    if settings.clock is not None:
-        options["clock"] = settings.clock
-    if settings.seed is not None:
-        options["seed"] = settings.seed
-    return options
 
 
 def _wanted_a_value(run: Run) -> bool:
     """Whether it ended because nobody gave one."""
-    return run.answer is None or run.answer.reason == "emulation failed" or run.answer.reason in _BUDGETS
+    return run.answer is None or run.answer.reason is Reason.EMULATION_FAILED or run.answer.reason.is_budget
 
 
 def _file(name: str, path: str, kinds: Mapping[str, tuple[str, str]]) -> File:
@@ -199,10 +195,10 @@ class Recorded:
         if ended is None:
             raise EmulationError("the recorded run was broken off here")
         message = ended.error.message if ended.error is not None else ""
-        if ended.reason == "emulation failed":
+        if ended.reason is Reason.EMULATION_FAILED:
             raise EmulationError(message)
-        if ended.reason in _BUDGETS:
-            raise BudgetError(ended.reason.removeprefix("limit:"), message)
+        if ended.reason.is_budget:
+            raise BudgetError(ended.reason.limit, message)
 
 
 def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:

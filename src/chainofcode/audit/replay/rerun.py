@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import platform
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ...emulator import Answering, Toolbox, as_emulator
-from ...engine import Options, Result, execute
+from ...emulator import Answering, as_emulator
+from ...engine import Result, RunOptions, execute_program
 from ...errors import InputError
 from ...program import Program
 from ...sandbox import Sandbox, opened
-from ...trace import Answer, Event, Step, Trace
+from ...trace import Answer, Kept, Produced, Step, Trace
 from .changes import Changes
 from .differences import Difference, by_chance, first_difference, last_word
 from .recorded import Recorded, Run, answering, given_of, runs_of
@@ -43,7 +44,7 @@ class Replay:
     @property
     def result(self) -> Result:
         """What the (last) program gave now."""
-        return Result.of(self.trace, self.artifacts)
+        return Result.of_trace(self.trace, self.artifacts or {})
 
     @property
     def steps(self) -> list[Step]:
@@ -74,11 +75,12 @@ async def areplay(
         if is_changed:
             other = as_emulator(emulator) if emulator is not None else None
             return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place, earlier)
-        events: list[Event] = []
+        events: list[Kept] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
         given = given_of(trace)
         for run in runs:
-            now = await _again(run.program, Recorded(run), given, place, store)
+            now, files = await _again(run.program, Recorded(run), given, place)
+            store |= files
             difference = difference or first_difference(run, now)
             notes += _ended(run, now)
             events += _with_then(now, run.then)
@@ -106,12 +108,11 @@ async def _what_if(
     trace: Trace, run: Run, changes: Changes, program: str | None, other: Any, place: Sandbox, earlier: Run | None
 ) -> Replay:
     changes.check_steps(run.steps)
-    given, store = given_of(trace), dict[str, bytes]()
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
-    given["inputs"], given["question"] = inputs, question
-    recorded = Recorded(run, changes, other, Toolbox.of(given["tools"]).tools, earlier)
-    events = await _again(run.program if program is None else program, recorded, given, place, store)
+    given = dataclasses.replace(given_of(trace), inputs=inputs, question=question)
+    recorded = Recorded(run, changes, other, given.toolbox.tools, earlier)
+    events, store = await _again(run.program if program is None else program, recorded, given, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
     edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]
     settings = {**trace.settings, "edited": edited} if edited else trace.settings
@@ -121,13 +122,15 @@ async def _what_if(
 
 
 async def _again(
-    program: str | Program, emulator: Recorded, given: Options, place: Sandbox, store: dict[str, bytes]
-) -> list[Event]:
-    options = Options(**{**given, "store": store})
-    return [event async for event in execute(program, emulator, sandbox=place, **options)]
+    program: str | Program, emulator: Recorded, options: RunOptions, place: Sandbox
+) -> tuple[list[Kept], dict[str, bytes]]:
+    """Run a program; return the events for the trace, and the files it left by their SHA-256."""
+    events = [event async for event in execute_program(program, emulator, place, options)]
+    files = {name: data for event in events if isinstance(event, Produced) for name, data in event.files.items()}
+    return Trace.of(events).events, files
 
 
-def _with_then(events: list[Event], then: str) -> list[Event]:
+def _with_then(events: list[Kept], then: str) -> list[Kept]:
     return [msgspec.structs.replace(event, then=then) if isinstance(event, Answer) else event for event in events]
 
 
@@ -137,7 +140,7 @@ def _notes(trace: Trace) -> list[str]:
     return [f"recorded with Python {trace.python}, run again with {platform.python_version()}"]
 
 
-def _ended(run: Run, events: list[Event]) -> list[str]:
+def _ended(run: Run, events: list[Kept]) -> list[str]:
     """What to know about an end that is not the same every time."""
     now = next((event.reason for event in reversed(events) if isinstance(event, Answer)), "guest died")
     which = f"program {run.number}" if run.number > 1 else "the program"

@@ -12,7 +12,7 @@ from typing import Literal
 from ...emulator import Answering
 from ...program import Program
 from ...sandbox import Sandbox
-from ...trace import Answer, Event, Step, Trace
+from ...trace import Answer, Kept, Step, Trace
 from ...values.codec import ValueFormatError, brief, decode
 from .alignment import Row, rows
 from .changes import Changes
@@ -153,7 +153,7 @@ def value_text(step: Step, max_chars: int) -> str:
 def _alone(trace: Trace, run: Run) -> Trace:
     """A what-if takes the last program of a trace: here it is the only one."""
     ended: list[Answer] = [run.answer] if run.answer is not None else []
-    events: list[Event] = [run.program, *run.steps, *ended]
+    events: list[Kept] = [run.program, *run.steps, *ended]
     return Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
 
 

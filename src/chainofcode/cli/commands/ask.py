@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import io
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...emulator import Tool
-from ...engine import Given, Options, Result, new_trace
+from ...engine import Result, RunOptions
 from ...errors import InputError
 from ...methods import METHODS, Ways, ask, compose, files_of
 from ...methods.presentation import in_words
 from ...render import plain
-from ...trace import Trace, check_place
+from ...trace import Event, check_place
 from ..answer_options import add_answer, chosen_answer
 from ..artifact_output import keep
 from ..hints import hints
@@ -96,13 +97,12 @@ def _command(given: argparse.Namespace) -> int:
 async def _ask(given: argparse.Namespace, tools: Sequence[Tool]) -> int:
     question = _question(given)
     options = read_options(given)
-    options.pop("question", None)
     if given.trace:
         check_place(given.trace)
-    granted = Given(**options)  # type: ignore[typeddict-unknown-key]
     started = time.monotonic()
-    with keeping(given.trace) as remember:
-        result = await _answered(question, given, tools, granted, remember)
+    with keeping(given.trace) as events:
+        await _answer(question, given, tools, options, events)
+    result = Result.of(events)
     try:  # the answer first: it was paid for
         _print(question, result, given, time.monotonic() - started)
     finally:
@@ -123,25 +123,18 @@ def _print(question: str, result: Result, given: argparse.Namespace, seconds: fl
         print(f"coc: {plain(hint)}", file=sys.stderr)
 
 
-async def _answered(
-    question: str,
-    given: argparse.Namespace,
-    tools: Sequence[Tool],
-    options: Given,
-    remember: Callable[[Trace], Trace],
-) -> Result:
+async def _answer(
+    question: str, given: argparse.Namespace, tools: Sequence[Tool], options: RunOptions, events: list[Event]
+) -> None:
     ways = Ways(**chosen_ways(given), answer_type=chosen_answer(given))
     live = Live(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
-    options["tools"] = approved(tools, given, live.paused)
-    store = options.setdefault("store", {})
+    options = dataclasses.replace(options, tools=approved(tools, given, live.paused))
     with live, chosen_sandbox(given, spares=0) as sandbox:
-        ways["files"] = files = await files_of(given.file, options, sandbox)
-        trace = remember(new_trace(Options(question=question, **files.granted(options))))
+        ways["files"] = await files_of(given.file, options, sandbox)  # before a model is loaded
         with chosen_model(given, live.progress) as lm:
-            async for event in ask(question, live.watch(lm), sandbox=sandbox, **ways, **options):
-                trace.events.append(event)
+            async for event in ask(question, live.watch(lm), sandbox=sandbox, options=options, **ways):
+                events.append(event)
                 live.show(event)
-    return Result.of(trace, store)
 
 
 def _question(given: argparse.Namespace) -> str:

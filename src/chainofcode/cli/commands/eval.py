@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from ...engine import RunOptions
 from ...errors import BudgetError, InputError
 from ...evals import SUITES, Job, Sample, Score, load, run_jobs
 from ...evals.report import Cell, faithfulness
@@ -29,7 +30,7 @@ from ...methods import METHODS, Ways
 from ...render import count, cut, fit, plain
 from ...trace import Trace
 from ..model_options import add_model, chosen_model, reached, read_budget
-from ..run_options import add_overlap, add_sandbox, chosen_sandbox, read_overlap
+from ..run_options import add_overlap, add_sandbox, chosen_sandbox, read_in_flight
 from ..terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, say_json
 from .ask import add_ways, chosen_ways
 
@@ -187,6 +188,10 @@ def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
     return {"model": lm.name, **{name: getattr(given, name) for name in names}, **digests}
 
 
+def _options(given: argparse.Namespace) -> RunOptions:
+    return RunOptions(in_flight=read_in_flight(given), share=not given.no_share)
+
+
 async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any, store: Store | None) -> list[Score]:
     left = store.plan(jobs) if store is not None else jobs
     if store is not None and len(left) < len(jobs):
@@ -212,7 +217,7 @@ async def _results(
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
     at_once = given.at_once or getattr(lm, "in_flight", 1)
     if given.engine == "local":
-        async for result in run_jobs(jobs, lm, sandbox, read_overlap(given), at_once):
+        async for result in run_jobs(jobs, lm, sandbox, _options(given), at_once):
             yield result
         return
     try:
@@ -224,7 +229,7 @@ async def _results(
         lm.name, given.sandbox, base_url, at_once,
         per_minute=given.per_minute, rows=given.rows, **read_budget(given.budget),
     )  # fmt: skip
-    for result in run_on_ray(jobs, plan, read_overlap(given), address=given.address, api_key=key):
+    for result in run_on_ray(jobs, plan, _options(given), address=given.address, api_key=key):
         yield result
 
 

@@ -7,10 +7,9 @@ import asyncio
 import json
 import sys
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...emulator import Table
-from ...engine import Options
 from ...errors import InputError
 from ...explain import Expected, aexplain
 from ...methods import files_of
@@ -46,8 +45,8 @@ def _explain(given: argparse.Namespace) -> int:
     values = Table.read(given.values) if given.values else Table([])
     with chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
-            options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
-        found = asyncio.run(aexplain(source, values, sandbox=sandbox, **options))
+            options = asyncio.run(files_of(given.file, options, sandbox)).granted(options)
+        found = asyncio.run(aexplain(source, values, sandbox=sandbox, options=options))
     if given.json:
         for call in found.calls:
             told = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from ...emulator import Delayed, Emulator, First, Table, Toolbox, asking, not_json
-from ...engine import Options, Result, arun, execute, new_trace
+from ...engine import Result, RunOptions, arun, execute
 from ...errors import InputError
 from ...lm import LM
 from ...methods import files_of
 from ...render import plain
 from ...sandbox import Sandbox
-from ...trace import Trace, check_place
+from ...trace import Event, check_place
 from ...values.codec import decode
 from ..artifact_output import keep
 from ..hints import hints
@@ -69,18 +70,18 @@ def _command(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace, tools: Toolbox) -> int:
-    source, options = read_text(given.program), read_options(given)
-    options["tools"] = tools
+    source, options = read_text(given.program), dataclasses.replace(read_options(given), tools=tools)
     if not 0 <= given.value_delay <= _MAX_DELAY_SECONDS:
         raise InputError(f"--value-delay takes 0 to {_MAX_DELAY_SECONDS} seconds, not {given.value_delay:g}")
     if given.trace:
         check_place(given.trace)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
-            options = cast(Options, asyncio.run(files_of(given.file, options, sandbox)).granted(options))
+            options = asyncio.run(files_of(given.file, options, sandbox)).granted(options)
         emulator = _emulator(_values(given), lm, given.value_delay)
-        with keeping(given.trace) as remember:
-            result = asyncio.run(_executed(source, emulator, sandbox, options, remember))
+        with keeping(given.trace) as events:
+            asyncio.run(_execute(source, emulator, sandbox, options, events))
+    result = Result.of(events)
     try:  # the answer first: it was paid for
         _print(result, given)
     finally:
@@ -89,13 +90,9 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     return ANSWERED if result.reason == "answered" else NO_ANSWER
 
 
-async def _executed(
-    source: str, emulator: Emulator, sandbox: Sandbox, options: Options, remember: Callable[[Trace], Trace]
-) -> Result:
-    trace, store = remember(new_trace(options)), options.setdefault("store", {})
-    async for event in execute(source, emulator, sandbox=sandbox, **options):
-        trace.events.append(event)
-    return Result.of(trace, store)
+async def _execute(source: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
+    async for event in execute(source, emulator, sandbox=sandbox, options=options):
+        events.append(event)  # noqa: PERF401 - what came before an interruption counts
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:
@@ -136,8 +133,7 @@ async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
 async def _run_lines(
     given: argparse.Namespace, tools: Toolbox, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
 ) -> int:
-    base = read_options(given)
-    base["tools"] = tools
+    base = dataclasses.replace(read_options(given), tools=tools)
     shared = _values(given)
     lines = read_text(given.program).split("\n")
     tasks = [
@@ -165,7 +161,7 @@ async def _as_finished(
 
 
 async def _run_record(
-    number: int, line: str, base: Options, shared: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
+    number: int, line: str, base: RunOptions, shared: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
 ) -> tuple[dict[str, Any], int]:
     identity: Any = number
     try:
@@ -178,16 +174,16 @@ async def _run_record(
         if not isinstance(given, dict):
             raise ValueError('"inputs" takes an object of names and values')
         inputs = {name: decode(value) for name, value in given.items()}
-        options = Options(**{**base, "inputs": {**base["inputs"], **inputs}})
+        options = dataclasses.replace(base, inputs={**base.inputs, **inputs})
         if read.get("question") is not None:
-            options["question"] = str(read["question"])
+            options = dataclasses.replace(options, question=str(read["question"]))
     except (ValueError, RecursionError, TypeError) as error:
         message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
         told = {"type": "record", "message": f"line {number}: {message}", "line": None}
         return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
     async with slots:
         try:
-            result = await arun(read["program"], _emulator(table, lm, 0), sandbox=sandbox, **options)
+            result = await arun(read["program"], _emulator(table, lm, 0), sandbox=sandbox, options=options)
         except InputError as error:
             told = {"type": "record", "message": f"line {number}: {error}", "line": None}
             return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN

@@ -11,12 +11,12 @@ from typing import Any
 
 from ...audit import Verdict, averify, check_chain
 from ...emulator import First, Table, asking
-from ...engine import Options, execute, new_trace
+from ...engine import RunOptions, execute
 from ...errors import InputError
 from ...lm import LM
 from ...methods import ask, compose
 from ...sandbox import Limits, Sandbox
-from ...trace import Event, Trace
+from ...trace import Event, Kept, Trace
 from ...values.codec import ValueFormatError, decode
 from ..settings import Refusal
 from .tool_list import Asked, News, bounded
@@ -34,26 +34,27 @@ class Alone:
         self._kept: collections.OrderedDict[str, bytes] = collections.OrderedDict()
 
     async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]:
-        trace, events = self._programmed(asked, asked.program) if asked.program is not None else self._asked(asked)
+        trace = Trace()
+        events = self._programmed(asked, asked.program) if asked.program is not None else self._asked(asked)
         async with self._slots, contextlib.aclosing(events) as stream:  # type: ignore[type-var]
             async for event in stream:
-                trace.events.append(event)
-                await news.hear(event)
+                trace.add(event)
+                if isinstance(event, Kept):
+                    await news.hear(event)
         return self._keep(trace), trace
 
-    def _asked(self, asked: Asked) -> tuple[Trace, AsyncIterator[Event]]:
+    def _asked(self, asked: Asked) -> AsyncIterator[Event]:
         if self._lm is None:
             raise InputError("this server has no model; run_program takes a program and values for its calls")
         ways: Any = {"method": compose(asked.method, repairs=2, fallback=True), "answer_type": asked.answer_type}
         question = asked.question or ""
-        events = ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
-        return new_trace(Options(question=question, limits=self._limits)), events
+        return ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
 
-    def _programmed(self, asked: Asked, program: str) -> tuple[Trace, AsyncIterator[Event]]:
+    def _programmed(self, asked: Asked, program: str) -> AsyncIterator[Event]:
         table = Table.of_records(list(asked.values), "values")
         emulator = table if self._lm is None else First(table, asking(self._lm))
-        options = Options(question=asked.question, inputs=_decoded(asked.inputs), limits=self._limits)
-        return new_trace(options), execute(program, emulator, sandbox=self._sandbox, **options)
+        options = RunOptions(question=asked.question, inputs=_decoded(asked.inputs), limits=self._limits)
+        return execute(program, emulator, sandbox=self._sandbox, options=options)
 
     async def lines(self, id: str, owner: str) -> bytes:
         if id not in self._kept:

@@ -22,9 +22,10 @@ from ...audit import Verdict, given_of
 from ...errors import ChainOfCodeError, InputError
 from ...methods import METHODS
 from ...program import Program
+from ...reasons import Reason
 from ...render import Page, count, cut, plain, what
 from ...sandbox import Limits
-from ...trace import Answer, Call, Event, Step, Trace, as_json
+from ...trace import Answer, Call, Event, Kept, Step, Trace, as_json
 from ..settings import MAX_QUESTION_CHARS, Refusal
 
 _MAX_PROGRAM_CHARS = 1_000_000
@@ -206,10 +207,10 @@ class _Tools:
         with _plain_errors():
             work = self._work.carry_out(asked, _owner_of(context), News(context))
             id, trace = await _to_the_end(work)
-        answer = trace.answer or Answer("guest died")
+        answer = trace.answer or Answer(Reason.GUEST_DIED)
         where = f"line {answer.error.line}: " if answer.error is not None and answer.error.line else ""
         told = Told(
-            answer=answer.text if answer.reason == "answered" else None,
+            answer=answer.text if answer.is_answered else None,
             value=answer.value,
             reason=answer.reason,
             error=f"{where}{answer.error.message}" if answer.error is not None else None,
@@ -229,11 +230,11 @@ class _Tools:
 def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
     """A trace that asks for no more than any program here gets: it may be anybody's."""
     given = given_of(trace)
-    asked = {"files": given["prelude"], "reads": given["reads"], "packages": given["packages"]}
-    for name, value in {**asked, "scratch": given["scratch"] and not scratch}.items():
+    asked = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
+    for name, value in {**asked, "scratch": given.scratch and not scratch}.items():
         if value:
             raise InputError(f"the trace's program was granted {name}, which this server grants to nobody")
-    own = given["limits"]
+    own = given.limits
     names = [field.name for field in dataclasses.fields(Limits)]
     most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
     return dataclasses.replace(trace, settings={**trace.settings, "limits": most})
@@ -246,7 +247,7 @@ def _owner_of(context: Context[Any, Any]) -> str:
 
 
 def _in_short(event: Event | bytes) -> str:
-    event = msgspec.json.decode(event, type=Event) if isinstance(event, bytes) else event
+    event = msgspec.json.decode(event, type=Kept) if isinstance(event, bytes) else event
     match event:
         case Program():
             return f"a program of {count(len(event.statements), 'statement')}"
@@ -254,7 +255,9 @@ def _in_short(event: Event | bytes) -> str:
             return f"a request to {plain(event.model) or 'the model'}"
         case Step():
             return cut(f"line {event.line}: {plain(what(event, 100))}", 120)
-    return f"{event.reason}" + (f" → {event.then}" if event.then else "")
+        case Answer():
+            return f"{event.reason}" + (f" → {event.then}" if event.then else "")
+    return ""
 
 
 async def _to_the_end(work: Coroutine[Any, Any, _Made]) -> _Made:

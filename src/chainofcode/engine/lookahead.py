@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
-from .sandbox import Job, Sandbox, Session
-from .sandbox.frames import Ended, Paused, Surveyed
+from ..sandbox import Job, Sandbox, Session
+from ..sandbox.frames import Ended, Paused, Surveyed
 
 _FREE_SECONDS = 2.0  # how much longer than the program its shadows may run
 _MAX_PATIENCE, _MAX_SHADOWS = 64, 4

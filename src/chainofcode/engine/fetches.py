@@ -1,0 +1,243 @@
+"""The values that a program asks for: requested when it pauses or its shadow does, handed over when it gets there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from ..emulator import Answered, Emulator
+from ..errors import BudgetError, EmulationError
+from ..reasons import Reason
+from ..sandbox import Job, Sandbox, Session
+from ..sandbox.frames import Paused, Settled
+from ..trace import Returned, Sent
+from ..values.codec import encode
+from .log import Log, Taken
+from .lookahead import Lookahead
+
+_MAX_FORESEEN = 10_000  # calls that a shadow asked for and the program has not got to
+
+
+@dataclass(eq=False)
+class Fetch:
+    """One request for a value, by the program or its shadow: a task, then its answer or failure."""
+
+    asked: Paused
+    is_foreseen: bool = False
+    paused: Paused | None = None  # the program's own pause, once it makes the call
+    task: asyncio.Task[None] | None = None
+    answered: Answered | None = None
+    is_once: bool = False
+    number: int = 0  # of the request
+    failure: Callable[[int], None] | None = None  # called with the statement when the program makes the call
+    seconds: float = 0.0
+    uses: int = 0
+
+
+class Fetches:
+    """The requests of a run: begun when the program or its shadow makes a call, taken when the program uses the value.
+
+    A failed request matters only if the program makes that call.
+    """
+
+    def __init__(
+        self, emulator: Emulator, *, place: Sandbox, session: Session, job: Job, log: Log, share: bool
+    ) -> None:
+        self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
+        # Without a sandbox, the side effects of a shadow would reach the host.
+        may_look = job.in_flight > 1 and session.wall != "none"
+        self._lookahead = Lookahead(place, job, session, self) if may_look else None
+        self._gathers: bool = getattr(emulator, "gathers", False)
+        self._fetches: dict[int, Fetch] = {}  # by the number of the program's pause
+        self._foreseen: dict[bytes, Fetch] = {}  # calls that the program has not made yet
+        self._by_shadow: dict[int, Fetch] = {}  # the same, by the shadow's pause number
+        self._keys: set[bytes] = set()  # of all calls requested
+        self._queue: deque[Fetch] = deque()
+        self._free, self._begun, self._is_closing = job.in_flight, 0, False
+
+    async def __aenter__(self) -> Fetches:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> list[Answered | None]:
+        """Cancel requests in flight and send no more. Returns what came of those that the program did not use."""
+        self._is_closing = True
+        if self._lookahead is not None:
+            await self._lookahead.close()
+        tasks = [fetch.task for fetch in (*self._fetches.values(), *self._foreseen.values()) if fetch.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return [fetch.answered for fetch in self._foreseen.values() if fetch.task is not None]
+
+    def begin(self, paused: Paused) -> None:
+        """Handle a pause of the program, at a call or a statement."""
+        key = self._key(paused)
+        fetch = self._foreseen.pop(key, None)
+        if fetch is None:
+            fetch = Fetch(paused)
+        self._keys.add(key)
+        self._fetches[paused.id] = fetch
+        fetch.paused = paused
+        if self._lookahead is not None:
+            self._lookahead.reach(is_foreseen=fetch.is_foreseen)
+        most = self._job.limits.lm_calls
+        if len(self._fetches) > most:
+            self._lose(fetch, Reason.CALLS_LIMIT, f"the program made over {most} calls")
+        elif fetch.answered is not None:
+            self._resume(fetch, paused)
+        elif fetch.failure is not None:
+            fetch.failure(paused.statement)
+        elif fetch.task is None:
+            with contextlib.suppress(ValueError):
+                self._queue.remove(fetch)
+            self._queue.appendleft(fetch)
+            self.pump()
+
+    def _key(self, paused: Paused) -> bytes:
+        """Return the key of a call, the same for the program and its shadow; it includes the expected type."""
+        if self._lookahead is None or paused.known_by is None:
+            return b""
+        use = self._log.use(paused)
+        expected = [use.type, use.spec] if use is not None else []
+        return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
+
+    # --- calls that the shadow reports --------------------------------------------------------------------------
+
+    def foresee(self, paused: Paused) -> bool:
+        key = self._key(paused)
+        self._by_shadow.pop(paused.id, None)  # an earlier shadow may have used this number
+        if key in self._foreseen:
+            self._by_shadow[paused.id] = self._foreseen[key]
+        is_call = paused.kind == "call" and paused.name not in self._job.tools  # do not trust the shadow
+        if not key or key in self._keys or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
+            return False
+        self._keys.add(key)
+        fetch = self._foreseen[key] = self._by_shadow[paused.id] = Fetch(paused, is_foreseen=True)
+        self._queue.append(fetch)
+        self.pump()
+        return True
+
+    def reorder(self, calls: list[int]) -> None:
+        expected = [fetch for fetch in map(self._by_shadow.get, calls) if fetch is not None and fetch.task is None]
+        self._queue = deque([fetch for fetch in self._queue if fetch.paused is not None])
+        self._queue.extend(fetch for fetch in expected if fetch.paused is None)
+        self.pump()
+
+    @property
+    def is_busy(self) -> bool:
+        return len(self._queue) >= self._job.in_flight
+
+    # --- requests -----------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Start queued requests, up to the number allowed in flight."""
+        if self._gathers and self._lookahead is not None and self._lookahead.holds:
+            return
+        while self._queue and self._free > 0 and not self._is_closing:
+            fetch = self._queue.popleft()
+            if fetch.paused is None and self._begun >= self._job.limits.lm_calls:
+                continue  # the program's own calls are counted in `begin`
+            self._begun += 1
+            self._free -= 1
+            fetch.number = self._begun
+            asked = fetch.asked
+            line = self._log.line(asked.statement)
+            self._session.post(Sent(id=fetch.number, call=asked.text, statement=asked.statement, line=line))
+            fetch.task = asyncio.create_task(self._fetch(fetch))
+
+    async def _fetch(self, fetch: Fetch) -> None:
+        started = time.monotonic()
+        try:
+            answered = await self._emulator.answer(self._log.pause(fetch.asked, self._job))
+            value = _carriable(fetch.asked, answered.value)
+        except (EmulationError, BudgetError) as error:
+            self._log.lose(error.calls)
+            self._lose(fetch, error.reason, str(error), code=error.code, about=error.about)
+        except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
+            self._fail(fetch, functools.partial(self._raise, error))
+        except BaseException as error:  # cancelled, by us or by itself; interrupted
+            if not self._is_closing:
+                self._fail(fetch, functools.partial(self._raise, error))
+            raise
+        else:
+            fetch.seconds = time.monotonic() - started
+            fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
+            fetch.answered = replace(answered, value=value)
+            self._learn(fetch)
+            if fetch.paused is not None:
+                self._resume(fetch, fetch.paused)
+        finally:
+            self._free += 1
+            self._session.post(Returned(id=fetch.number))
+            self.pump()
+            if self._lookahead is not None:
+                self._lookahead.end(fetch.asked if fetch.is_foreseen else None)
+
+    def _learn(self, fetch: Fetch) -> None:
+        answered = fetch.answered
+        if self._lookahead is not None and answered is not None:
+            reply = {"value": answered.value, "once": fetch.is_once or fetch.asked.known_by is None}
+            failed = {"error": answered.error, "raised": answered.raised} if answered.error else {}
+            self._lookahead.learn(fetch.asked, {**reply, **failed})
+
+    def _resume(self, fetch: Fetch, paused: Paused) -> None:
+        answered = fetch.answered
+        if answered is not None:
+            self._session.resume(paused, answered.value, answered.error, answered.raised, is_once=fetch.is_once)
+
+    def _raise(self, error: BaseException, statement: int) -> None:
+        self._session.fail(error)
+
+    def _lose(self, fetch: Fetch, reason: Reason, message: str, *, code: str = "", about: str = "") -> None:
+        def end(statement: int) -> None:
+            line = self._log.line(statement)
+            self._session.end(reason, message, statement=statement, line=line, code=code, about=about)
+
+        self._fail(fetch, end)
+
+    def _fail(self, fetch: Fetch, failure: Callable[[int], None]) -> None:
+        fetch.failure = failure
+        if fetch.paused is not None:
+            failure(fetch.paused.statement)
+
+    def take(self, settled: Settled) -> Taken:
+        """Return the value that the program has taken."""
+        fetch = self._fetches[settled.id]
+        fetch.uses += 1
+        if fetch.answered is None:  # the session settles only what it resumed
+            raise AssertionError(f"pause {settled.id} has no answer")
+        return Taken(
+            asked=fetch.asked,
+            answered=fetch.answered,
+            seconds=fetch.seconds,
+            is_first=fetch.uses == 1,
+            is_foreseen=fetch.is_foreseen,
+        )
+
+
+def _carriable(paused: Paused, value: Any) -> Any:
+    """A value as the guest can take it: of the value language, and for a statement a delta of names it may set."""
+    if paused.kind == "statement":
+        if not isinstance(value, Mapping):
+            raise EmulationError(f"the statement {paused.text} needs a mapping of names to values, not {value!r}")
+        foreign = [name for name in value if name not in paused.names]
+        if foreign:
+            allowed = ", ".join(paused.names) or "nothing"
+            raise EmulationError(f"the statement {paused.text} cannot set {foreign[0]!r}; it may set {allowed}")
+        value = dict(value)
+
+    def refuse(part: object) -> str:
+        raise EmulationError(f"the value of {paused.text} holds a {type(part).__name__}, which no frame can carry")
+
+    return encode(value, brief=refuse)

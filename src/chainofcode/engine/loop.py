@@ -1,0 +1,116 @@
+"""The loop: Python takes what it can, the emulator takes each pause, and everything that happens is an event."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Unpack
+
+from ..emulator import Answering, Emulator, as_emulator
+from ..program import Program
+from ..sandbox import Sandbox, opened
+from ..sandbox.frames import Ended, Parsed, Paused, Ran, Settled
+from ..trace import Event, Returned, Sent
+from .fetches import Fetches
+from .log import Log
+from .options import RunKeywords, RunOptions
+from .result import Result
+
+
+async def execute(
+    program: str | Program,
+    emulator: Answering = None,
+    *,
+    question: str | None = None,
+    sandbox: Sandbox | str = "auto",
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
+) -> AsyncIterator[Event]:
+    """Run a program to its end: Python takes what it can, the emulator (a model, a table, a function) each pause.
+
+    `program` may be a model's whole reply. Yields the trace's Header, the Program, each Step (with the Calls it took),
+    and the Answer; also Sent and Returned as calls go out and come back, and the files that the run Produced.
+    `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
+    """
+    chosen = RunOptions.of(options, given, question)
+    yield chosen.header()
+    async for event in execute_program(program, emulator, sandbox, chosen):
+        yield event
+
+
+async def execute_program(
+    program: str | Program, emulator: Answering, sandbox: Sandbox | str, options: RunOptions
+) -> AsyncIterator[Event]:
+    """`execute` without the header, for one program of several in a trace."""
+    answering = options.toolbox.around(as_emulator(emulator))
+    log = Log(is_followed=options.follow)
+    job = options.job(
+        program,
+        in_flight=_in_flight(options, answering),
+        with_state=getattr(answering, "reads_state", False),
+        is_recorded=options.follow,
+    )
+    async with (
+        opened(sandbox) as place,
+        place.start(job) as session,
+        Fetches(answering, place=place, session=session, job=job, log=log, share=options.share) as fetches,
+    ):
+        async for signal in session:
+            match signal:
+                case Parsed(parsed):
+                    yield log.open(parsed)
+                case Ran(steps):
+                    for step in steps:
+                        yield log.python(step)
+                case Paused():
+                    fetches.begin(signal)  # a task of its own: several may be open
+                case Sent() | Returned():
+                    yield signal
+                case Settled():
+                    for event in log.emulated(signal, fetches.take(signal)):  # in program order
+                        yield event
+                case Ended():
+                    log.waste(await fetches.close())
+                    for event in log.ended(signal, session.wall, session.artifacts):
+                        yield event
+
+
+def _in_flight(options: RunOptions, emulator: Emulator) -> int:
+    is_ordered = getattr(emulator, "is_ordered", False)  # its values depend on the order of the calls
+    if is_ordered or options.follow:
+        return 1
+    if options.in_flight is not None:
+        return options.in_flight
+    most: int = getattr(emulator, "in_flight", 1)
+    return most
+
+
+async def arun(
+    program: str | Program,
+    emulator: Answering = None,
+    *,
+    question: str | None = None,
+    sandbox: Sandbox | str = "auto",
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
+) -> Result:
+    """Run a program to its end and return the result with its trace; the options are those of `execute`."""
+    events = execute(program, emulator, question=question, sandbox=sandbox, options=options, **given)
+    return Result.of([event async for event in events])
+
+
+def run(
+    program: str | Program,
+    emulator: Answering = None,
+    *,
+    question: str | None = None,
+    sandbox: Sandbox | str = "auto",
+    options: RunOptions | None = None,
+    **given: Unpack[RunKeywords],
+) -> Result:
+    """`arun` for code that is not async."""
+    with contextlib.suppress(RuntimeError):
+        asyncio.get_running_loop()
+        raise TypeError("run() cannot be used inside a running event loop: await arun() instead")
+    return asyncio.run(arun(program, emulator, question=question, sandbox=sandbox, options=options, **given))

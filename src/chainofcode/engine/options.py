@@ -1,0 +1,114 @@
+"""What a program is given beyond its text, and how it is run."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+import msgspec
+
+from ..emulator import Tool, Toolbox
+from ..program import Program
+from ..sandbox import File, Job, Limits
+from ..trace import Header, Settings
+
+Tools = Toolbox | Sequence[Callable[..., Any] | Tool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The options of a run. `clock` and `seed` are fixed unless you set them, so that runs can be repeated."""
+
+    question: str | None = None
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    policy: Literal["strict", "paper"] = "strict"
+    packages: Sequence[str] = ()
+    reads: Sequence[str] = ()
+    prelude: Sequence[File] = ()
+    scratch: bool = False
+    clock: float | None = None
+    seed: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    tools: Tools = ()
+    in_flight: int | None = None  # calls under way at once; None: as many as the emulator takes, 1: one by one
+    share: bool = True  # whether a repeated call has the same value; otherwise it is asked for again
+    follow: bool = False  # record the provenance of the answer, one call at a time
+
+    @classmethod
+    def of(cls, options: RunOptions | None, given: Mapping[str, Any], question: str | None = None) -> RunOptions:
+        """Return the options with the given ones replaced. Raises TypeError for an unknown name."""
+        if question is not None:
+            given = {**given, "question": question}
+        known = [option.name for option in dataclasses.fields(cls)]
+        unknown = sorted(given.keys() - set(known))
+        if unknown:
+            raise TypeError(f"unknown option {unknown[0]!r} (expected one of: {', '.join(known)})")
+        return dataclasses.replace(options or cls(), **given)
+
+    @property
+    def toolbox(self) -> Toolbox:
+        return Toolbox.of(self.tools)
+
+    def job(self, program: str | Program, **more: Any) -> Job:
+        """Return the job that runs a program, or a model's reply that holds one."""
+        if not isinstance(program, (str, Program)):
+            raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
+        source = program if isinstance(program, str) else program.source
+        world: Any = {"clock": self.clock, "seed": self.seed}
+        return Job(
+            source=source,
+            is_reply=isinstance(program, str),
+            question=self.question,
+            inputs=self.inputs,
+            policy=self.policy,
+            packages=self.packages,
+            reads=self.reads,
+            prelude=self.prelude,
+            scratch=self.scratch,
+            tools=tuple(self.toolbox.tools),
+            limits=self.limits,
+            **{name: value for name, value in world.items() if value is not None},
+            **more,
+        )
+
+    def header(self) -> Header:
+        """Return the first event of a trace."""
+        return Header.of(self.question, self.inputs, msgspec.to_builtins(self._settings()))
+
+    def _settings(self) -> Settings:
+        usual = Limits()
+        limits = {name: value for name, value in vars(self.limits).items() if value != getattr(usual, name)}
+        return Settings(
+            policy=self.policy,
+            packages=list(self.packages),
+            reads=list(map(os.fspath, self.reads)),
+            clock=self.clock,
+            seed=self.seed,
+            files={file.name: file.path for file in self.prelude},
+            file_kinds={file.name: (file.kind, file.separator) for file in self.prelude},
+            scratch=self.scratch,
+            tools=list(self.toolbox.tools),
+            limits=limits,
+            share=self.share,
+        )
+
+
+class RunKeywords(TypedDict, total=False):
+    """The fields of `RunOptions` as keyword arguments, without the question."""
+
+    inputs: Mapping[str, Any]
+    policy: Literal["strict", "paper"]
+    packages: Sequence[str]
+    reads: Sequence[str]
+    prelude: Sequence[File]
+    scratch: bool
+    clock: float | None
+    seed: int | None
+    limits: Limits
+    tools: Tools
+    in_flight: int | None
+    share: bool
+    follow: bool
