@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict
 import msgspec
 
 from ..emulator import Tool, Toolbox
+from ..languages import PYTHON, Language
 from ..program import Program
 from ..sandbox import File, Job, Limits
 from ..trace import Header, Settings
@@ -24,6 +25,7 @@ class RunOptions:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
+    language: Language = PYTHON
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()
     reads: Sequence[str] = ()
@@ -60,6 +62,7 @@ class RunOptions:
         world: Any = {"clock": self.clock, "seed": self.seed}
         return Job(
             source=source,
+            language=self.language,
             is_reply=isinstance(program, str),
             question=self.question,
             inputs=self.inputs,
@@ -100,6 +103,7 @@ class RunKeywords(TypedDict, total=False):
     """The fields of `RunOptions` as keyword arguments, without the question."""
 
     inputs: Mapping[str, Any]
+    language: Language
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
     reads: Sequence[str]

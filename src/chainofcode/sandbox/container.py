@@ -103,7 +103,7 @@ class Container:
             *[_mount(source, target) for target, source in binds.items()],
             *[f"--env={name}={value}" for name, value in ENVIRONMENT.items()],
         ]  # fmt: skip
-        return [*options, self._image or _EMPTY, *boot.boot_command(python, "languages.python.guest.main", "stdio")]
+        return [*options, self._image or _EMPTY, *job.language.command(python, "stdio")]
 
 
 def _mount(source: str, target: str) -> str:

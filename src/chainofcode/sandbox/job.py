@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from ..errors import InputError
+from ..languages import PYTHON, Language
 from ..values.codec import encode
 
 MAX_IN_FLIGHT = 1024
@@ -48,6 +49,7 @@ class Job:
     """One program to run and the world it runs in. `clock` and `seed` make runs repeatable."""
 
     source: str
+    language: Language = PYTHON
     is_reply: bool = True
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..errors import SandboxError
+from ..languages import PYTHON
 from .handle import Holds, Zygote
 from .job import Job
 from .packages import Grant, Packages
@@ -39,6 +40,8 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
+        if job.language is not PYTHON:
+            raise SandboxError(f"the jail runs Python only, not {job.language.name}")
         grant = self._grant(job)
         async with self._ready(grant) as zygote:
             holds = zygote.holds

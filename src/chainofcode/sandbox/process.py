@@ -16,8 +16,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ..boot import boot_command
 from ..errors import SandboxError
+from ..languages import Language
 from .job import Job
 from .packages import Grant, Packages
 from .session import Exit, Session
@@ -34,7 +34,7 @@ ENVIRONMENT = {
 
 
 class NoWall:
-    """Starts one Python process per program, with the rights, files and working directory of whoever asks for it."""
+    """Starts one process per program, with the rights, files and working directory of whoever asks for it."""
 
     def __init__(self, python: str = sys.executable) -> None:
         self._python = python
@@ -47,7 +47,7 @@ class NoWall:
         if job.scratch_bytes:
             raise SandboxError("without a sandbox there is no scratch directory: a program writes where you may")
         grant = Grant.of(Packages(job.packages), job.reads)
-        session = Session(ProcessGuest(self._python), job, grant)
+        session = Session(ProcessGuest(self._python, job.language), job, grant)
         try:
             session.begin()
             yield session
@@ -60,11 +60,11 @@ class ProcessGuest:
 
     wall, counts_processes = "none", False
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, language: Language) -> None:
         guest_read, self.write_fd = os.pipe()
         self.read_fd, guest_write = os.pipe()
         self.noise_fd, noise_write = os.pipe()
-        command = boot_command(python, "languages.python.guest.main", str(guest_read), str(guest_write))
+        command = language.command(python, str(guest_read), str(guest_write))
         try:
             self._process = subprocess.Popen(
                 command,

@@ -1,0 +1,71 @@
+"""The wire protocol as docs/protocol.md describes it: its tables, and the guest that it spells out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import msgspec
+
+from chainofcode import Program, Table, run
+from chainofcode.languages import Language
+from chainofcode.sandbox import Job, NoWall
+from chainofcode.sandbox.artifacts import Wrote
+from chainofcode.sandbox.frames import Ended, Parsed, Paused, Ran, Settled, Surveyed
+
+PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
+
+
+def names_in(text: str) -> list[str]:
+    return re.findall(r"`(\w+)`", text)
+
+
+def fields_of(table: str) -> list[str]:
+    """The names in the first column of the table with this heading."""
+    rows = PAGE[PAGE.index(f"| `{table}` | meaning |") :].split("\n\n")[0].splitlines()[2:]
+    return [name for row in rows for name in names_in(row.split(" | ")[0])]
+
+
+def test_frames_from_the_guest() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", PAGE, re.MULTILINE)
+    described = {kind: names_in(fields) for kind, fields in rows}
+    frames = (Parsed, Ran, Paused, Settled, Surveyed, Wrote, Ended)
+    assert described == {frame.__struct_config__.tag: list(frame.__struct_fields__) for frame in frames}
+
+
+def test_the_start_frame() -> None:
+    granted = {"package_names", "package_paths", "processes"}
+    assert set(fields_of("start")) == Job("answer = 1").message().keys() | granted
+
+
+def test_reasons_that_a_guest_may_give() -> None:
+    line = next(line for line in PAGE.split("- **") if line.startswith("`ended`"))
+    told = set(re.findall(r"`((?:limit:\w+)|answered|error|halted)`", line.partition("`answer`")[0]))
+    for reason in sorted(told):
+        assert (
+            msgspec.json.decode(msgspec.json.encode({"type": "ended", "reason": reason}), type=Ended).reason == reason
+        )
+    from chainofcode.sandbox import frames
+
+    assert told == frames._GUESTS_REASONS
+
+
+def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
+    script = tmp_path / "guest.py"
+    script.write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-1])
+    lines = Language(
+        name="lines", suffixes=(".lines",), command=lambda python, *given: [sys.executable, str(script), *given]
+    )
+    source = "a = capital_of(France)\nb = mayor_of(it)"
+    values = Table([("capital_of(France)", "Paris"), ("mayor_of(it)", "Anne")])
+
+    result = run(Program(source), values, sandbox=NoWall(), language=lines)
+    assert (result.reason, result.answer) == ("answered", "Anne")
+    told = [(step.by, step.line, step.call, step.delta) for step in result.trace.steps]
+    assert told == [
+        ("lm", 1, "capital_of(France)", {}),
+        ("python", 1, None, {"a": "'Paris'"}),
+        ("lm", 2, "mayor_of(it)", {}),
+        ("python", 2, None, {"b": "'Anne'"}),
+    ]
