@@ -66,7 +66,7 @@ def _print(calls: tuple[Expected, ...]) -> None:
         return
     for number in sorted({call.round for call in calls if call.round is not None}):
         together = [call for call in calls if call.round == number]
-        print(f"round {number}: {len(together)} call{'s' if len(together) > 1 else ''} together")
+        print(f"round {number}: {len(together)} calls together" if len(together) > 1 else f"round {number}: 1 call")
         for call in together:
             print(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}")
     later = [call for call in calls if call.round is None]
@@ -78,7 +78,7 @@ def _print(calls: tuple[Expected, ...]) -> None:
 
 def _reason(call: Expected) -> str:
     if not call.waits_for:
-        return "not reached yet"
+        return "not reached yet, or a repeat of an earlier call"
     if call.waits_for.startswith(f"{call.call}("):
         return "not sent ahead: a tool, or a call without arguments or with mutable objects"
     return f"waits for {fit(plain(call.waits_for), _WIDTH).rstrip()}"
