@@ -443,9 +443,9 @@ def test_ask_is_a_stream_of_events() -> None:
 
     events = asyncio.run(collect())
     kinds = [type(event).__name__ for event in events]
-    assert kinds[:2] == ["Call", "Program"]
+    assert kinds[:3] == ["Header", "Call", "Program"]
     assert kinds[-1] == "Answer"
-    assert isinstance(events[1], Program)
+    assert isinstance(events[2], Program)
     assert [event.call for event in events if isinstance(event, Step) and event.by == "lm"] == [
         "is_fruit('fig')", "is_fruit('saw')",
     ]  # fmt: skip
