@@ -14,6 +14,7 @@ from conftest import has_tier
 from test_cli import coc
 
 from chainofcode import InputError, Jail, Result, SandboxError, ScriptedLM, Trace, run, solve
+from chainofcode.engine import RunOptions
 from chainofcode.methods import files_of
 from chainofcode.methods import input_files as files
 
@@ -134,7 +135,7 @@ def test_names(stems: list[str], names: list[str], tmp_path: Path) -> None:
     for stem in stems:
         (tmp_path / f"{stem}.txt").write_text("x")
     paths = [tmp_path / f"{stem}.txt" for stem in stems]
-    found = asyncio.run(files_of(paths, {"inputs": {"prices": 1}}))
+    found = asyncio.run(files_of(paths, RunOptions(inputs={"prices": 1})))
     assert [file.name for file in found.prelude] == names
 
 
@@ -206,7 +207,7 @@ def test_pandas_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pyte
 def test_a_file_that_changes_afterwards_is_an_error_in_the_trace(tmp_path: Path) -> None:
     path = tmp_path / "conf.json"
     path.write_text("[1]")
-    found = asyncio.run(files_of([path], {}))
+    found = asyncio.run(files_of([path], RunOptions()))
     path.write_text("[1")
     result = run("answer = conf", prelude=found.prelude, reads=found.reads)
     assert result.error is not None and result.error.type == "FileError"
@@ -219,7 +220,7 @@ def test_the_preview_is_bounded(tmp_path: Path) -> None:
     row = ",".join(["x" * 30] * 3000)
     (tmp_path / "wide.csv").write_text(f"{header}\n" + f"{row}\n" * 20)
     for packages in ([], ["pandas"]):
-        found = asyncio.run(files_of([tmp_path / "wide.csv"], {"packages": packages}))
+        found = asyncio.run(files_of([tmp_path / "wide.csv"], RunOptions(packages=packages)))
         assert "and 2950 more" in found.told
         assert len(found.told) < 8000
 
