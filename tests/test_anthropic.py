@@ -230,11 +230,11 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_known_prices(endpoint: Any) -> None:
-    known = AnthropicLM("claude-haiku-4-5", base_url="https://api.anthropic.com", api_key=KEY)._endpoint
+    known = AnthropicLM("claude-haiku-4-5", base_url="https://api.anthropic.com", api_key=KEY)
     assert known.dollars(1000, 100) == pytest.approx(0.0015)
     assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00078)
     assert known.dollars(1000, 100, stored=800) == pytest.approx(0.0017)
-    assert lm(endpoint)._endpoint.dollars(1000, 100) is None
+    assert lm(endpoint).dollars(1000, 100) is None
 
 
 def test_without_the_package(tmp_path: Path) -> None:

@@ -219,8 +219,8 @@ def test_the_environment(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_known_prices(endpoint: Any) -> None:
-    known = OpenAILM("gpt-4o-mini", api_key=KEY)._endpoint
+    known = OpenAILM("gpt-4o-mini", api_key=KEY)
     assert known.dollars(1000, 100) == pytest.approx(0.00021)
     assert known.dollars(1000, 100, cached=800) == pytest.approx(0.00015)  # what is remembered there costs half
     assert known.dollars(10, 10, cached=2000) is None  # numbers that cannot be
-    assert lm(endpoint)._endpoint.dollars(1000, 100) is None
+    assert lm(endpoint).dollars(1000, 100) is None

@@ -53,10 +53,10 @@ class Cells:
         return result
 
     def close(self) -> None:
-        for closable in (*self._models.values(), *self._sandboxes.values()):
-            close = getattr(closable, "close", None)
-            if close is not None:
-                close()
+        for lm in self._models.values():
+            lm.close()
+        for sandbox in self._sandboxes.values():
+            sandbox.close()
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
 

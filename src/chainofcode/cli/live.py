@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from ..lm import LM, Completion, Message, Usage
+from ..lm import LM, Around, Completion, Message, Usage
 from ..program import Program
 from ..render import Page, cut, fit, plain, what
 from ..trace import Answer, Call, Event, Step
@@ -217,13 +217,12 @@ class Live:
                 self._draw()
 
 
-class _Seen:
+class _Seen(Around):
     """A model whose open requests are counted."""
 
     def __init__(self, lm: LM, live: Live) -> None:
-        self._lm, self._live, self.name = lm, live, lm.name
-        self.in_flight: int = getattr(lm, "in_flight", 1)
-        self.rows: int = getattr(lm, "rows", 1)
+        super().__init__(lm)
+        self._live = live
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self._live.opened(1)

@@ -66,9 +66,7 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
         chosen: LM = Budgeted(lm, **budget) if budget else lm
         yield Batched(chosen, given.rows) if given.rows else chosen
     finally:
-        close = getattr(lm, "close", None)
-        if close is not None:
-            close()
+        lm.close()
 
 
 @contextmanager

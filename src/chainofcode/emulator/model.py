@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BudgetError, EmulationError
-from ..lm import LM, Message, is_small
+from ..lm import LM, Message, as_lm
 from ..trace import Call
 from ..values.codec import Opaque, decode, encode
-from .pause import Answered, Pause
+from .pause import Answered, Emulator, Pause
 from .replies import delta_in, value_in
 from .types import ANY, Kind, Misfit, kind_of
 
@@ -33,7 +33,7 @@ _MAX_NAMES = 40
 _VOTING_TEMPERATURE = 0.7
 
 
-class Asking:
+class Asking(Emulator):
     """A language model, asked for one value a request; it remembers what each function answered in this run.
 
     Requests that overlap do not see each other's answers, whichever comes first: only those from before.
@@ -42,8 +42,8 @@ class Asking:
     reads_state = True
 
     def __init__(self, lm: LM, votes: int = 1, seen: Sequence[tuple[str, Any]] = ()) -> None:
-        self._lm, self._votes, self._seen = lm, votes, seen
-        self.in_flight = getattr(lm, "in_flight", 1)
+        self._lm, self._votes, self._seen = as_lm(lm), votes, seen
+        self.in_flight = self._lm.in_flight
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
         for text, value in seen:
             self._earlier.setdefault(text.partition("(")[0], []).append((_cut(text, 200), decode(value)))
@@ -145,7 +145,7 @@ class Asking:
         is_lopsided = {value for _, value in earlier if isinstance(value, bool)} in ({True}, {False})
         if earlier and not is_lopsided:
             lines += ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
-        state = _state(pause, _SMALL_STATE_CHARS if is_small(self._lm) else _MAX_STATE_CHARS)
+        state = _state(pause, _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS)
         if state:
             lines.append(f"state: {state}")
         line = _line(pause)

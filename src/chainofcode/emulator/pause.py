@@ -1,4 +1,4 @@
-"""What is asked of whoever answers a pause, and what comes back."""
+"""The `Emulator` protocol: a pause of the program, its answer, and who gives it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,48 @@ class Answered:
 
 @runtime_checkable
 class Emulator(Protocol):
-    """Answers pauses. Raises EmulationError when it has no value.
+    """Answers pauses. Subclass it to get the defaults; `declared` adds them to an object that has only `answer`."""
 
-    Optional attributes: `in_flight` above 1 allows concurrent requests, also for calls that the program has not made
-    yet; `reads_state` adds the program's variables to each pause; `gathers` holds requests back until lookahead has
-    found the calls of a round, so that they can be batched.
-    """
+    in_flight: int = 1  # how many pauses it answers at once, also of calls that the program has not made yet
+    is_ordered: bool = False  # an answer depends on the order of the questions: pauses come one at a time
+    reads_state: bool = False  # each pause has the variables of the program
+    gathers: bool = False  # pauses are held back until lookahead has found those of a round: they can be batched
 
-    async def answer(self, pause: Pause) -> Answered: ...
+    async def answer(self, pause: Pause) -> Answered:
+        """Return the value of a pause. Raises EmulationError where there is none."""
+        ...
+
+    def fresh(self) -> Emulator:
+        """Return the emulator for another run: without what it has learned in this one."""
+        return self
+
+
+def declared(given: Any) -> Emulator:
+    """Return an emulator with every attribute of `Emulator`. An object needs only a method `answer`."""
+    return given if isinstance(given, Emulator) else _Minimal(given)
+
+
+class _Minimal(Emulator):
+    """An emulator around an object that lacks some attributes of `Emulator`."""
+
+    def __init__(self, given: Any) -> None:
+        self._given = given
+        for name in ("in_flight", "is_ordered", "reads_state", "gathers"):
+            if hasattr(given, name):
+                setattr(self, name, getattr(given, name))
+
+    async def answer(self, pause: Pause) -> Answered:
+        answered: Answered = await self._given.answer(pause)
+        return answered
+
+
+class AroundEmulator(Emulator):
+    """An emulator that passes everything on to another: the base of wrappers, which override `answer`."""
+
+    def __init__(self, emulator: Emulator) -> None:
+        self._emulator = emulator = declared(emulator)
+        self.in_flight, self.is_ordered = emulator.in_flight, emulator.is_ordered
+        self.reads_state, self.gathers = emulator.reads_state, emulator.gathers
+
+    async def answer(self, pause: Pause) -> Answered:
+        return await self._emulator.answer(pause)

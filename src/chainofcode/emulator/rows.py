@@ -12,23 +12,23 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import BudgetError, EmulationError
-from ..lm import LM, Completion
+from ..lm import LM, Completion, as_lm
 from ..trace import Call
 from .model import Asking, as_text
-from .pause import Answered, Pause
+from .pause import Answered, Emulator, Pause
 from .replies import value_in
 from .types import Kind, Misfit
 
 _WAIT_SECONDS = 0.05  # for the calls that are sent along with the first
 
 
-class Rows:
+class Rows(Emulator):
     """A language model, asked for up to `rows` calls of a function at once; see Asking."""
 
     reads_state = gathers = True
 
     def __init__(self, lm: LM, rows: int, seen: Sequence[tuple[str, Any]] = ()) -> None:
-        self._lm, self._rows, self._seen = lm, rows, seen
+        self._lm, self._rows, self._seen = as_lm(lm), rows, seen
         self._alone = Asking(lm, 1, seen)
         self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts are full when these are done
         self._waiting: list[tuple[Pause, asyncio.Future[Answered]]] = []

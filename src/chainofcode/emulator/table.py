@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import EmulationError, InputError
 from ..values.codec import ValueFormatError, decode
-from .pause import Answered, Pause
+from .pause import Answered, Emulator, Pause
 
 _MAX_PARSED_CHARS = 20_000
 _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir(set)})
@@ -29,7 +29,7 @@ class _Missing(EmulationError):
         return super().__str__() + self._near()
 
 
-class Table:
+class Table(Emulator):
     """Values by call text. A call that stands there several times gets its values in turn, then the last one again."""
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
@@ -37,16 +37,12 @@ class Table:
         for text, value in pairs:
             self._values.setdefault(normal_text(text), []).append(value)
         self._taken: dict[str, int] = {}
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether some call has several values: then who asks first matters."""
-        return any(len(values) > 1 for values in self._values.values())
+        self.is_ordered = any(len(values) > 1 for values in self._values.values())
 
     def fresh(self) -> Table:
         """The same values for another run: a call that stands there several times starts again with its first."""
         again = Table([])
-        again._values = self._values
+        again._values, again.is_ordered = self._values, self.is_ordered
         return again
 
     @classmethod

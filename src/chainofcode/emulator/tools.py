@@ -26,7 +26,7 @@ import msgspec
 from ..errors import InputError
 from ..languages.python.guest.run.raised import plain, text_of, told
 from ..values.codec import Opaque, encode
-from .pause import Answered, Emulator, Pause
+from .pause import Answered, AroundEmulator, Emulator, Pause
 
 MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
@@ -166,15 +166,12 @@ class Toolbox:
         return any(one.has_effect for one in self.tools.values())
 
 
-class _Using:
+class _Using(AroundEmulator):
     """Answers the calls of tools by running them, all others as before."""
 
     def __init__(self, box: Toolbox, emulator: Emulator) -> None:
-        self._box, self._emulator = box, emulator
-        self.reads_state = getattr(emulator, "reads_state", False)
-        self.in_flight = getattr(emulator, "in_flight", 1)
-        self.is_ordered = getattr(emulator, "is_ordered", False)
-        self.gathers = getattr(emulator, "gathers", False)
+        super().__init__(emulator)
+        self._box = box
         self._used: collections.Counter[str] = collections.Counter()
 
     async def answer(self, pause: Pause) -> Answered:

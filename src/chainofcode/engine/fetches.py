@@ -55,7 +55,7 @@ class Fetches:
         # Without a sandbox, the side effects of a shadow would reach the host.
         may_look = job.in_flight > 1 and session.wall != "none"
         self._lookahead = Lookahead(place, job, session, self) if may_look else None
-        self._gathers: bool = getattr(emulator, "gathers", False)
+        self._gathers = emulator.gathers
         self._fetches: dict[int, Fetch] = {}  # by the number of the program's pause
         self._foreseen: dict[bytes, Fetch] = {}  # calls that the program has not made yet
         self._by_shadow: dict[int, Fetch] = {}  # the same, by the shadow's pause number

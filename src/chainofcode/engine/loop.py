@@ -48,7 +48,7 @@ async def execute_program(
     job = options.job(
         program,
         in_flight=_in_flight(options, answering),
-        with_state=getattr(answering, "reads_state", False),
+        with_state=answering.reads_state,
         is_recorded=options.follow,
     )
     async with (
@@ -77,13 +77,9 @@ async def execute_program(
 
 
 def _in_flight(options: RunOptions, emulator: Emulator) -> int:
-    is_ordered = getattr(emulator, "is_ordered", False)  # its values depend on the order of the calls
-    if is_ordered or options.follow:
+    if emulator.is_ordered or options.follow:
         return 1
-    if options.in_flight is not None:
-        return options.in_flight
-    most: int = getattr(emulator, "in_flight", 1)
-    return most
+    return emulator.in_flight if options.in_flight is None else options.in_flight
 
 
 async def arun(

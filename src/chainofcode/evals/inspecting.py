@@ -32,7 +32,7 @@ from inspect_ai.solver import Generate, Solver, TaskState, solver
 from inspect_ai.util import JSONSchema
 
 from ..errors import LMError
-from ..lm import Completion, Message, Usage, turns
+from ..lm import LM, Completion, Message, Usage, turns
 from ..methods import asolve, compose
 from ..render import Page
 from ..trace import Trace
@@ -49,12 +49,13 @@ _ROLES: dict[str, type[Any]] = {
 }
 
 
-class InspectLM:
+class InspectLM(LM):
     """A model of Inspect's as one of ours: its limits, retries, cache and logs apply."""
+
+    in_flight = 8
 
     def __init__(self, model: Model) -> None:
         self._model, self.name = model, str(model)
-        self.in_flight = 8
 
     async def complete(
         self,

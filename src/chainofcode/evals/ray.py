@@ -19,7 +19,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..engine import RunOptions
 from ..errors import BudgetError, ChainOfCodeError, InputError, LMError
-from ..lm import LM, Completion, Message, Usage, connect
+from ..lm import LM, Around, Completion, Message, Usage, connect
 from ..lm.wrappers import Batched
 from ..sandbox import Sandbox, open_sandbox
 from ..trace import Trace
@@ -90,13 +90,12 @@ class _Counter:
             self._slots.release()
 
 
-class _Counted:
+class _Counted(Around):
     """A model whose requests are counted in one place."""
 
     def __init__(self, lm: LM, counter: Any, worker: int) -> None:
-        self._lm, self._counter, self._worker, self.name = lm, counter, worker, lm.name
-        self.in_flight: int = getattr(lm, "in_flight", 1)
-        self.rows: int = getattr(lm, "rows", 1)
+        super().__init__(lm)
+        self._counter, self._worker = counter, worker
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         turn = asyncio.ensure_future(self._counter.begin.remote(self._worker))

@@ -1,4 +1,4 @@
-"""Claude, through Anthropic's own protocol: what comes again with the next request is marked, and then costs a tenth.
+"""Claude, through Anthropic's own protocol: repeated prefixes are marked for caching, and then cost a tenth.
 
 Uses the `anthropic` package (the extra `anthropic`), imported by the first request. One request is one attempt:
 `Retried` tries again.
@@ -7,17 +7,15 @@ Uses the `anthropic` package (the extra `anthropic`), imported by the first requ
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from . import Completion, Message, Usage
-from .remote import IN_FLIGHT, Endpoint, Refused
+from .interface import Completion, Message, Usage
+from .remote import RemoteLM, RequestRejected, as_json
 
-_ANTHROPIC = "https://api.anthropic.com"
 _FINISHES = {
     "end_turn": "stop",
     "tool_use": "stop",
@@ -25,7 +23,7 @@ _FINISHES = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
-# What a model may refuse, and can be done without; its errors name the field.
+# What a model may reject, and can be done without; its errors name the field.
 _OPTIONAL = ("temperature", "thinking", "tool_choice", "output_config")
 _THINKING_TOKENS = 8192  # on top, where thinking cannot be turned off: it is counted with the reply
 _AGAIN = {"cache_control": {"type": "ephemeral"}}
@@ -37,39 +35,32 @@ class _Block(msgspec.Struct):
     input: dict[str, Any] | None = None
 
 
-class _Used(msgspec.Struct):
+class _MessageTokens(msgspec.Struct):
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
 
 
-class _Reply(msgspec.Struct):
+class _MessageReply(msgspec.Struct):
     content: list[_Block]
     stop_reason: str | None = None
-    usage: _Used | None = None
+    usage: _MessageTokens | None = None
 
 
-_decoder = msgspec.json.Decoder(_Reply)
+_decoder = msgspec.json.Decoder(_MessageReply)
 
 
-class AnthropicLM:
+class AnthropicLM(RemoteLM):
     """`model` at `base_url`, by default what `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` say.
 
-    A schema is the input of a tool that must be called; it is an object's. Where a model refuses that, the format of
-    its reply is set instead; a schema that is refused itself is left out. What a model refuses once, and answers
-    without, is not sent again. There are no seeds.
+    A schema is sent as the input of a tool that must be called. Where a model rejects that, it is sent as the format
+    of the reply; a schema that is rejected itself is left out. What a model rejects once, and answers without, is not
+    sent again. There are no seeds.
     """
 
-    def __init__(
-        self, model: str, *, base_url: str | None = None, api_key: str | None = None, request_seconds: float = 600
-    ) -> None:
-        base_url = base_url or os.environ.get("ANTHROPIC_BASE_URL") or _ANTHROPIC
-        key = api_key or os.environ.get("ANTHROPIC_API_KEY") or ""
-        self.name = f"anthropic:{model}"
-        self._endpoint = Endpoint("anthropic", model, self.name, base_url, key, request_seconds)
-        self._model, self.in_flight = model, IN_FLIGHT
-        self._refused: set[str] = set()  # fields, and schemas as JSON
+    package, vendor_url = "anthropic", "https://api.anthropic.com"
+    client, resource = "AsyncAnthropic", "messages"
 
     async def complete(
         self,
@@ -82,96 +73,85 @@ class AnthropicLM:
         n: int = 1,
         seed: int | None = None,
     ) -> list[Completion]:
-        request = {"model": self._model, **_conversation(messages)}
-        # Stops of white space are refused, and a tool's input must not be cut: these we cut ourselves, or not at all.
-        sent = [] if schema is not None else [text for text in stop if text.strip()]
-        if sent:
-            request["stop_sequences"] = sent
-        cuts = [] if schema is not None else [text for text in stop if text not in sent]
-        return [await self._ask(request, schema, max_tokens, temperature, cuts) for _ in range(n)]
+        fixed = {"model": self._model, **_conversation(messages)}
+        # A tool's input must not be cut. White space is rejected as a stop: we cut at that ourselves.
+        stops = [] if schema is not None else list(stop)
+        cuts = [text for text in stops if not text.strip()]
+        if sent := [text for text in stops if text.strip()]:
+            fixed["stop_sequences"] = sent
 
-    async def _ask(
-        self,
-        request: dict[str, Any],
-        schema: dict[str, Any] | None,
-        max_tokens: int,
-        temperature: float,
-        cuts: Sequence[str],
-    ) -> Completion:
-        started = time.monotonic()
-        refused = set(self._refused)
-        while True:
-            optional = _optional(schema, temperature, refused)
-            room = max_tokens + (_THINKING_TOKENS if "thinking" in refused else 0)
-            # Not every version of the package knows these fields; the body is the same.
-            whole = {**request, "max_tokens": room, "extra_body": optional}
-            try:
-                data = await self._endpoint.read("AsyncAnthropic", "messages", whole)
-            except Refused as error:
-                if _is_about_schema(error) and optional.keys() & {"tools", "output_config"}:
-                    refused.add(_written(schema))
-                    continue
-                field = next((name for name in _OPTIONAL if name in optional and error.blames(name)), None)
-                if field is None:
-                    raise
-                refused.add(field)
-            else:
-                self._refused |= refused  # only now: what fails without a field, too, was not about the field
-                return self._completion(data, time.monotonic() - started, cuts)
+        def without(rejected: set[str]) -> dict[str, Any]:
+            room = max_tokens + (_THINKING_TOKENS if "thinking" in rejected else 0)
+            # As an extra body, because not every version of the package knows these fields.
+            return {**fixed, "max_tokens": room, "extra_body": _optional(schema, temperature, rejected)}
 
-    def _completion(self, data: bytes, seconds: float, cuts: Sequence[str]) -> Completion:
-        try:
-            reply = _decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            raise self._endpoint.no_reply(error) from None
-        called = next((block.input for block in reply.content if block.type == "tool_use"), None)
-        if called is not None:
-            text = msgspec.json.encode(called).decode()
-        else:
-            text = "".join(block.text for block in reply.content if block.type == "text")
-        finish = _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
+        def dispensable(error: RequestRejected, request: dict[str, Any]) -> str | None:
+            fields = request["extra_body"]
+            if _is_about_schema(error) and fields.keys() & {"tools", "output_config"}:
+                return as_json(schema)
+            return next((name for name in _OPTIONAL if name in fields and error.blames(name)), None)
+
+        replies = []
+        for _ in range(n):
+            started = time.monotonic()
+            reply = await self._ask(without, dispensable, _decoder)
+            replies.append(self._completion(reply, time.monotonic() - started, cuts))
+        return replies
+
+    def _completion(self, reply: _MessageReply, seconds: float, cuts: Sequence[str]) -> Completion:
+        text, finish = _said(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
         for cut in cuts:
             text, found, _ = text.partition(cut)
-            finish = "stop" if found else finish
-        return Completion(text, self._usage(reply.usage or _Used()), seconds, finish)
+            if found:
+                finish = "stop"
+        return Completion(text, self._usage(reply.usage or _MessageTokens()), seconds, finish)
 
-    def _usage(self, used: _Used) -> Usage:
+    def _usage(self, used: _MessageTokens) -> Usage:
         cached, stored = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
         prompt = used.input_tokens + cached + stored
-        dollars = self._endpoint.dollars(prompt, used.output_tokens, cached=cached, stored=stored)
-        return Usage(1, prompt, used.output_tokens, dollars, cached)
+        return Usage(
+            requests=1,
+            prompt_tokens=prompt,
+            completion_tokens=used.output_tokens,
+            dollars=self.dollars(prompt, used.output_tokens, cached=cached, stored=stored),
+            cached_tokens=cached,
+        )
 
 
-def _optional(schema: dict[str, Any] | None, temperature: float, refused: set[str]) -> dict[str, Any]:
+def _said(reply: _MessageReply) -> str:
+    """The input of the tool that was called, as JSON, else the text."""
+    called = next((block.input for block in reply.content if block.type == "tool_use"), None)
+    if called is not None:
+        return msgspec.json.encode(called).decode()
+    return "".join(block.text for block in reply.content if block.type == "text")
+
+
+def _optional(schema: dict[str, Any] | None, temperature: float, rejected: set[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {"temperature": temperature, "thinking": {"type": "disabled"}}
-    is_sent = schema is not None and _written(schema) not in refused
-    if is_sent and "tool_choice" not in refused:
+    is_sent = schema is not None and as_json(schema) not in rejected
+    if is_sent and "tool_choice" not in rejected:
         fields["tools"] = [{"name": "value", "input_schema": schema}]
         fields["tool_choice"] = {"type": "tool", "name": "value"}
     elif is_sent:
         fields["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
-    return {name: value for name, value in fields.items() if name not in refused}
+    return {name: value for name, value in fields.items() if name not in rejected}
 
 
-def _is_about_schema(error: Refused) -> bool:
+def _is_about_schema(error: RequestRejected) -> bool:
     return error.blames("input_schema") or (error.blames("output_config") and "schema" in error.said)
 
 
-def _written(schema: dict[str, Any] | None) -> str:
-    return msgspec.json.encode(schema, order="sorted").decode()
-
-
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
-    """Each part a block; marked where what comes before is likely to come again."""
-    parts = [message for message in messages if message.content]  # empty blocks are refused
+    """Each part a block, marked where the conversation up to it is likely to come again."""
+    parts = [message for message in messages if message.content]  # empty blocks are rejected
     system = [_block(part) for part in parts if part.role == "system"]
     spoken = itertools.groupby((part for part in parts if part.role != "system"), key=lambda part: part.role)
     turns = [{"role": role, "content": [_block(part) for part in group]} for role, group in spoken]
-    last = turns[-1]["content"] if turns else []
-    for blocks, place in ((system, -1), (last, -2)):
-        if len(blocks) >= -place:
-            blocks[place].update(_AGAIN)
-    return {"messages": turns, **({"system": system} if system else {})}
+    if system:
+        system[-1].update(_AGAIN)
+    if turns and len(turns[-1]["content"]) > 1:
+        turns[-1]["content"][-2].update(_AGAIN)
+    return {"messages": turns, "system": system} if system else {"messages": turns}
 
 
 def _block(part: Message) -> dict[str, Any]:

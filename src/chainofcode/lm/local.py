@@ -27,7 +27,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ..errors import LMError
-from . import Completion, Message, Usage, turns
+from .interface import LM, Completion, Message, Usage, turns
 from .prefixes import Prefixes
 from .weights import Progress, fetch, prefix_directory, weights
 
@@ -45,7 +45,7 @@ _PROCESS = Path(__file__).parent / "llama.py"
 _ROWS = {"qwen2.5-coder-1.5b": 4}  # calls in a prompt, where bench/rows.py has shown that as many are right
 
 
-class LocalLM:
+class LocalLM(LM):
     """`model` is a name of `coc models`, fetched when it is not here, or the path of a .gguf file."""
 
     def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:

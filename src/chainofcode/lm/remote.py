@@ -1,7 +1,7 @@
-"""What endpoints have in common: one attempt, bounded in bytes and seconds, and our words for what fails.
+"""Models behind HTTP endpoints: one attempt per request, bounded in bytes and seconds, and errors in our words.
 
-The packages of OpenAI and Anthropic come from one generator, and are used alike. The key stays in here, and so does a
-password in the URL; they are taken out of what an endpoint says.
+The packages of OpenAI and Anthropic come from one generator and are used alike. Keys, and passwords in URLs, are
+removed from what an endpoint says.
 """
 
 from __future__ import annotations
@@ -9,26 +9,29 @@ from __future__ import annotations
 import asyncio
 import importlib
 import operator
+import os
 import re
 import urllib.parse
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ..errors import LMError
+from .interface import LM
 
-IN_FLIGHT = 16  # what an account is good for, as a rule; whoever sends too much is told to wait
+_IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
+_Reply = TypeVar("_Reply")
 
 
-class Refused(LMError):
-    """The endpoint takes requests, but not this one; `param` is the field it blames, where it says so apart."""
+class RequestRejected(LMError):
+    """The endpoint is up but rejects this request; `param` is the field it blames, where it names one."""
 
     def __init__(self, message: str, said: str, param: str) -> None:
         super().__init__(message)
@@ -36,12 +39,12 @@ class Refused(LMError):
 
     @property
     def is_about_kind(self) -> bool:
-        """Whether it never takes such a thing: not only this one."""
+        """Whether the endpoint never accepts this field, rather than this value of it."""
         is_no = re.search(_NO, self.said, re.IGNORECASE) is not None
         return is_no and re.search(r"\bschema\b", self.said, re.IGNORECASE) is None
 
     def blames(self, field: str) -> bool:
-        """Whether it names a field of the request, as a field: many names are words that a message may hold, too."""
+        """Whether it names this field, as a field: many field names are also ordinary words in a message."""
         if self.param:
             return re.match(rf"{field}(?![\w-])", self.param) is not None
         if "_" in field:
@@ -51,52 +54,78 @@ class Refused(LMError):
         return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
 
 
-def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(task.cancel)
+class RemoteLM(LM):
+    """A model at an endpoint. `request_seconds` bounds a whole reply, however slowly it arrives."""
 
+    in_flight = _IN_FLIGHT
+    package: str  # the vendor's Python package; its variables are PACKAGE_BASE_URL and PACKAGE_API_KEY
+    vendor_url: str
+    client: str  # the name of the package's client class
+    resource: str  # the attribute of the client that creates replies
 
-async def _close_at_the_end(client: Any) -> None:
-    """Whoever ends an event loop cancels what still runs in it: that is the moment."""
-    try:
-        await asyncio.Event().wait()
-    finally:
-        await client.close()
-
-
-def _as_it_is(request: dict[str, Any]) -> dict[str, Any]:
-    """The conversation as an extra body: else the package holds each part of it against every type there is."""
-    extra = {"messages": request["messages"], **request.get("extra_body", {})}
-    return {**request, "messages": [], "extra_body": extra}
-
-
-class Endpoint:
-    """Where a model is asked. `request_seconds` is for a whole reply, however slowly it drips."""
-
-    def __init__(self, package: str, model: str, name: str, base_url: str, key: str, request_seconds: float) -> None:
-        self.base_url = base_url.rstrip("/")
-        self._shown, self._login = without_login(self.base_url)
-        self._package, self._model, self._name = package, model, name
-        self._key, self._request_seconds = key, request_seconds
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        request_seconds: float = 600,
+        name: str = "",
+    ) -> None:
+        variables = self.package.upper()
+        self.name = name or f"{self.package}:{model}"
+        self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or self.vendor_url).rstrip("/")
+        self._shown_url, self._login = without_login(self.base_url)
+        self._key = api_key or os.environ.get(f"{variables}_API_KEY") or ""
+        self._model, self._request_seconds = model, request_seconds
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+        self._rejected: set[str] = set()  # fields, and schemas as JSON
 
-    async def read(self, kind: str, resource: str, request: dict[str, Any]) -> bytes:
-        """What comes back for one request to a resource of the package's client of that kind."""
+    async def _ask(
+        self,
+        request_without: Callable[[set[str]], dict[str, Any]],
+        dispensable: Callable[[RequestRejected, dict[str, Any]], str | None],
+        decoder: msgspec.json.Decoder[_Reply],
+    ) -> _Reply:
+        """Send a request, again without what the endpoint rejects while that can be left out."""
+        rejected = set(self._rejected)
+        while True:
+            request = request_without(rejected)
+            try:
+                data = await self._read(request)
+            except RequestRejected as error:
+                part = dispensable(error, request)
+                if part is None:
+                    raise
+                rejected.add(part)
+            else:
+                self._rejected |= rejected  # only now: a request that fails without a field failed for another reason
+                return self._decoded(data, decoder)
+
+    def _decoded(self, data: bytes, decoder: msgspec.json.Decoder[_Reply]) -> _Reply:
+        try:
+            return decoder.decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            text = f"{self.name} answered with something that is no reply: {error}"
+            raise LMError(text, is_transient=True) from None
+
+    async def _read(self, request: dict[str, Any]) -> bytes:
         package = self._imported()
         data = bytearray()
         failure: LMError | None = None
         try:
             async with asyncio.timeout(self._request_seconds):
-                create = operator.attrgetter(f"{resource}.with_streaming_response.create")(self._client(package, kind))
-                async with create(**_as_it_is(request)) as response:
+                client = self._client(package)
+                create = operator.attrgetter(f"{self.resource}.with_streaming_response.create")(client)
+                async with create(**_unvalidated(request)) as response:
                     async for chunk in response.iter_bytes():
                         data += chunk
                         if len(data) > _MAX_REPLY_BYTES:
-                            raise LMError(f"{self._name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
+                            raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
         except LMError as error:
             failure = error
         except TimeoutError:
-            text = f"{self._name} took over {self._request_seconds:g} s to answer"
+            text = f"{self.name} took over {self._request_seconds:g} s to answer"
             failure = LMError(text, is_transient=True)
         except Exception as error:  # the package's own, and those of what it is built on
             failure = self._as_ours(package, error)
@@ -104,38 +133,35 @@ class Endpoint:
             raise failure
         return bytes(data)
 
-    def _client(self, package: Any, kind: str) -> Any:
-        """One for each event loop, which it belongs to: connections are kept until the loop ends."""
+    def _client(self, package: Any) -> Any:
+        """Return the client of this event loop. Its connections are kept until the loop ends."""
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
-            client = self._clients[loop] = getattr(package, kind)(
+            client = self._clients[loop] = getattr(package, self.client)(
                 api_key=self._key or "none",  # without one, it would look for others on this machine
                 base_url=self.base_url,
                 max_retries=0,
                 timeout=self._request_seconds,
                 http_client=package.DefaultAsyncHttpxClient(
-                    follow_redirects=False,  # elsewhere is not where the key was meant for, nor the question
+                    follow_redirects=False,  # key and question are meant for this host alone
                     event_hooks={"response": [self._check]},
                 ),
             )
-            keeper = loop.create_task(_close_at_the_end(client))
-            # Whoever forgets the model ends it, too; until then this is what holds it.
+            keeper = loop.create_task(_close_with_loop(client))
+            # When the model is garbage collected, the client is closed, too.
             forgotten = weakref.finalize(self, _cancel, loop, keeper)
             forgotten.atexit = False
             keeper.add_done_callback(lambda _: forgotten.detach())
         return client
 
-    def no_reply(self, why: object) -> LMError:
-        """For what was read, and is none."""
-        return LMError(f"{self._name} answered with something that is no reply: {why}", is_transient=True)
-
     def dollars(self, prompt: int, written: int, *, cached: int = 0, stored: int = 0) -> float | None:
-        """What tokens cost, `cached` and `stored` being some of the prompt's; None where nobody knows the price."""
-        from genai_prices import Usage, calc_price
+        """Return what tokens cost, None if the price is unknown. `cached` and `stored` are part of the prompt's."""
+        from genai_prices import Usage as Tokens  # optional
+        from genai_prices import calc_price
 
         try:
-            tokens = Usage(
+            tokens = Tokens(
                 input_tokens=prompt, output_tokens=written, cache_read_tokens=cached, cache_write_tokens=stored
             )
             return float(calc_price(tokens, self._model, provider_api_url=self.base_url).total_price)
@@ -145,13 +171,13 @@ class Endpoint:
     def _imported(self) -> Any:
         try:
             importlib.import_module("genai_prices")
-            return importlib.import_module(self._package)
+            return importlib.import_module(self.package)
         except ImportError as error:
-            text = f"the package {error.name} is missing: pip install 'chainofcode[{self._package}]'"
+            text = f"the package {error.name} is missing: pip install 'chainofcode[{self.package}]'"
             raise LMError(text) from None
 
     async def _check(self, response: Any) -> None:
-        """Before anybody reads it: how long the body of an error is, nobody else bounds."""
+        """Raise for an error response, before the package reads its body without a bound."""
         if response.is_success:
             return
         body = bytearray()
@@ -159,43 +185,68 @@ class Endpoint:
             body += chunk
             if len(body) > _MAX_ERROR_BYTES:
                 break
-        told, param = _told(bytes(body))
-        raise self._refusal(response.status_code, self._without_key(told), param, response.headers)
+        said, param = _error_in(bytes(body))
+        raise self._rejection(response.status_code, self._without_key(said), param, response.headers)
 
-    def _refusal(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
-        """What an endpoint refuses, in our words, with what to do."""
+    def _rejection(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
+        """Say what an endpoint rejects and what to do about it."""
         said = told[:300]
         if status < 400:
-            return LMError(f"{self._shown} sends requests elsewhere, with {status}: is the URL right?")
+            return LMError(f"{self._shown_url} sends requests elsewhere, with {status}: is the URL right?")
         if status in (401, 403):
-            variable = f"{self._package.upper()}_API_KEY"
-            return LMError(f"{self._shown} refuses the key: set {variable}, or give another ({said})")
+            variable = f"{self.package.upper()}_API_KEY"
+            return LMError(f"{self._shown_url} refuses the key: set {variable}, or give another ({said})")
         if status == 404:
-            return LMError(f"{self._shown} knows no model {self._model!r} ({said})")
+            return LMError(f"{self._shown_url} knows no model {self._model!r} ({said})")
         if status in (408, 409, 429) or status >= 500:
-            text = f"{self._name} fails with {status}: {said}"
+            text = f"{self.name} fails with {status}: {said}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return Refused(f"{self._name} refuses with {status}: {said}", told, param)
+        return RequestRejected(f"{self.name} refuses with {status}: {said}", told, param)
 
     def _as_ours(self, package: Any, error: Exception) -> LMError:
-        """What failed before or after that, in our words."""
-        if isinstance(error.__cause__, LMError):  # raised by `_check`, in the hands of the package
+        """Translate an error of the package."""
+        if isinstance(error.__cause__, LMError):  # raised by `_check`, wrapped by the package
             return error.__cause__
         if isinstance(error, package.APIConnectionError):
             reason = self._without_key(str(error.__cause__ or "no answer"))[:200]
-            text = f"{self._shown} cannot be reached ({reason}): is the server running, and the URL right?"
+            text = f"{self._shown_url} cannot be reached ({reason}): is the server running, and the URL right?"
             return LMError(text, is_transient=True)
         said = self._without_key(str(error))[:300]
-        return LMError(f"{self._name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
+        return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
 
     def _without_key(self, text: str) -> str:
         for secret in (self._key, *self._login):
-            text = text.replace(secret, "[key]") if len(secret) >= _SHORTEST_SECRET else text
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "[key]")
         return text
 
 
+def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(task.cancel)
+
+
+async def _close_with_loop(client: Any) -> None:
+    """Close a client when its event loop ends, which cancels all tasks."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await client.close()
+
+
+def _unvalidated(request: dict[str, Any]) -> dict[str, Any]:
+    """Send the conversation as an extra body: the package would validate each part against many types."""
+    extra = {"messages": request["messages"], **request.get("extra_body", {})}
+    return {**request, "messages": [], "extra_body": extra}
+
+
+def as_json(schema: dict[str, Any] | None) -> str:
+    """Return the text by which a rejected schema is remembered."""
+    return msgspec.json.encode(schema, order="sorted").decode()
+
+
 def without_login(url: str) -> tuple[str, tuple[str, ...]]:
-    """A URL without the user and password that may be in it, and these, longest first, as they are written there."""
+    """Split a URL into itself without user and password, and these as they are written there, longest first."""
     scheme, slashes, rest = url.rpartition("://")
     place = re.match(r"[^/?#]*@", rest)
     if place is None:
@@ -205,8 +256,8 @@ def without_login(url: str) -> tuple[str, tuple[str, ...]]:
     return f"{scheme}{slashes}{rest[place.end() :]}", (login, password, urllib.parse.unquote(password))
 
 
-def _told(body: bytes) -> tuple[str, str]:
-    """The words in the body of an error, which is an object in most protocols, and the field that it blames."""
+def _error_in(body: bytes) -> tuple[str, str]:
+    """Return the message of an error response, and the field that it blames."""
     try:
         told = msgspec.json.decode(body)
         told = told.get("error", told)
@@ -216,7 +267,7 @@ def _told(body: bytes) -> tuple[str, str]:
 
 
 def _retry_seconds(headers: Mapping[str, str]) -> float | None:
-    """What the header says, where it is a number of seconds."""
+    """Return the value of Retry-After, where it is a number of seconds."""
     try:
         return max(0.0, float(headers["retry-after"]))
     except (KeyError, ValueError):

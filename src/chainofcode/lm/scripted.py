@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 
 from ..errors import InputError, LMError
-from . import Completion, Message, Usage
+from .interface import LM, Completion, Message, Usage
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -25,7 +25,7 @@ _IN_FLIGHT = 64  # where no reply waits for its turn
 _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
 
-class ScriptedLM:
+class ScriptedLM(LM):
     """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked.
 
     `whens` are looked at first; the first that fits is used, each time. Replies in order need `in_flight` 1. One that

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ..errors import BudgetError, LMError
-from . import LM, Completion, Message, Usage
+from .interface import LM, Around, Completion, Message, Usage
 
 _BUSY_SECONDS = 30
 _LONGEST_PAUSE_SECONDS = 60.0
@@ -34,20 +34,7 @@ _DEFAULTS = {
 _completions: msgspec.json.Decoder[list[Completion]] = msgspec.json.Decoder(list[Completion])
 
 
-class _Around:
-    """Everything goes to another model; `complete` is the place to change that."""
-
-    def __init__(self, lm: LM) -> None:
-        self._lm = lm
-        self.name = lm.name
-        self.in_flight: int = getattr(lm, "in_flight", 1)
-        self.rows: int = getattr(lm, "rows", 1)
-
-    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        return await self._lm.complete(messages, **options)
-
-
-class Cached(_Around):
+class Cached(Around):
     """The same request is asked once, over all processes that share the file. What it repeats costs nothing.
 
     A file that is damaged is set aside, with its name changed, and a new one begun.
@@ -115,6 +102,7 @@ class Cached(_Around):
 
     def close(self) -> None:
         self._store.close()
+        super().close()
 
 
 def _is_damage(error: Exception) -> bool:
@@ -126,7 +114,7 @@ def _canonical(name: str, messages: Sequence[Message], options: dict[str, Any]) 
     return msgspec.json.encode([name, list(messages), {**_DEFAULTS, **options}], order="sorted")
 
 
-class Retried(_Around):
+class Retried(Around):
     """What fails for a moment is tried again, after as long as the endpoint asks for, or a pause that doubles."""
 
     def __init__(self, lm: LM, attempts: int = 5, first_pause_seconds: float = 0.5) -> None:
@@ -150,7 +138,7 @@ class Retried(_Around):
         raise AssertionError("unreachable")
 
 
-class Limited(_Around):
+class Limited(Around):
     """At most so many requests at once, and begun in a minute; the rest wait for their turn."""
 
     def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
@@ -179,7 +167,7 @@ class Limited(_Around):
             await asyncio.sleep(self._begun[0] + 60 - now)
 
 
-class Batched(_Around):
+class Batched(Around):
     """Is asked for up to so many calls of one function in a prompt: fewer prompts, less money; see bench/rows.py."""
 
     def __init__(self, lm: LM, rows: int) -> None:
@@ -187,7 +175,7 @@ class Batched(_Around):
         self.rows = rows
 
 
-class Budgeted(_Around):
+class Budgeted(Around):
     """Refuses to ask once a budget is spent. Money can only be counted where the price is known."""
 
     def __init__(

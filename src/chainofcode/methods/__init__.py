@@ -11,7 +11,7 @@ from typing import Any, TypedDict, Unpack
 
 from ..engine import Result, RunKeywords, RunOptions
 from ..errors import BudgetError, InputError
-from ..lm import LM
+from ..lm import LM, as_lm
 from ..sandbox import Sandbox
 from ..trace import Event
 from .answers import AnswerType, answer_type_of
@@ -93,8 +93,6 @@ async def ask(
     a dataclass, a Struct, a Pydantic model, a JSON schema. `files` are granted for reading, and the program finds each
     as a variable.
     """
-    if not isinstance(lm, LM):
-        raise TypeError(f"a {type(lm).__name__} cannot be asked: give a model, as connect('local:…') makes it")
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
     chosen = RunOptions.of(options, given, question)
@@ -103,7 +101,7 @@ async def ask(
     yield chosen.header()
     asked = Asked(
         question,
-        lm,
+        as_lm(lm),
         shots,
         examples,
         tuple(seen),

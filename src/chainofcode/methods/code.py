@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from ..emulator import Answered, First, Pause, Table, asking
+from ..emulator import Answered, AroundEmulator, First, Pause, Table, asking
 from ..emulator.types import Misfit, kind_of
 from ..errors import EmulationError, LMError, ProgramError
 from ..program import Program
@@ -33,14 +33,11 @@ def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
     return asked.run(reply, First(_Fitting(known), asking(asked.lm, asked.value_votes, asked.seen)))
 
 
-class _Fitting:
+class _Fitting(AroundEmulator):
     """Values of an earlier attempt, where they are of the type that the program expects now."""
 
-    def __init__(self, known: Table) -> None:
-        self._known = known
-
     async def answer(self, pause: Pause) -> Answered:
-        answered = await self._known.answer(pause)
+        answered = await self._emulator.answer(pause)
         try:
             kind_of(pause.type).fit(answered.value)
         except Misfit as error:

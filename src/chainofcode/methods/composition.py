@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ..errors import BudgetError, InputError, LMError
-from ..lm import LM, Completion, Message
+from ..lm import LM, Around, Completion, Message
 from ..program import Program
 from ..reasons import Reason
 from ..trace import Answer, Call, Event
@@ -122,7 +122,7 @@ async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | No
 
 async def _collected(method: Method, asked: Asked, seed: int) -> tuple[list[Event], LMError | None]:
     """One vote. A model that fails casts none."""
-    own = dataclasses.replace(asked, lm=Sampled(asked.lm, _VOTING_TEMPERATURE, seed))
+    own = dataclasses.replace(asked, lm=Seeded(asked.lm, _VOTING_TEMPERATURE, seed))
     events: list[Event] = []
     try:
         async for event in method(own):
@@ -141,11 +141,12 @@ def _key(answer: Answer) -> str:
     return str(answer.value).strip().casefold() if isinstance(answer.value, (str, int)) else answer.text
 
 
-class Sampled:
-    """A model that throws dice: where nobody sets a temperature or a seed, these."""
+class Seeded(Around):
+    """A model with a temperature and a seed for requests that name none. One request at a time: votes run together."""
 
     def __init__(self, lm: LM, temperature: float, seed: int) -> None:
-        self._lm, self.name = lm, lm.name
+        super().__init__(lm)
+        self.in_flight = self.rows = 1
         self._options = {"temperature": temperature, "seed": seed}
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:

@@ -14,7 +14,7 @@ import msgspec
 
 from ..emulator import Answering
 from ..engine import RunOptions, execute_program
-from ..lm import LM, Message, is_small
+from ..lm import LM, Message
 from ..reasons import Reason
 from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
@@ -102,7 +102,7 @@ class Asked:
 
     def shown(self, name: str) -> list[Message]:
         """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
-        size = "small" if is_small(self.lm) else "large"
+        size = "small" if self.lm.is_small else "large"
         told = prompt(f"{name}-{size}" if name == "program" else name)
         listed = self.examples
         if listed is None:

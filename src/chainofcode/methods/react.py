@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ..emulator import Answered, Pause, asking
+from ..emulator import Answered, Emulator, Pause, asking
 from ..errors import EmulationError
 from ..trace import Call, Event
 from ..values.codec import brief
@@ -49,7 +49,7 @@ async def react(asked: Asked) -> AsyncIterator[Event]:
         yield event
 
 
-class _Acting:
+class _Acting(Emulator):
     """Answers the call for the next action with a turn of the conversation, and every other as ever."""
 
     reads_state = True

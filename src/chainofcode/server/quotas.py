@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import BudgetError
-from ..lm import LM, Completion, Message, Usage
+from ..lm import LM, Around, Completion, Message, Usage
 from .metrics import Metrics
 from .spans import Spans
 from .store import NotKept, Store
@@ -102,14 +102,12 @@ def seconds_to_midnight() -> float:
     return 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
 
 
-class Metered:
+class Metered(Around):
     """A model as one owner asks it: counted, and refused when the day's budget is spent."""
 
     def __init__(self, lm: LM, owner: str, ledger: Ledger, metrics: Metrics, spans: Spans) -> None:
-        self._lm, self._owner, self._ledger, self._metrics, self._spans = lm, owner, ledger, metrics, spans
-        self.name = lm.name
-        self.in_flight: int = getattr(lm, "in_flight", 1)
-        self.rows: int = getattr(lm, "rows", 1)
+        super().__init__(lm)
+        self._owner, self._ledger, self._metrics, self._spans = owner, ledger, metrics, spans
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self._ledger.check(self._owner)

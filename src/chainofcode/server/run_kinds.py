@@ -88,9 +88,7 @@ class Models:
 
     def close(self) -> None:
         for lm in self._raw.values():
-            close = getattr(lm, "close", None)
-            if close is not None:
-                close()
+            lm.close()
 
 
 def check_counts(request: Request) -> None:

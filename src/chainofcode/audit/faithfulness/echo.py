@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...emulator import Answered, Pause
+from ...emulator import Answered, Emulator, Pause
 from ...errors import EmulationError, InputError, TraceError
 from ...languages.python.compiler.works import WORKS
 from ...sandbox import Sandbox
@@ -176,7 +176,7 @@ class _Others:
         return self._next
 
 
-class AsBefore:
+class AsBefore(Emulator):
     """Answers each call with the recorded value of its function, whatever the arguments."""
 
     def __init__(self, values: Sequence[Step]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...emulator import Answered, Asking, Emulator, Pause
 from ...errors import EmulationError
-from ...lm import LM, Completion, Message
+from ...lm import LM, Around, Completion, Message
 from ...trace import Call
 
 _TEMPERATURE = 0.7
@@ -32,7 +32,7 @@ class Sampled:
         return len(self.said) + self.failed
 
 
-class Sampling:
+class Sampling(Emulator):
     """An emulator that gives what was recorded, and asks a model for the same so many times on the way."""
 
     reads_state = True
@@ -59,11 +59,8 @@ class Sampling:
         return answered
 
 
-class _Warm:
+class _Warm(Around):
     """A model that rolls dice."""
-
-    def __init__(self, lm: LM) -> None:
-        self._lm, self.name = lm, lm.name
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **{**options, "temperature": _TEMPERATURE})

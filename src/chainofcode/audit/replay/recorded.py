@@ -125,7 +125,7 @@ class _Value:
     is_earlier: bool = False  # it is of another run: changes of this one's steps are not for it
 
 
-class Recorded:
+class Recorded(Emulator):
     """Gives the values of a run again, each call its own in turn; what it has none for, somebody else, or nobody.
 
     Where nothing is changed, it gives up where the run did, and says the same.
@@ -140,7 +140,7 @@ class Recorded:
         earlier: Run | None = None,
     ) -> None:
         self._run, self._changes, self._other, self._tools = run, changes, other, tools
-        self.reads_state = getattr(other, "reads_state", False)
+        self.reads_state = other is not None and other.reads_state
         self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
         self._values = _queues(run.steps, changes.steps if changes else {})
         for call, values in _queues(earlier.steps, {}).items() if earlier is not None else ():

@@ -215,7 +215,7 @@ async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any,
 async def _results(
     given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
-    at_once = given.at_once or getattr(lm, "in_flight", 1)
+    at_once = given.at_once or lm.in_flight
     if given.engine == "local":
         async for result in run_jobs(jobs, lm, sandbox, _options(given), at_once):
             yield result
