@@ -24,8 +24,8 @@ from pathlib import Path
 
 from chainofcode import Jail, Message, ScriptedLM
 from chainofcode.engine import RunOptions
-from chainofcode.evals import Job, Sample, run_jobs
-from chainofcode.evals.results import Store
+from chainofcode.evals import EvalJob, Sample, run_jobs
+from chainofcode.evals.results import ResultsDirectory
 from chainofcode.methods import Ways
 
 
@@ -52,9 +52,11 @@ async def run(count: int, directory: Path) -> tuple[float, float, list[float], i
     for n in range(count):
         method = "cot" if n % 2 else "coc"
         jobs.append(
-            Job(Sample(f"q-{n}", f"What is question {n}?", targets=[n], task="recorded"), method, Ways(method=method))
+            EvalJob(
+                Sample(f"q-{n}", f"What is question {n}?", targets=[n], task="recorded"), method, Ways(method=method)
+            )
         )
-    store, sandbox = Store(directory, {"bench": count}), Jail(spares=os.cpu_count() or 1)
+    store, sandbox = ResultsDirectory(directory, {"bench": count}), Jail(spares=os.cpu_count() or 1)
     lm, sizes, done, right = ScriptedLM(reply), [], 0, 0
     began, before = time.perf_counter(), processor()
     jobs = store.plan(jobs)

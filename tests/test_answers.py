@@ -21,7 +21,7 @@ from test_cli import coc
 
 from chainofcode import Answer, Call, Event, InputError, Result, ScriptedLM, Trace, ask, solve
 from chainofcode.emulator.types import Misfit
-from chainofcode.methods import Asked, answer_type_of, compose, sql
+from chainofcode.methods import Inquiry, answer_type_of, compose, sql
 
 
 @dataclasses.dataclass
@@ -220,7 +220,7 @@ def test_words_that_do_not_fit_are_asked_for_once_more(method: str) -> None:
 
 
 def test_a_method_of_ones_own_is_typed_too() -> None:
-    async def guessing(asked: Asked) -> AsyncIterator[Event]:
+    async def guessing(asked: Inquiry) -> AsyncIterator[Event]:
         yield Call("", "7 or so")
         yield Answer("answered", "7 or so", "'7 or so'", "reply")
 

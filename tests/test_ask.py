@@ -26,7 +26,7 @@ from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, as
 from chainofcode.cli.live import Live
 from chainofcode.evals import Sample, Score, evaluate, is_same, load
 from chainofcode.lm.local import LocalLM
-from chainofcode.methods import Asked, Ways, compose
+from chainofcode.methods import Inquiry, Ways, compose
 from chainofcode.trace import Answer
 
 PROGRAM = "```python\nitems = ['fig', 'saw']\nn = 0\nfor item in items:\n    if is_fruit(item):\n        n += 1\nanswer = n\n```"
@@ -453,7 +453,7 @@ def test_ask_is_a_stream_of_events() -> None:
 
 def test_shots() -> None:
     def instructions(lm: ScriptedLM, shots: int | None = None) -> str:
-        return "\n".join(message.content for message in Asked("?", lm, shots).shown("program"))
+        return "\n".join(message.content for message in Inquiry("?", lm, shots).shown("program"))
 
     large, small = ScriptedLM([]), ScriptedLM([], "local:x")
     assert "Question:" not in instructions(large, 0)
@@ -464,7 +464,7 @@ def test_shots() -> None:
 
 def test_every_example_in_the_prompts_runs() -> None:
     for lm in (ScriptedLM([]), ScriptedLM([], "local:x")):
-        for message in Asked("?", lm).shown("program")[2::2]:
+        for message in Inquiry("?", lm).shown("program")[2::2]:
             text = message.content
             result = asyncio.run(arun(text, lambda pause: True if "is_" in pause.name else 3))
             assert result.reason == "answered", (text, result.error)

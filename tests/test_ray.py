@@ -17,7 +17,7 @@ from test_cli import coc
 
 from chainofcode import ScriptedLM
 from chainofcode.engine import RunOptions
-from chainofcode.evals import Job, Sample
+from chainofcode.evals import EvalJob, Sample
 from chainofcode.lm import Usage
 from chainofcode.methods import Ways
 
@@ -44,7 +44,8 @@ def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch
     cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     node = cluster.add_node(num_cpus=2)
     jobs = [
-        Job(Sample(f"q-{n}", f"What is question {n}?", targets=[n]), "coc", Ways(method="coc")) for n in range(COUNT)
+        EvalJob(Sample(f"q-{n}", f"What is question {n}?", targets=[n]), "coc", Ways(method="coc"))
+        for n in range(COUNT)
     ]
     seen: list[str] = []
     try:
@@ -172,7 +173,7 @@ def test_a_model_that_cannot_be_had_ends_it_on_a_cluster_too(tmp_path: Path, mon
     from chainofcode.evals.ray import Plan, run_on_ray
 
     (tmp_path / "empty.jsonl").write_text("")
-    jobs = [Job(Sample(f"q-{n}", "What?", targets=[n]), "direct", Ways(method="direct")) for n in range(20)]
+    jobs = [EvalJob(Sample(f"q-{n}", "What?", targets=[n]), "direct", Ways(method="direct")) for n in range(20)]
     scores = []
     try:
         with pytest.raises(LMError, match="no reply left"):

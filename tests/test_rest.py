@@ -22,7 +22,7 @@ from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
 from chainofcode.emulator import Tool, Toolbox, rest
-from chainofcode.emulator.openapi_operations import MAX_OPERATIONS, Argument, Operation
+from chainofcode.emulator.openapi_operations import MAX_OPERATIONS, APIOperation, Argument
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
 
@@ -254,8 +254,10 @@ def test_a_path_cannot_change_the_host(tmp_path: Path, template: str) -> None:
 
 
 def test_a_request_stays_with_its_host_whatever_the_operation_says() -> None:
-    argument = Argument("h", "h", "path", str, True)
-    operation = Operation("x", "get", "http://good.example", "{h}/x", "", (argument,), ())
+    argument = Argument(name="h", sent_as="h", where="path", type=str, is_required=True)
+    operation = APIOperation(
+        name="x", method="get", base="http://good.example", path="{h}/x", doc="", arguments=(argument,), security=()
+    )
     call = rest._function(operation, {rest.TOKEN: TOKEN, rest.KEY: ""}, 1)
     with pytest.raises(rest.HTTPError, match="another host"):
         call(".evil.example")

@@ -16,9 +16,9 @@ from test_evals import suite
 
 from chainofcode.engine import Result
 from chainofcode.errors import InputError
-from chainofcode.evals import Job, Sample, Score
+from chainofcode.evals import EvalJob, Sample, Score
 from chainofcode.evals.report import Summary, compare
-from chainofcode.evals.results import Store, read_planned, read_scores, safe_name
+from chainofcode.evals.results import ResultsDirectory, read_planned, read_scores, safe_name
 from chainofcode.evals.runner import score as scored
 from chainofcode.evals.scoring import is_target
 from chainofcode.sandbox.frames import Failure
@@ -82,7 +82,7 @@ def test_each_vote_is_a_row_and_the_sample_counts_once(tmp_path: Path) -> None:
 
 def test_votes_that_were_cut_off_are_no_result(tmp_path: Path) -> None:
     directory = kept(tmp_path / "out", made(1, attempt=1), made(1, attempt=2))
-    store, job = Store(directory, {}), Job(Sample("s-1", "?", targets=[1]), "coc")
+    store, job = ResultsDirectory(directory, {}), EvalJob(Sample("s-1", "?", targets=[1]), "coc")
     assert store.plan([job]) == [job]
     store.close()
     assert read_scores(directory) == []
@@ -207,15 +207,15 @@ def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> 
 
 
 def test_two_runs_do_not_write_into_one_directory(tmp_path: Path) -> None:
-    store = Store(tmp_path, {})
+    store = ResultsDirectory(tmp_path, {})
     with pytest.raises(InputError, match="another run"):
-        Store(tmp_path, {})
+        ResultsDirectory(tmp_path, {})
     store.close()
-    Store(tmp_path, {}).close()
+    ResultsDirectory(tmp_path, {}).close()
 
 
 def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
-    store = Store(tmp_path, {})
+    store = ResultsDirectory(tmp_path, {})
     store.keep(made(1), None)
     size = (tmp_path / "results.jsonl").stat().st_size
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -226,7 +226,7 @@ def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
         store.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    again = Store(tmp_path, {})
+    again = ResultsDirectory(tmp_path, {})
     again.keep(made(3), None)
     again.close()
     assert [score.id for score in read_scores(tmp_path)] == ["s-1", "s-3"]
@@ -234,8 +234,8 @@ def test_a_full_disk_is_an_error_and_nothing_is_lost(tmp_path: Path) -> None:
 
 def test_samples_keep_their_traces_whatever_they_are_called(tmp_path: Path) -> None:
     names = ["a/b", "a_b", "a b", "..", ".", "ü" * 200, "ü" * 201, "x" * 500, "CON", "a\0b", "-"]
-    store = Store(tmp_path, {})
-    jobs = [Job(Sample(name, "?", targets=[1]), "coc") for name in names]
+    store = ResultsDirectory(tmp_path, {})
+    jobs = [EvalJob(Sample(name, "?", targets=[1]), "coc") for name in names]
     assert store.plan(jobs) == jobs
     for name in names:
         store.keep(Score(name, "right", "1", [1], "answered", method="coc"), Trace(name))

@@ -15,7 +15,7 @@ import pytest
 from chainofcode import Event, Program, ScriptedLM, arun, run, solve
 from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
 from chainofcode.errors import InputError
-from chainofcode.methods import Asked, compose
+from chainofcode.methods import Inquiry, compose
 from chainofcode.methods.composition import ladder
 
 
@@ -187,7 +187,7 @@ def test_whoever_approves_sees_every_argument() -> None:
     assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "characters more" in told
     told = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
     assert '"to":"eve"' in told and "0x" in told and told.endswith(", 'mallory')")
-    assert "nobody can approve of 103 arguments" in approved("pay(1, 'mallory', 2, *range(100))", pay)
+    assert "103 arguments are too many to approve" in approved("pay(1, 'mallory', 2, *range(100))", pay)
 
 
 def test_the_name_of_an_argument_is_a_name() -> None:
@@ -337,7 +337,7 @@ def test_the_next_rung_does_nothing_twice() -> None:
         sent.append(to)
         return len(sent)
 
-    async def rung(asked: Asked) -> AsyncIterator[Event]:
+    async def rung(asked: Inquiry) -> AsyncIterator[Event]:
         async for event in asked.remembering().run("send('Ann')\nanswer = 1 / 0", Table([])):
             yield event
 
@@ -414,7 +414,7 @@ def test_what_is_no_tool() -> None:
     def unknown() -> None: ...
 
     unknown.__signature__ = "?"  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="nobody knows what arguments unknown takes"):
+    with pytest.raises(InputError, match="cannot inspect the signature of unknown"):
         tool(unknown)
     assert "unknown: " in str(run("answer = unknown()", tools=[Tool("unknown", unknown)]).error)
 

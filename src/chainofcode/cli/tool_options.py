@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from ..emulator import Tool, Toolbox, tool
-from ..emulator.tools import Refused
+from ..emulator.tools import ToolFailed
 from ..errors import InputError
 from ..render import plain
 
@@ -130,7 +130,7 @@ class _Approval:
             if call in self._refused:
                 return False
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise Refused(f"{used.name} was not approved: {NOBODY_TO_ASK}")
+                raise ToolFailed(f"{used.name} was not approved: {NOBODY_TO_ASK}")
             with self._screen():
                 is_allowed = await _ask(f"coc: the program wants to call {plain(call)} — allow? [y/N] ")
             if not is_allowed:

@@ -1,26 +1,49 @@
-"""Documents of someone else's as data: JSON, or YAML in which every part stands once, so that none multiplies."""
+"""Files of the user's as text and data: lines, JSON, and YAML without aliases, which could multiply it."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr
+
+import msgspec
 
 from ..errors import InputError
 
 _MAX_BYTES = 20_000_000
 
 
-def read_document(path: Path) -> Any:
-    """The data in a file. Raises InputError."""
+def read_text(path: Path) -> str:
+    """Return the text of a file. Raises InputError where it cannot be read, or is not UTF-8."""
     try:
-        data = path.read_bytes()
-        if len(data) > _MAX_BYTES:
-            raise InputError(f"{path} has {len(data):,} bytes; {_MAX_BYTES:,} are allowed")
-        text = data.decode("utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def numbered(lines: Iterable[AnyStr]) -> Iterator[tuple[int, AnyStr]]:
+    """Yield the lines that are not blank, with their numbers."""
+    return ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+
+
+@contextlib.contextmanager
+def at_line(where: object, number: int, what: str) -> Iterator[None]:
+    """Turn the error of a line that cannot be decoded into an InputError that names the line."""
+    try:
+        yield
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InputError(f"{where}, line {number}: {what}: {error}") from None
+
+
+def read_document(path: Path) -> Any:
+    """Return the data in a file of JSON or YAML. Raises InputError."""
+    text = read_text(path)
+    size = len(text.encode())
+    if size > _MAX_BYTES:
+        raise InputError(f"{path} has {size:,} bytes; {_MAX_BYTES:,} are allowed")
     if path.suffix in (".yaml", ".yml"):
         try:
             return read_yaml(text)
@@ -38,11 +61,11 @@ def read_document(path: Path) -> Any:
 
 
 def read_yaml(text: str) -> Any:
-    """YAML as data. Raises ValueError, or ImportError without PyYAML."""
+    """Return YAML as data. Raises ValueError, or ImportError without PyYAML."""
     yaml: Any = importlib.import_module("yaml")
 
     class Once(yaml.SafeLoader):  # type: ignore[misc]
-        """Without what repeats a part: ten lines of that are more than a machine holds."""
+        """Rejects aliases and merges: ten lines of them can fill all memory."""
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):

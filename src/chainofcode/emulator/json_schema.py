@@ -1,7 +1,7 @@
-"""JSON schemas as annotations: what someone else's document says that a function takes, in words of Python.
+"""JSON schemas as Python annotations: the parameters of functions that a document describes.
 
-A schema is someone else's data: references are followed within its document only, and only so far; what it says that we
-do not understand is `Any`.
+A schema is untrusted data: references are followed within its document only, and only so far; what it says that we do
+not understand is `Any`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 _MAX_VISITS = 200_000  # of schemas, in one document
-_FIELDS_A_VISIT = 20  # so many count as one more
+_FIELDS_A_VISIT = 20  # so many fields count as one visit
 _MAX_DEPTH = 5
 _MAX_LABEL_CHARS = 100
-_MAX_REFERENCES = 20  # from one to the next
+_MAX_REFERENCES = 20  # in a chain
 _TEXTS: dict[Any, Any] = {"date": datetime.date, "date-time": datetime.datetime}
 _KINDS: dict[Any, Any] = {"integer": int, "number": int | float, "boolean": bool, "null": None}
 
 
 class Schemas:
-    """The schemas of one document, which is also where their references lead."""
+    """The schemas of one document, in which their references are resolved."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self._data, self._left = data, _MAX_VISITS
 
     def at(self, node: Any) -> dict[str, Any]:
-        """The object that a node is, or refers to; an empty one where there is none."""
+        """Return the object that a node is, or refers to; an empty one where there is none."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, dict):
                 return {}
@@ -44,7 +44,7 @@ class Schemas:
         return {}
 
     def _referred(self, reference: str) -> Any:
-        if not reference.startswith("#/"):  # elsewhere: nothing is fetched
+        if not reference.startswith("#/"):  # another document: nothing is fetched
             return None
         node: Any = self._data
         for part in reference[2:].split("/"):
@@ -52,7 +52,7 @@ class Schemas:
         return node
 
     def fields(self, schema: Any, depth: int = 0) -> tuple[dict[str, Any], set[str]]:
-        """The properties of an object, and which of them it must have."""
+        """Return the properties of an object, and which of them are required."""
         schema = self.at(schema)
         fields = {text_of(name): field for name, field in self.at(schema.get("properties")).items()}
         required = schema.get("required")
@@ -70,25 +70,26 @@ class Schemas:
         return fields, wanted
 
     def type(self, schema: Any, depth: int = 0) -> Any:
-        """A schema as an annotation."""
+        """Return a schema as an annotation."""
         self._left -= 1
         schema = self.at(schema)
         if depth > _MAX_DEPTH or self._left < 0:
             return Any
-        kinds = schema.get("type")
-        parts = schema.get("anyOf") or schema.get("oneOf")
-        if isinstance(parts, list):
-            made = [self.type(part, depth + 1) for part in parts[:10]]
-        elif isinstance(schema.get("allOf"), list) and kinds is None:
-            whole = schema["allOf"]
-            made = [self.type(whole[0], depth + 1) if len(whole) == 1 else dict[str, Any]]
-        elif labels := _labels(schema):
-            made = [Literal[labels]]
-        else:
-            made = [self._kind(kind, schema, depth) for kind in (kinds if isinstance(kinds, list) else [kinds])]
+        made = self._types(schema, depth)
         if schema.get("nullable") is True:
             made.append(None)
         return Any if not made or Any in made else functools.reduce(operator.or_, [part or type(None) for part in made])
+
+    def _types(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
+        """Return the alternatives of a schema."""
+        kinds, parts, whole = schema.get("type"), schema.get("anyOf") or schema.get("oneOf"), schema.get("allOf")
+        if isinstance(parts, list):
+            return [self.type(part, depth + 1) for part in parts[:10]]
+        if isinstance(whole, list) and kinds is None:
+            return [self.type(whole[0], depth + 1) if len(whole) == 1 else dict[str, Any]]
+        if labels := _labels(schema):
+            return [Literal[labels]]
+        return [self._kind(kind, schema, depth) for kind in (kinds if isinstance(kinds, list) else [kinds])]
 
     def _kind(self, kind: Any, schema: Mapping[str, Any], depth: int) -> Any:
         if kind == "string":
@@ -101,7 +102,7 @@ class Schemas:
         return _KINDS.get(kind, Any) if isinstance(kind, str) else Any
 
     def shape(self, schema: Any, depth: int = 0) -> str:
-        """What a reply looks like, for a reader."""
+        """Describe a reply in one line."""
         fields, _ = self.fields(schema)
         schema = self.at(schema)
         if fields and depth < 3 and self._left > 0:
@@ -114,18 +115,22 @@ class Schemas:
 
 def _labels(schema: Mapping[str, Any]) -> tuple[Any, ...]:
     labels = [schema["const"]] if "const" in schema else schema.get("enum")
-    if not isinstance(labels, list) or len(labels) > 100:
+    if not isinstance(labels, list) or len(labels) > 100 or not all(map(_is_label, labels)):
         return ()
-    is_plain = all(
-        label is None or isinstance(label, (bool, str)) or (type(label) is int and text_of(label)) for label in labels
-    )
-    return tuple(labels) if is_plain and all(len(str(label)) <= _MAX_LABEL_CHARS for label in labels) else ()
+    return tuple(labels)
+
+
+def _is_label(label: Any) -> bool:
+    is_plain = label is None or isinstance(label, (bool, str)) or (type(label) is int and bool(text_of(label)))
+    return is_plain and len(str(label)) <= _MAX_LABEL_CHARS
 
 
 def text_of(value: object) -> str:
-    """A text, or a number that YAML has made of one; empty for all else, however large it is."""
+    """Return a text, or a number that YAML has made of one; an empty text for all else, and for huge numbers."""
+    if isinstance(value, str):
+        return value
     is_number = isinstance(value, float) or (type(value) is int and value.bit_length() <= 64)
-    return value if isinstance(value, str) else str(value) if is_number else ""
+    return str(value) if is_number else ""
 
 
 def words_of(text: object, most: int) -> str:
@@ -141,11 +146,12 @@ def identifier(text: str) -> str:
 
 
 def free(taken: Mapping[str, object], *wishes: str) -> str:
-    """The first of the wishes that a program can call and nobody else has."""
+    """Return the first of the wishes that a program can call and that is not taken."""
     names = [identifier(wish) for wish in wishes if re.search("[0-9A-Za-z]", wish)]
-    return next((name for name in names if name not in taken and not hasattr(builtins, name)), "") or unused(
-        taken, names[-1]
-    )
+    for name in names:
+        if name not in taken and not hasattr(builtins, name):
+            return name
+    return unused(taken, names[-1])
 
 
 def unused(taken: Mapping[str, object], name: str) -> str:

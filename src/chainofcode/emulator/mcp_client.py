@@ -1,7 +1,7 @@
 """Tools of MCP servers, started here or reached over HTTP, and called by the host.
 
-What a server says is someone else's data: names, schemas and results are bounded and only ever data. All connections
-live in a thread of their own, whose loop nobody else uses: a server that breaks ends the calls that wait for it.
+What a server sends is untrusted: names, schemas and results are bounded, and only ever data. All connections live in a
+thread with its own event loop: a server that breaks ends the calls that wait for it, nothing else.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from mcp.client.streamable_http import streamable_http_client
 
 from ..errors import InputError
 from .json_schema import Schemas, free, identifier, words_of
-from .tools import Tool
+from .tools import Tool, described, parameter
 
-START_SECONDS = 60.0  # some commands install themselves first
+START_SECONDS = 60.0  # some commands install packages first
 CALL_SECONDS = 60.0
 MAX_TOOLS = 500  # the model reads about each of them
 _MAX_PAGES = 100
 _MAX_ARGUMENTS = 100
 _MAX_ERROR_CHARS = 1000
 _MAX_LAST_WORDS = 2000
-_CLOSE_SECONDS = 15.0  # the SDK asks a process to end, then kills it, within fewer
+_CLOSE_SECONDS = 15.0  # the SDK terminates a process, then kills it, in less
 _Found = TypeVar("_Found")
 
 
 class MCPFailure(Exception):
-    """A call that brought nothing; the program reads why."""
+    """A failed call; the message is for the program."""
 
 
 class MCPTimeout(MCPFailure, TimeoutError):
@@ -58,9 +58,9 @@ def mcp_tools(
     seconds: float = CALL_SECONDS,
     start_seconds: float = START_SECONDS,
 ) -> Iterator[list[Tool]]:
-    """The tools of servers, each named by its command line or its http(s) address; the servers end with the block.
+    """Yield the tools of servers, each given by its command line or URL; the servers end with the block.
 
-    No tool gets one of the names `taken`. `note` is told of what is left out, `seconds` is what one call may take.
+    No tool gets one of the names `taken`. `note` is called for each one left out; a call takes up to `seconds`.
     """
     connections: list[_Connection] = []
     with _own_loop() as run:
@@ -81,8 +81,8 @@ _Run = Callable[[Coroutine[Any, Any, Any], float | None], Any]
 
 @contextlib.contextmanager
 def _own_loop() -> Iterator[_Run]:
-    """A loop in a thread, and what runs something there: for a result, or (without a time) to be awaited here."""
-    logging.getLogger("mcp").addHandler(logging.NullHandler())  # what a server says wrongly is no news for the terminal
+    """Yield a function that runs coroutines in the loop of a thread: for a result, or for a future (without a time)."""
+    logging.getLogger("mcp").addHandler(logging.NullHandler())  # no warnings in the terminal
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda loop, context: None)
     thread = threading.Thread(target=loop.run_forever, name="coc mcp", daemon=True)
@@ -106,7 +106,7 @@ async def _close(connections: Iterable[_Connection]) -> None:
 
 
 class _Connection:
-    """One server, in a task of its own: what breaks there ends that task and the calls that wait, nothing else."""
+    """One server, in a task of its own: a failure ends that task and the calls that wait, nothing else."""
 
     def __init__(self, server: str, seconds: float, start_seconds: float) -> None:
         self.server, self._seconds, self._start_seconds = server, seconds, start_seconds
@@ -143,12 +143,12 @@ class _Connection:
         command, *arguments = _words(self.server)
         read, write = os.pipe()
         threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
-        # No environment is named: the SDK passes on PATH, HOME and the like, no keys.
+        # The SDK passes on PATH, HOME and the like, but no keys.
         errors = stack.enter_context(os.fdopen(write, "w"))
         return stdio_client(StdioServerParameters(command=command, args=arguments), errlog=errors)
 
     def _listen(self, fd: int) -> None:
-        """Keep the end of what the server says on standard error: it may be why there is no server."""
+        """Keep the end of standard error: it may say why the server failed."""
         with os.fdopen(fd, "rb", buffering=0) as said:
             while data := said.read(1 << 16):
                 self._last_words = (self._last_words + data)[-_MAX_LAST_WORDS:]
@@ -179,11 +179,11 @@ class _Connection:
         if client is None:
             raise MCPGone("the server is not connected")
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-        # Not `client.call_tool`: it holds results against the server's own schema, whose patterns may take forever.
+        # Not `client.call_tool`: it validates results against the server's schema, whose patterns may never end.
         return await self._raced(client.session.send_request(request, types.CallToolResult), self._seconds)
 
     async def _raced(self, work: Coroutine[Any, Any, _Found], seconds: float) -> _Found:
-        """What comes of it, or a failure: of the server, of the connection, of time."""
+        """Return the result, or raise a failure: of the server, of the connection, a timeout."""
         if self._task is None or self._task.done():
             work.close()
             raise MCPGone("the server is gone")
@@ -200,7 +200,7 @@ class _Connection:
         except Exception as error:  # someone else's server
             raise MCPFailure(_told(error)) from None
         finally:
-            call.cancel()  # which the server is told
+            call.cancel()  # the SDK tells the server
 
     async def close(self) -> None:
         self._closing.set()
@@ -222,7 +222,7 @@ def _words(server: str) -> list[str]:
 
 
 def _told(error: BaseException | None) -> str:
-    """The first cause, in a line."""
+    """Return the first cause, in a line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is None or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
@@ -266,7 +266,7 @@ class _Spec:
     doc: str
     parameters: tuple[inspect.Parameter, ...]
     sent_as: Mapping[str, str]
-    is_wrapped: bool  # the result is the one member of an object, because it must be an object
+    is_wrapped: bool  # the result is the only member of an object
 
     @classmethod
     def of(cls, tool: types.Tool) -> _Spec:
@@ -275,17 +275,17 @@ class _Spec:
         sent_as = {identifier(name): name for name in fields}
         is_spread = len(sent_as) == len(fields) <= _MAX_ARGUMENTS and wanted <= fields.keys()
         if not is_spread or (not fields and tool.input_schema.keys() & {"anyOf", "oneOf", "$ref"}):
-            whole = inspect.Parameter("arguments", _BOTH, annotation=dict[str, Any])
+            whole = parameter("arguments", dict[str, Any], is_required=True)
             return cls(tool.name, _doc(tool, {}), (whole,), {}, _is_wrapped(tool))
         made = [
-            _parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
+            parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
         ]
         made.sort(key=lambda parameter: parameter.default is None)
         docs = {name: words_of(schemas.at(fields[sent]).get("description"), 100) for name, sent in sent_as.items()}
         return cls(tool.name, _doc(tool, docs), tuple(made), sent_as, _is_wrapped(tool))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What is sent: JSON and nothing else."""
+        """Return what is sent, as JSON."""
         optional = {parameter.name for parameter in self.parameters if parameter.default is None}
         kept = {name: value for name, value in given.items() if value is not None or name not in optional}
         whole = {self.sent_as.get(name, name): value for name, value in kept.items()}
@@ -297,21 +297,12 @@ class _Spec:
             raise MCPFailure(f"the arguments cannot be sent as JSON: {error}") from None
 
 
-_BOTH = inspect.Parameter.POSITIONAL_OR_KEYWORD
-
-
-def _parameter(name: str, annotation: Any, *, is_required: bool) -> inspect.Parameter:
-    if is_required:
-        return inspect.Parameter(name, _BOTH, annotation=annotation)
-    return inspect.Parameter(name, _BOTH, default=None, annotation=Any if annotation is Any else annotation | None)
-
-
 def _is_wrapped(tool: types.Tool) -> bool:
     return list(Schemas(tool.output_schema or {}).fields(tool.output_schema)[0]) == ["result"]
 
 
 def _doc(tool: types.Tool, docs: Mapping[str, str]) -> str:
-    """The most useful first: what is too long for the model is cut at its end."""
+    """The most useful first: a text that is too long for the model is cut at its end."""
     lines = [words_of(tool.description, 300) or words_of(tool.title, 200) or words_of(tool.name, 100)]
     if tool.output_schema is not None:
         schemas = Schemas(tool.output_schema)
@@ -323,26 +314,18 @@ def _doc(tool: types.Tool, docs: Mapping[str, str]) -> str:
 
 
 def _function(name: str, spec: _Spec, connection: _Connection, run: _Run) -> Callable[..., Any]:
-    """A plain function with the signature and the docstring that the server gives; its result is to be awaited."""
-    signature = inspect.Signature(spec.parameters)
+    """Return a function that calls the tool; its result is to be awaited."""
 
-    async def asked(given: Mapping[str, Any]) -> Any:
+    async def call(given: Mapping[str, Any]) -> Any:
         # Cancelled here, it is cancelled there.
         work = connection.call(spec.name, spec.arguments(given))
         return _data(await asyncio.wrap_future(run(work, None)), spec.is_wrapped)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return asked(signature.bind(*args, **kwargs).arguments)
-
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = spec.doc
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in spec.parameters}
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return call
+    return described(name, spec.doc, spec.parameters, call)
 
 
 def _data(result: types.CallToolResult, is_wrapped: bool) -> Any:
-    """Structured content where there is some, else the texts; what is neither is only named."""
+    """Return structured content, else the texts; images and the like are only named."""
     text = "\n".join(map(_text, result.content))
     if result.is_error:
         raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed, and does not say why")

@@ -1,7 +1,7 @@
-"""A language model that emulates: the prompt, the constraint, one repair.
+"""Emulation by a language model: the prompt, the JSON schema, one retry.
 
 What stays the same from call to call comes first (instructions, question, program), what changes comes last (earlier
-answers, state, the line, the call): an endpoint that keeps prefixes evaluates little more than the call.
+answers, state, the line, the call): an endpoint that caches prefixes evaluates little more than the call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..trace import Call
 from ..values.codec import Opaque, decode, encode
 from .pause import Answered, Emulator, Pause
 from .replies import delta_in, value_in
-from .types import ANY, Kind, Misfit, kind_of
+from .types import ANY, Kind, Misfit, kind_of, object_schema
 
 _MAX_EARLIER = 16  # answers of the same function shown; beyond them only what was not said yet
 _MAX_VOCABULARY = 32
@@ -34,9 +34,9 @@ _VOTING_TEMPERATURE = 0.7
 
 
 class Asking(Emulator):
-    """A language model, asked for one value a request; it remembers what each function answered in this run.
+    """A language model, asked for one value per request; it sees what each function answered before in this run.
 
-    Requests that overlap do not see each other's answers, whichever comes first: only those from before.
+    Requests that overlap do not see each other's answers, so that timing changes no prompt.
     """
 
     reads_state = True
@@ -73,12 +73,7 @@ class Asking(Emulator):
     async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str, bool], Any]) -> Answered:
         schema: Mapping[str, Any] = kind.schema
         if pause.kind == "call":
-            schema = {
-                "type": "object",
-                "properties": {"value": dict(kind.schema)},
-                "required": ["value"],
-                "additionalProperties": False,
-            }
+            schema = object_schema({"value": kind.schema})
         messages = self._messages(pause, kind)
         calls: list[Call] = []
         for _ in range(2):
@@ -88,7 +83,7 @@ class Asking(Emulator):
                     messages, schema=dict(schema), max_tokens=kind.max_tokens, **self._dice
                 )
             except BudgetError as error:
-                error.calls = tuple(calls)  # paid for, all the same
+                error.calls = tuple(calls)  # they were paid for
                 raise
             seconds = time.monotonic() - started
             calls += [Call(as_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
@@ -110,13 +105,15 @@ class Asking(Emulator):
         return {"n": self._votes, "temperature": _VOTING_TEMPERATURE} if self._votes > 1 else {}
 
     def kind(self, pause: Pause) -> Kind:
-        """The type expected: as the program says, else as the call itself does."""
+        """Return the expected type: as the program says, else as the call itself does."""
         given = pause.kwargs.get("ret_type")
-        said = given if isinstance(given, str) else given.text if isinstance(given, Opaque) else ""
+        if isinstance(given, Opaque):
+            given = given.text
+        said = given if isinstance(given, str) else ""
         return kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
 
     def remember(self, pause: Pause, value: Any) -> None:
-        """Only ever appended to, so that the prompt's beginning stays the same."""
+        """Append an answer. The list is never changed otherwise: the beginning of the prompt stays the same."""
         earlier = self._earlier.setdefault(pause.name, [])
         is_new = all(known != value for _, known in earlier)
         if len(earlier) < (_MAX_VOCABULARY if is_new else _MAX_EARLIER):
@@ -126,7 +123,7 @@ class Asking(Emulator):
         return self._asked(pause, [*self._told(pause), f"type: {kind.words}", "delta state:"])
 
     def messages_for(self, pauses: Sequence[Pause], kind: Kind) -> list[Message]:
-        """Several calls of one function, by number."""
+        """Return the prompt for several calls of one function, by number."""
         lines = [line for line in self._told(pauses[0]) if not line.startswith(("call: ", "state: "))]
         calls = [f"call {number}: {_cut(pause.text, _MAX_CALL_CHARS)}" for number, pause in enumerate(pauses, 1)]
         numbers = ", ".join(f'"{number}": …' for number in range(1, min(len(pauses), 3) + 1))
@@ -139,16 +136,11 @@ class Asking(Emulator):
         return [*_instructions(), Message("user", program), Message("user", "\n".join(lines))]
 
     def _told(self, pause: Pause) -> list[str]:
-        lines = []
-        earlier = self._earlier.get(pause.name, ())
-        # Small models say again what was said before: a yes alone makes the next yes likelier.
-        is_lopsided = {value for _, value in earlier if isinstance(value, bool)} in ({True}, {False})
-        if earlier and not is_lopsided:
-            lines += ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
-        state = _state(pause, _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS)
-        if state:
-            lines.append(f"state: {state}")
+        room = _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS
         line = _line(pause)
+        lines = self._earlier_calls(pause)
+        if state := _state(pause, room):
+            lines.append(f"state: {state}")
         lines.append(f"line: {_cut(line, 500)}")
         if pause.spec:
             lines.append(_cut(pause.spec.strip(), 1500))
@@ -160,13 +152,21 @@ class Asking(Emulator):
             lines.append(_cut(pause.text, _MAX_CALL_CHARS))
         return lines
 
+    def _earlier_calls(self, pause: Pause) -> list[str]:
+        """Show what the function answered before. Not a lone True or False: small models repeat it."""
+        earlier = self._earlier.get(pause.name, ())
+        is_lopsided = {value for _, value in earlier if isinstance(value, bool)} in ({True}, {False})
+        if not earlier or is_lopsided:
+            return []
+        return ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
+
 
 def _most_frequent(values: list[Any]) -> Any:
     return max(values, key=lambda value: sum(value == other for other in values))
 
 
 def _delta_kind(pause: Pause) -> Kind:
-    """A JSON object of names that the statement may set; those it mentions and that are not set yet it must."""
+    """Return the type of a delta: names that the statement may set; it must set those it mentions that are unset."""
     names = pause.names[:_MAX_NAMES]
     mentioned = set(re.findall(r"\w+", pause.text))
     must = [name for name in names if name in mentioned and name not in pause.state]
@@ -180,17 +180,12 @@ def _delta_kind(pause: Pause) -> Kind:
             raise Misfit(f"it lacks the new value of {missing[0]!r}")
         return dict(delta)
 
-    schema = {
-        "type": "object",
-        "properties": {name: dict(ANY.schema) for name in names},
-        "required": must,
-        "additionalProperties": False,
-    }
+    schema = object_schema(dict.fromkeys(names, ANY.schema), must)
     return Kind(f"an object with the new values of the names it sets, of {', '.join(names)}", schema, fit, 1024)
 
 
 def _state(pause: Pause, room: int) -> str:
-    """What the line reads, then the rest while there is room: a small model is led astray by what does not matter."""
+    """Show the variables that the line reads, then others while there is room: they distract small models."""
     line = _line(pause)
     told: list[str] = []
     for name, value in pause.state.items():
@@ -218,13 +213,13 @@ def _cut(text: str, limit: int) -> str:
 
 
 def as_text(messages: list[Message]) -> str:
-    """A request as the trace keeps it: what is the same for every program is left out."""
+    """Return a request as the trace keeps it: without what is the same for every program."""
     return "\n\n".join(message.content for message in messages[len(_instructions()) :])
 
 
 @functools.cache
 def _instructions() -> tuple[Message, ...]:
-    """What stays the same for every program: the task, and examples as turns of the conversation."""
+    """Return what is the same for every program: the task, and examples as turns of the conversation."""
     text = Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()
     task, _, examples = text.partition("\n\n")
     messages = [Message("system", task)]

@@ -1,6 +1,6 @@
-"""OpenAPI 3 documents: from a file to operations, each with a name, arguments and a place. Nothing is requested here.
+"""OpenAPI 3 documents: from a file to operations, each with a name, arguments and a URL. Nothing is requested here.
 
-A document is someone else's data; what its schemas say that we do not understand is `Any`.
+A document is untrusted data; what its schemas say that we do not understand is `Any`.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ MAX_OPERATIONS = 500  # the model reads about each of them
 _MAX_ARGUMENTS = 100
 _MAX_URL_CHARS = 2000
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
-# Not for a program to set: who asks, whom, and how the message is framed.
+# Headers that a program must not set: credentials, the host, the framing of messages.
 _OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
                 "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
 _STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how we write lists
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Argument:
-    """What a program gives, and where it goes. In the body, an empty `sent_as` is the whole of it."""
+    """An argument of a program, and where it is sent. In the body, an empty `sent_as` is the whole of it."""
 
     name: str
     sent_as: str
@@ -43,15 +43,15 @@ class Argument:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A way to show who one is."""
+    """A way to authenticate."""
 
     where: Literal["bearer", "header", "query", "unknown"]
     name: str = ""
 
 
-@dataclass(frozen=True)
-class Operation:
-    """One request that can be made. `security` are alternatives, each a set of schemes; none: everyone may."""
+@dataclass(frozen=True, kw_only=True)
+class APIOperation:
+    """One kind of request. `security` are alternatives, each a set of schemes; without any, it needs no credentials."""
 
     name: str
     method: str
@@ -60,11 +60,11 @@ class Operation:
     doc: str
     arguments: tuple[Argument, ...]
     security: tuple[tuple[Scheme, ...], ...]
-    has_body: bool = False  # also where no argument says anything of it
+    has_body: bool = False  # even if there is no argument for it
 
 
-def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -> list[Operation]:
-    """The operations of a document; `base` is where it is served, `note` is told of what is left out."""
+def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -> list[APIOperation]:
+    """Return the operations of a document with the URL `base`; `note` is called for each that is left out."""
     data = read_document(path)
     if not isinstance(data, dict) or not text_of(data.get("openapi")).startswith("3."):
         raise InputError(f"{path} is not an OpenAPI 3 document: its `openapi` must be 3.0 or 3.1")
@@ -77,7 +77,7 @@ def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -
             f"{path} has {len(listed):,} operations; {MAX_OPERATIONS} are allowed, as the model must read about each: "
             "make a document of those that are needed"
         )
-    operations: dict[str, Operation] = {}
+    operations: dict[str, APIOperation] = {}
     for method, template, item, said in listed:
         made = document.operation(method, template, item, said, operations)
         if isinstance(made, str):
@@ -102,9 +102,9 @@ class _Document(Schemas):
 
     def operation(
         self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
-    ) -> Operation | str:
-        """An operation; or why there is none."""
-        if not template.startswith("/"):  # what follows a host without it belongs to the host
+    ) -> APIOperation | str:
+        """Return an operation, or why it cannot be used."""
+        if not template.startswith("/"):  # without it, it would extend the host name
             return "its path does not begin with /"
         found = self._found(item, said)
         for (sent_as, where), parameter in found.items():
@@ -121,30 +121,37 @@ class _Document(Schemas):
         if len(arguments) > _MAX_ARGUMENTS:
             return f"it takes {len(arguments)} arguments; {_MAX_ARGUMENTS} are allowed"
         arguments.sort(key=lambda argument: not argument.is_required)
-        name = free(taken, text_of(said.get("operationId")), f"{method}_{template}")
-        base = self._server(item, said)
-        security = self._security(said)
-        doc = self._doc(method, template, said, arguments)
-        has_body = self.at(said.get("requestBody")).get("required") is True
-        return Operation(name, method, base, template, doc, tuple(arguments), security, has_body)
+        return APIOperation(
+            name=free(taken, text_of(said.get("operationId")), f"{method}_{template}"),
+            method=method,
+            base=self._server(item, said),
+            path=template,
+            doc=self._doc(method, template, said, arguments),
+            arguments=tuple(arguments),
+            security=self._security(said),
+            has_body=self.at(said.get("requestBody")).get("required") is True,
+        )
 
-    def _doc(
-        self, method: str, template: str, said: Mapping[str, Any], arguments: list[Argument]
-    ) -> str:  # the most useful first: what is too long for the model is cut at its end
+    def _doc(self, method: str, template: str, said: Mapping[str, Any], arguments: list[Argument]) -> str:
+        """The most useful first: a text that is too long for the model is cut at its end."""
         words = words_of(said.get("summary"), 200) or words_of(said.get("description"), 200)
         lines = [words or f"{method.upper()} {template}"]
-        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # numbers, in YAML
-        schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
-        given = next((schema for schema in schemas if schema is not None), None)
+        given = self._success(said)
         if given is not None:
             lines.append(f"Gives {self.shape(given)}"[:250])
         lines += [f"{argument.name}: {argument.doc}" for argument in arguments if argument.doc]
         return "\n".join(lines)
 
+    def _success(self, said: Mapping[str, Any]) -> Any:
+        """Return the schema of the first successful response that has one."""
+        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # numbers, in YAML
+        schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
+        return next((schema for schema in schemas if schema is not None), None)
+
     # --- arguments --------------------------------------------------------------------------------------------
 
     def _found(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> dict[tuple[str, str], dict[str, Any]]:
-        """The parameters by name and place; those of the operation count before those of its path."""
+        """Return the parameters by name and place; those of the operation override those of its path."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for holder in (item, said):
             listed = holder.get("parameters")
@@ -163,18 +170,18 @@ class _Document(Schemas):
             name = unused(names, identifier(sent_as))
             names[name] = parameter
             yield Argument(
-                name,
-                sent_as,
-                where,  # type: ignore[arg-type]
-                self.type(schema),
-                where == "path" or parameter.get("required") is True,
-                words_of(parameter.get("description"), 100),
+                name=name,
+                sent_as=sent_as,
+                where=where,  # type: ignore[arg-type]
+                type=self.type(schema),
+                is_required=where == "path" or parameter.get("required") is True,
+                doc=words_of(parameter.get("description"), 100),
                 is_repeated=where == "query" and parameter.get("explode") is not False,
                 is_json=content is not None,
             )
 
     def _body(self, said: Mapping[str, Any], names: set[str]) -> list[Argument] | str:
-        """The fields of a JSON object as arguments, where they can be; else one argument for all."""
+        """Return the fields of a JSON object as arguments, if possible, else one argument for the whole body."""
         body = self.at(said.get("requestBody"))
         if not body:
             return []
@@ -182,19 +189,28 @@ class _Document(Schemas):
         is_required = body.get("required") is True
         if schema is None:
             return "its body is not JSON" if is_required else []
+        spread = self._spread(schema, is_required)
+        own = {argument.name for argument in spread}
+        if spread and all(one.sent_as for one in spread) and len(own) == len(spread) and not own & names:
+            return spread
+        name = unused(dict.fromkeys(names), "body")
+        return [Argument(name=name, sent_as="", where="body", type=self.type(schema), is_required=is_required)]
+
+    def _spread(self, schema: Any, is_required: bool) -> list[Argument]:
+        """Return an argument for each field of the body."""
         fields, wanted = self.fields(schema)
-        spread = [
+        return [
             Argument(
-                identifier(name), name, "body", self.type(field), is_required and name in wanted,
-                words_of(self.at(field).get("description"), 100),
+                name=identifier(name),
+                sent_as=name,
+                where="body",
+                type=self.type(field),
+                is_required=is_required and name in wanted,
+                doc=words_of(self.at(field).get("description"), 100),
             )
             for name, field in fields.items()
             if self.at(field).get("readOnly") is not True
-        ]  # fmt: skip
-        own = {argument.name for argument in spread}
-        if spread and all(fields) and len(own) == len(spread) and not own & names:
-            return spread
-        return [Argument(unused(dict.fromkeys(names), "body"), "", "body", self.type(schema), is_required)]
+        ]
 
     def _json_schema(self, holder: Any) -> Any:
         content = self.at(self.at(holder).get("content"))
@@ -203,7 +219,7 @@ class _Document(Schemas):
     # --- where and who ----------------------------------------------------------------------------------------
 
     def _server(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-        """The address below which an operation is found: only this host is ever asked."""
+        """Return the base URL of an operation: only this host is ever asked."""
         server = "/"
         for holder in (self._data, item, said):  # the nearest to the operation counts
             listed = holder.get("servers")
@@ -214,27 +230,20 @@ class _Document(Schemas):
             server = self._base if is_absolute or server == "/" else urljoin(self._base, server)
         elif not is_absolute:
             raise InputError(f"{self._path} does not say where it is served: --openapi {self._path}=https://…")
-        try:
-            parts = urlsplit(server)
-            is_good = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-            is_good = is_good and len(server) <= _MAX_URL_CHARS
-        except ValueError:
-            is_good = False
-        if not is_good or parts.username is not None or not server.isprintable() or " " in server:
+        if not _is_address(server):
             raise InputError(
                 f"{self._path}: the server {server[:200]!r} is not an address as in https://example.org/v1"
             )
+        parts = urlsplit(server)
         return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
     def _filled(self, server: Mapping[str, Any]) -> str:
         variables = self.at(server.get("variables"))
 
         def default(found: re.Match[str]) -> str:
-            return (
-                text_of(self.at(variables[found[1]]).get("default"))[: _MAX_URL_CHARS + 1]
-                if found[1] in variables
-                else found[0]
-            )
+            if found[1] not in variables:
+                return found[0]
+            return text_of(self.at(variables[found[1]]).get("default"))[: _MAX_URL_CHARS + 1]
 
         return re.sub(r"\{([^{}]*)\}", default, text_of(server.get("url", "/"))[: _MAX_URL_CHARS + 1])
 
@@ -243,6 +252,16 @@ class _Document(Schemas):
         known = self.at(self.at(self._data.get("components")).get("securitySchemes"))
         alternatives = [self.at(one) for one in wanted] if isinstance(wanted, list) else []
         return tuple(tuple(_scheme(self.at(known.get(name))) for name in one) for one in alternatives[:10])
+
+
+def _is_address(url: str) -> bool:
+    if len(url) > _MAX_URL_CHARS or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and parts.username is None
+    except ValueError:
+        return False
 
 
 def _scheme(said: Mapping[str, Any]) -> Scheme:

@@ -12,11 +12,11 @@ from ..trace import Call
 
 @dataclass(frozen=True)
 class Pause:
-    """A call (or a statement) the program waits for. `text` is the call as values files write it.
+    """A call (or a statement) the program waits for. `text` is the call as in a table of values.
 
     For a statement, `text` is its source, `names` what it may set (`return`: the value to return) and the answer is
-    a mapping of names to values; `error` says why Python could not run it. `type` is the type expected, as the text of
-    an annotation (empty: unknown), `spec` the source of the stub that declares it, `state` the variables in sight.
+    a mapping of names to values; `error` says why Python could not run it. `type` is the expected type, as the text of
+    an annotation (empty: unknown), `spec` the source of the stub that declares it, `state` the variables in scope.
     """
 
     kind: Literal["call", "statement"]
@@ -36,7 +36,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Answered:
-    """What came of a pause: the value and, where a model was asked, the requests it took.
+    """The answer to a pause: the value and, where a model was asked, the requests it took.
 
     With an `error` there is no value: it is raised in the program, at the call. A value that `is_once` answers this
     call alone; any other answers the same call wherever the program makes it again.

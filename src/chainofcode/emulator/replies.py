@@ -17,7 +17,7 @@ _NOTHING = object()
 
 
 def data_in(reply: str) -> Any:
-    """The value a reply holds; plain text is itself. Raises Misfit when there is none."""
+    """Return the value in a reply; plain text is itself. Raises Misfit when it is empty."""
     text = reply[:MAX_REPLY_CHARS].strip()
     fenced = _FENCE.search(text)
     if fenced is not None and fenced[1].strip():
@@ -32,7 +32,7 @@ def data_in(reply: str) -> Any:
 
 
 def value_in(reply: str, is_text: bool = False) -> Any:
-    """The value of a call: what stands under `value`. Where text is wanted, words that are no JSON are the text."""
+    """Return the value of a call, under the key `value`. If text is expected, words that are no JSON are the text."""
     value = text_in(reply) if is_text else data_in(reply)
     return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
 
@@ -51,7 +51,7 @@ def text_in(reply: str) -> Any:
 
 
 def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
-    """The names a statement sets."""
+    """Return the names a statement sets, with their values."""
     value = data_in(reply)
     if not isinstance(value, dict):
         raise Misfit("the reply is not a JSON object of names and values")
@@ -59,7 +59,7 @@ def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
 
 
 def _read(text: str) -> Any:
-    """A whole value, or a value with prose after it; nothing otherwise."""
+    """Return a value, perhaps with prose after it; `_NOTHING` if there is none."""
     for read in (_json, _literal, _assignments):
         value = read(text)
         if value is not _NOTHING:
@@ -92,16 +92,22 @@ def _literal(text: str) -> Any:
 
 
 def _assignments(text: str) -> Any:
-    """`{x = True, y = 2}`, as the paper's prompts have it; `x = True`."""
-    inner = text[1:-1] if text.startswith("{") and text.endswith("}") else text
+    """Read `{x = True, y = 2}`, as the paper's prompts have it, or `x = True`."""
     try:
-        tree = ast.parse(f"dict({inner})" if text.startswith("{") else inner)
-        call = tree.body[0]
-        if isinstance(call, ast.Expr) and isinstance(call.value, ast.Call) and text.startswith("{"):
-            pairs = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.value.keywords if keyword.arg}
-            return pairs or _NOTHING
-        if isinstance(call, ast.Assign) and isinstance(call.targets[0], ast.Name) and len(tree.body) == 1:
-            return ast.literal_eval(call.value)
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, IndexError):
-        pass
+        return _keywords(text) if text.startswith("{") and text.endswith("}") else _assigned(text)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return _NOTHING
+
+
+def _keywords(text: str) -> Any:
+    match ast.parse(f"dict({text[1:-1]})", mode="eval").body:
+        case ast.Call(keywords=[_, *_] as keywords):
+            return {keyword.arg: ast.literal_eval(keyword.value) for keyword in keywords if keyword.arg} or _NOTHING
+    return _NOTHING
+
+
+def _assigned(text: str) -> Any:
+    match ast.parse(text).body:
+        case [ast.Assign(targets=[ast.Name(), *_], value=value)]:
+            return ast.literal_eval(value)
     return _NOTHING

@@ -10,12 +10,11 @@ import codecs
 import contextlib
 import datetime
 import http.client
-import inspect
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,8 @@ from urllib.parse import quote, quote_plus, urlencode, urljoin, urlsplit
 import msgspec
 
 from ..errors import InputError
-from .openapi_operations import Argument, Operation, Scheme, read_operations
-from .tools import Tool
+from .openapi_operations import APIOperation, Argument, Scheme, read_operations
+from .tools import Tool, described, parameter
 
 TOKEN, KEY = "COC_OPENAPI_TOKEN", "COC_OPENAPI_KEY"
 MAX_REPLY_BYTES = 1_000_000
@@ -39,7 +38,7 @@ _READ_ONLY = ("get", "head")
 
 
 class HTTPError(Exception):
-    """A request that could not be made, or brought nothing that can be used; the program reads it."""
+    """A request that failed; the message is for the program."""
 
 
 class HTTPTimeout(HTTPError, TimeoutError):
@@ -56,7 +55,7 @@ def rest_tools(
     note: Callable[[str], None] = lambda text: None,
     seconds: float = REST_SECONDS,
 ) -> list[Tool]:
-    """A tool for each operation of the documents, each given with where it is served, if it does not say so itself."""
+    """Return a tool for each operation of the documents, each given with its base URL, if it does not name one."""
     secrets = {name: environment.get(name, "").strip() for name in (TOKEN, KEY)}
     for name, secret in secrets.items():
         if not (secret.isascii() and secret.isprintable()):
@@ -66,8 +65,8 @@ def rest_tools(
     return [Tool(one.name, _function(one, secrets, seconds), one.method not in _READ_ONLY) for one in operations]
 
 
-def _check_hosts(operations: Iterable[Operation], secrets: Mapping[str, str]) -> None:
-    """A secret is for one host: another one has no business to see it."""
+def _check_hosts(operations: Iterable[APIOperation], secrets: Mapping[str, str]) -> None:
+    """Raise InputError where a secret would go to several hosts."""
     hosts: dict[str, set[str]] = {}
     for operation in operations:
         for scheme in _schemes(operation, secrets) or ():
@@ -77,32 +76,19 @@ def _check_hosts(operations: Iterable[Operation], secrets: Mapping[str, str]) ->
             raise InputError(f"{name} would be sent to several hosts ({', '.join(sorted(seen))}): use one at a time")
 
 
-def _schemes(operation: Operation, secrets: Mapping[str, str]) -> tuple[Scheme, ...] | None:
-    """The first way to show who we are that we have everything for; None where there is none."""
+def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Scheme, ...] | None:
+    """Return the first alternative of the security schemes that we have all secrets for; None where there is none."""
     for schemes in sorted(operation.security or ((),), key=lambda schemes: not schemes):
         if all(secrets.get(_VARIABLES.get(scheme.where, "")) for scheme in schemes):
             return schemes
     return None
 
 
-def _function(operation: Operation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
-    """A plain function with the signature and the docstring that the document gives."""
-    types = {
-        one.name: one.type if one.is_required or one.type is Any else one.type | None for one in operation.arguments
-    }
-    parameters = [
-        inspect.Parameter(
-            one.name,
-            inspect.Parameter.POSITIONAL_OR_KEYWORD,
-            default=inspect.Parameter.empty if one.is_required else None,
-            annotation=types[one.name],
-        )
-        for one in operation.arguments
-    ]
-    signature = inspect.Signature(parameters)
+def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: float) -> Callable[..., Any]:
+    """Return a plain function that makes the request."""
+    parameters = [parameter(one.name, one.type, is_required=one.is_required) for one in operation.arguments]
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given = signature.bind(*args, **kwargs).arguments
+    def call(given: Mapping[str, Any]) -> Any:
         request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
         try:
             return _without(secrets, _exchange(request, seconds))
@@ -111,10 +97,7 @@ def _function(operation: Operation, secrets: Mapping[str, str], seconds: float) 
             kind = type(error) if isinstance(error, HTTPError) else HTTPError
             raise kind(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
-    call.__name__ = call.__qualname__ = operation.name
-    call.__doc__, call.__annotations__ = operation.doc, types
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return call
+    return described(operation.name, operation.doc, parameters, call)
 
 
 # --- what is sent -------------------------------------------------------------------------------------------------
@@ -128,14 +111,13 @@ class _Request:
     body: bytes | None
 
 
-def _request(operation: Operation, given: Mapping[str, Any], secrets: Mapping[str, str]) -> _Request:
+def _request(operation: APIOperation, given: Mapping[str, Any], secrets: Mapping[str, str]) -> _Request:
     headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity", "User-Agent": "chainofcode"}
     query: list[tuple[str, str]] = []
-    body: dict[str, Any] | None = {} if operation.has_body else None
     path = operation.path
-    for one in operation.arguments:
-        if one.name not in given:
-            continue
+    arguments = [one for one in operation.arguments if one.name in given]
+    body = {one.sent_as: given[one.name] for one in arguments if one.where == "body"}
+    for one in arguments:
         value = given[one.name]
         if one.where == "path":
             path = path.replace(f"{{{one.sent_as}}}", _segment(one, value))
@@ -143,29 +125,40 @@ def _request(operation: Operation, given: Mapping[str, Any], secrets: Mapping[st
             query += [(one.sent_as, text) for text in _texts(one, value)]
         elif one.where == "header":
             headers[one.sent_as] = _header(one, value)
+    for where, name, secret in _credentials(operation, secrets):
+        if where == "query":
+            query.append((name, secret))
         else:
-            body = {**(body or {}), one.sent_as: value}
+            headers[name] = secret
+    data = None
+    if body or operation.has_body:
+        data = _as_json(body.get("", body))
+        headers["Content-Type"] = "application/json"
+    return _Request(operation.method.upper(), _url(operation, path, query), headers, data)
+
+
+def _credentials(operation: APIOperation, secrets: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield where each secret goes, under which name, and its text there."""
     schemes = _schemes(operation, secrets)
     if schemes is None:
         raise HTTPError(_lacking(operation, secrets))
     for scheme in schemes:
         secret = secrets[_VARIABLES[scheme.where]]
-        if scheme.where == "query":
-            query.append((scheme.name, secret))
-        else:
-            headers[scheme.name or "Authorization"] = f"Bearer {secret}" if scheme.where == "bearer" else secret
+        if scheme.where == "bearer":
+            secret = f"Bearer {secret}"
+        yield scheme.where, scheme.name or "Authorization", secret
+
+
+def _url(operation: APIOperation, path: str, query: list[tuple[str, str]]) -> str:
     if any(segment in (".", "..") for segment in path.split("/")):
         raise HTTPError("the arguments would lead to another path")
     url = operation.base + quote(path, safe="/:@!$&'()*+,;=~%") + (f"?{urlencode(query)}" if query else "")
     if urlsplit(url)[:2] != urlsplit(operation.base)[:2]:
         raise HTTPError("the arguments would lead to another host")
-    data = None if body is None else _as_json(body.get("", body))
-    if data is not None:
-        headers["Content-Type"] = "application/json"
-    return _Request(operation.method.upper(), url, headers, data)
+    return url
 
 
-def _lacking(operation: Operation, secrets: Mapping[str, str]) -> str:
+def _lacking(operation: APIOperation, secrets: Mapping[str, str]) -> str:
     wanted = [_VARIABLES.get(scheme.where) for scheme in operation.security[0]]
     if None in wanted:
         return "it needs credentials of a kind that is not supported"
@@ -175,7 +168,7 @@ def _lacking(operation: Operation, secrets: Mapping[str, str]) -> str:
 
 
 def _segment(argument: Argument, value: Any) -> str:
-    """A value as part of a path: it names something there, and never leads elsewhere."""
+    """Return a value as one segment of a path, which never leads elsewhere."""
     text = ",".join(_texts(argument, value))
     if not text or any(part in (".", "..") for part in text.replace("\\", "/").split("/")):
         raise HTTPError(f"{argument.name}: {text!r} cannot be part of a path")
@@ -190,7 +183,7 @@ def _header(argument: Argument, value: Any) -> str:
 
 
 def _texts(argument: Argument, value: Any) -> list[str]:
-    """A value as texts, one for each time that it is sent."""
+    """Return a value as texts, one for each time that it is sent."""
     if argument.is_json:
         return [_as_json(value).decode()]
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -221,7 +214,7 @@ def _as_json(value: Any) -> bytes:
 
 
 def _exchange(request: _Request, seconds: float) -> Any:
-    """Ask, follow redirects within the same host, and read the reply as data."""
+    """Send a request, follow redirects within the host, and return the reply as data."""
     url, deadline = request.url, time.monotonic() + seconds
     for _ in range(_MAX_REDIRECTS + 1):
         status, headers, data = _send(request, url, deadline, seconds)
@@ -246,7 +239,7 @@ def _exchange(request: _Request, seconds: float) -> Any:
 
 
 def _read(data: bytes, headers: http.client.HTTPMessage) -> Any:
-    """JSON as data, everything else as text."""
+    """Return JSON as data, everything else as text."""
     if not data:
         return None
     text = data.decode(_charset(headers.get_content_charset("utf-8")), "replace")
@@ -259,7 +252,7 @@ def _read(data: bytes, headers: http.client.HTTPMessage) -> Any:
 
 
 def _charset(named: str) -> str:
-    """The charset that a server names, where it is one: Python knows codecs that take the square of a text's length."""
+    """Return the charset that a server names, if it is a common one: some of Python's codecs take quadratic time."""
     try:
         found = codecs.lookup(named).name
     except (LookupError, ValueError):
@@ -271,44 +264,53 @@ def _send(request: _Request, url: str, deadline: float, seconds: float) -> tuple
     parts, left = urlsplit(url), deadline - time.monotonic()
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(str(parts.hostname), parts.port, timeout=max(left, 0.001))
-    is_over = threading.Event()
-
-    def hang_up() -> None:  # what drips never runs into the timeout of one read
-        is_over.set()
-        with contextlib.suppress(OSError, AttributeError):
-            socket.socket.shutdown(sock, socket.SHUT_RDWR)
-
     try:
         connection.connect()
-        sock = connection.sock
-        watch = threading.Timer(deadline - time.monotonic(), hang_up)
-        watch.daemon = True
-        watch.start()
-        try:
+        with _hung_up_at(deadline, connection.sock):
             target = parts.path + (f"?{parts.query}" if parts.query else "")
             connection.request(request.method, target or "/", request.body, dict(request.headers))
             response = connection.getresponse()
             data = response.read(MAX_REPLY_BYTES + 1)
-        finally:
-            watch.cancel()
-        if is_over.is_set():
-            raise TimeoutError
         if response.length and len(data) <= MAX_REPLY_BYTES:
             raise HTTPUnreachable("the reply was cut short")
         return response.status, response.headers, data
     except HTTPError:
         raise
+    except TimeoutError:
+        raise HTTPTimeout(f"no complete reply within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        if is_over.is_set() or isinstance(error, TimeoutError):
-            raise HTTPTimeout(f"no complete reply within {seconds:g} s") from None
         why = getattr(error, "strerror", None) or type(error).__name__
         raise HTTPUnreachable(f"{parts.netloc} cannot be reached or closed the connection: {why}") from None
     finally:
         connection.close()
 
 
+@contextlib.contextmanager
+def _hung_up_at(deadline: float, sock: socket.socket) -> Iterator[None]:
+    """Close a connection at a deadline, and raise TimeoutError: a slow trickle never hits the timeout of one read."""
+    is_over = threading.Event()
+
+    def hang_up() -> None:
+        is_over.set()
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    timer = threading.Timer(deadline - time.monotonic(), hang_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException, ValueError):
+        if not is_over.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if is_over.is_set():
+        raise TimeoutError
+
+
 def _without(secrets: Mapping[str, str], value: Any) -> Any:
-    """What was said, without our secrets: some hosts repeat what they are told."""
+    """Remove our secrets from a reply: some hosts repeat what they are sent."""
     if isinstance(value, str):
         for spelling in _spellings(secrets):
             value = value.replace(spelling, "[secret]")
@@ -319,7 +321,7 @@ def _without(secrets: Mapping[str, str], value: Any) -> Any:
 
 
 def _spellings(secrets: Mapping[str, str]) -> list[str]:
-    """Each secret as it may be written in a text, in a URL, in JSON; the longest first."""
+    """Return each secret as a text, a URL or JSON may spell it; the longest first."""
     ways: list[Callable[[str], str]] = [
         str, quote, lambda text: quote(text, safe=""), quote_plus, _in_json, lambda text: _in_json(text, "\\/"),
     ]  # fmt: skip

@@ -1,11 +1,12 @@
-"""Several calls of one function in one prompt: a model that does one thing at a time then does more per prompt.
+"""Row batching: several calls of one function in one prompt.
 
-Calls that wait together are asked for together; what does not fit of the reply is asked for alone.
+Calls that wait at the same time share a request; each value that does not fit is requested again by itself.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,9 +18,10 @@ from ..trace import Call
 from .model import Asking, as_text
 from .pause import Answered, Emulator, Pause
 from .replies import value_in
-from .types import Kind, Misfit
+from .types import Kind, Misfit, object_schema
 
 _WAIT_SECONDS = 0.05  # for the calls that are sent along with the first
+_Waiting = tuple[Pause, asyncio.Future[Answered]]
 
 
 class Rows(Emulator):
@@ -30,8 +32,8 @@ class Rows(Emulator):
     def __init__(self, lm: LM, rows: int, seen: Sequence[tuple[str, Any]] = ()) -> None:
         self._lm, self._rows, self._seen = as_lm(lm), rows, seen
         self._alone = Asking(lm, 1, seen)
-        self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts are full when these are done
-        self._waiting: list[tuple[Pause, asyncio.Future[Answered]]] = []
+        self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts fill up meanwhile
+        self._waiting: list[_Waiting] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._open = 0
 
@@ -41,7 +43,7 @@ class Rows(Emulator):
     async def answer(self, pause: Pause) -> Answered:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((pause, answer))
-        if sum(not worker.done() for worker in self._workers) < self._alone.in_flight:  # one that ends takes no more
+        if sum(not worker.done() for worker in self._workers) < self._alone.in_flight:  # a finished one takes no more
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
@@ -50,22 +52,17 @@ class Rows(Emulator):
             return await answer
         finally:
             self._open -= 1
-            if not self._open:  # the run may have been given up
+            if not self._open:  # the run may have been cancelled
                 for worker in self._workers:
                     worker.cancel()
                 self._workers.clear()
 
     async def _work(self) -> None:
         await asyncio.sleep(_WAIT_SECONDS)
-        while self._waiting:
-            self._waiting = [waiting for waiting in self._waiting if not waiting[1].done()]
-            first = self._waiting[0][0] if self._waiting else None
-            chosen = [waiting for waiting in self._waiting if first is not None and _is_alike(first, waiting[0])]
-            chosen = chosen[: self._rows]
-            self._waiting = [waiting for waiting in self._waiting if waiting not in chosen]
+        while chosen := self._chosen():
             try:
                 answers = await self._together([pause for pause, _ in chosen])
-            except Exception as error:  # for whoever asked
+            except Exception as error:  # raised where the call is awaited
                 answers = [error] * len(chosen)
             for (_, answer), answered in zip(chosen, answers, strict=True):
                 if answer.done():
@@ -74,6 +71,13 @@ class Rows(Emulator):
                     answer.set_exception(answered)
                 else:
                     answer.set_result(answered)
+
+    def _chosen(self) -> list[_Waiting]:
+        """Take calls of one function that wait, as many as fit into a prompt."""
+        waiting = [one for one in self._waiting if not one[1].done()]
+        chosen = [one for one in waiting if _is_alike(waiting[0][0], one[0])][: self._rows]
+        self._waiting = [one for one in waiting if one not in chosen]
+        return chosen
 
     async def _together(self, pauses: Sequence[Pause]) -> list[Answered | Exception]:
         values, spent = [_MISSING] * len(pauses), tuple[Call, ...]()
@@ -86,7 +90,7 @@ class Rows(Emulator):
                 answers.append(Answered(value, spent, is_batched=True))
             else:
                 answers.append(await self._singly(pause, spent))
-            spent = ()  # one request, told once
+            spent = ()  # one request, counted once
         return answers
 
     async def _singly(self, pause: Pause, spent: tuple[Call, ...]) -> Answered | Exception:
@@ -100,15 +104,10 @@ class Rows(Emulator):
             return error
 
     async def _asked(self, pauses: Sequence[Pause]) -> tuple[list[Any], tuple[Call, ...]]:
-        """The values that the reply has a fitting one for, and the request."""
+        """Return the fitting values in the reply, and the request."""
         kind = self._alone.kind(pauses[0])
         names = [str(number) for number in range(1, len(pauses) + 1)]
-        schema = {
-            "type": "object",
-            "properties": {name: dict(kind.schema) for name in names},
-            "required": names,
-            "additionalProperties": False,
-        }
+        schema = object_schema(dict.fromkeys(names, kind.schema))
         messages = self._alone.messages_for(pauses, kind)
         started = time.monotonic()
         (said,) = await self._lm.complete(messages, schema=schema, max_tokens=kind.max_tokens * len(pauses))
@@ -124,17 +123,16 @@ def _values(said: Completion, names: Sequence[str], kind: Kind) -> list[Any]:
         read = value_in(said.text, False)
     except Misfit:
         return [_MISSING] * len(names)
-    values = []
-    for name in names:
-        try:
-            values.append(kind.fit(read[name]) if isinstance(read, dict) and name in read else _MISSING)
-        except Misfit:
-            values.append(_MISSING)
+    found = read if isinstance(read, dict) else {}
+    values = [_MISSING] * len(names)
+    for place, name in enumerate(names):
+        with contextlib.suppress(Misfit, KeyError):
+            values[place] = kind.fit(found[name])
     return values
 
 
 def _is_alike(first: Pause, other: Pause) -> bool:
-    """Whether two calls can stand in one list."""
+    """Whether two calls fit into one prompt."""
     return first is other or (
         first.kind == other.kind == "call"
         and (first.name, first.type, first.line, first.spec) == (other.name, other.type, other.line, other.spec)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..errors import EmulationError, InputError
 from ..values.codec import ValueFormatError, decode
+from .documents import read_text
 from .pause import Answered, Emulator, Pause
 
 _MAX_PARSED_CHARS = 20_000
@@ -19,7 +20,7 @@ _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir
 
 
 class _Missing(EmulationError):
-    """What was perhaps meant is looked for when somebody reads the message: most ask a model next, and never do."""
+    """Looks for a near match only when the message is read: mostly a model is asked next, and it never is."""
 
     def __init__(self, message: str, near: Callable[[], str]) -> None:
         super().__init__(message)
@@ -30,7 +31,7 @@ class _Missing(EmulationError):
 
 
 class Table(Emulator):
-    """Values by call text. A call that stands there several times gets its values in turn, then the last one again."""
+    """Values by call text. A call with several values gets them in turn, then the last one again."""
 
     def __init__(self, pairs: Iterable[tuple[str, Any]]) -> None:
         self._values: dict[str, list[Any]] = {}
@@ -40,7 +41,7 @@ class Table(Emulator):
         self.is_ordered = any(len(values) > 1 for values in self._values.values())
 
     def fresh(self) -> Table:
-        """The same values for another run: a call that stands there several times starts again with its first."""
+        """Return the same values for another run: each call starts again with its first."""
         again = Table([])
         again._values, again.is_ordered = self._values, self.is_ordered
         return again
@@ -48,11 +49,7 @@ class Table(Emulator):
     @classmethod
     def read(cls, path: Path) -> Table:
         """Lines of `{"call": "is_fruit('apple')", "value": true}`."""
-        try:
-            lines = path.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-        return cls.parse(lines, str(path))
+        return cls.parse(read_text(path).split("\n"), str(path))
 
     @classmethod
     def parse(cls, lines: Iterable[str], name: str = "values") -> Table:
@@ -69,7 +66,7 @@ class Table(Emulator):
 
     @classmethod
     def of_records(cls, records: Iterable[Any] | Mapping[str, Any], name: str) -> Table:
-        """The same, already read: a list of records, or a mapping of texts to tagged values."""
+        """Return a table of decoded JSON: a list of records, or a mapping of call texts to tagged values."""
         if isinstance(records, Mapping):
             records = [{"call": text, "value": value} for text, value in records.items()]
         try:
@@ -88,7 +85,7 @@ class Table(Emulator):
         raise _Missing(f"no value for the {what} {pause.text}", lambda: self._near(pause))
 
     def _near(self, pause: Pause) -> str:
-        """What was perhaps meant: another call in the table, a function that exists, or Python, but for a mistake."""
+        """Suggest another call in the table or a built-in function, or say why Python cannot parse a statement."""
         if len(pause.text) < 500 and len(self._values) < 5000:
             known = [text for text in self._values if len(text) < 500]
             if matches := difflib.get_close_matches(pause.text, known, n=1, cutoff=0.8):
@@ -123,7 +120,7 @@ def _pair(record: Any) -> tuple[str, Any]:
 
 
 def lookups(pause: Pause) -> Iterable[str]:
-    """The ways a table may write this pause: as it is, with other quotes, a module's function without its module."""
+    """Yield the ways to write this pause: as it is, with other quotes, a module's function without its module."""
     yield pause.text
     yield normal_text(pause.text)
     if pause.kind == "call":
@@ -133,7 +130,7 @@ def lookups(pause: Pause) -> Iterable[str]:
 
 
 def normal_text(text: str) -> str:
-    """A call's text with arguments as Python's repr writes them, so that quotes and spaces do not matter."""
+    """Return a call's text with arguments as `repr` writes them, so that quotes and spaces do not matter."""
     if len(text) > _MAX_PARSED_CHARS:
         return text
     try:

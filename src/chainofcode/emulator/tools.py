@@ -1,7 +1,7 @@
-"""Tools: functions of the user's that a program may call. They run on the host; the program sees their results.
+"""Tools: functions of the user's that a program may call. They run on the host; the program gets their results.
 
 Arguments come from a program and are checked against the function's annotations; a result is bounded, and becomes data.
-What fails is raised in the program, where its own `try` may handle it.
+A failure is raised in the program, where its own `try` may handle it.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
 _MAX_HEAD_CHARS = 8000
 _MAX_ALL_CHARS = 500_000  # of all tools, to the model
-_MAX_TOLD_CHARS = 2000  # of one argument, to whoever approves
+_MAX_TOLD_CHARS = 2000  # of one argument, in a request for approval
 _MAX_TOLD_ARGUMENTS = 50
 _MAX_ERROR_CHARS = 1000
 Approve = Callable[["Tool", str], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-class Refused(Exception):
+class ToolFailed(Exception):
     """A tool call that was rejected or failed, with the message for the program.
 
     The program gets a ToolError, or the built-in type and text in `raised`. An approval function may raise this, too.
@@ -51,13 +51,13 @@ class Refused(Exception):
         self.raised = raised
 
     @classmethod
-    def wrong_call(cls, told: str) -> Refused:
+    def wrong_call(cls, told: str) -> ToolFailed:
         return cls(told, ("TypeError", plain(told)))
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A function with a name, and whether calling it changes something in the world."""
+    """A function with a name, and whether it has side effects."""
 
     name: str
     function: Callable[..., Any]
@@ -73,16 +73,16 @@ class Tool:
         return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        """The arguments, each as its annotation wants it."""
+        """Bind arguments, each converted to its annotation."""
         if _holds_object([*args, *kwargs.values()]):
-            raise Refused.wrong_call(f"{self.name} takes plain values, not objects of the program")
+            raise ToolFailed.wrong_call(f"{self.name} takes plain values, not objects of the program")
         for name in kwargs:
-            if not name.isidentifier():  # whoever approves would read something else
-                raise Refused.wrong_call(f"{self.name} takes no argument named {name[:100]!r}")
+            if not name.isidentifier():  # the request for approval would show something else
+                raise ToolFailed.wrong_call(f"{self.name} takes no argument named {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
         except (TypeError, ValueError) as error:
-            raise Refused.wrong_call(f"{self.name}: {error}") from None
+            raise ToolFailed.wrong_call(f"{self.name}: {error}") from None
         hints = _hints(self.function)
         for name, value in bound.arguments.items():
             if name in hints:
@@ -99,13 +99,13 @@ class Tool:
         try:
             return msgspec.convert(value, wanted)
         except msgspec.ValidationError as error:
-            raise Refused.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
+            raise ToolFailed.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
         except TypeError:  # an annotation of the user's own, which only the function understands
             return value
 
 
 def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None, name: str | None = None) -> Tool:
-    """A function as a tool. Unless it is said to have none (here, or by an attribute `has_effect`), it has effects."""
+    """Return a function as a tool. It has effects, unless `has_effect` is False here or as its attribute."""
     if isinstance(function, Tool):
         return function
     if not callable(function):
@@ -118,20 +118,44 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
     try:
         inspect.signature(function)
     except (TypeError, ValueError):
-        raise InputError(f"nobody knows what arguments {called} takes: wrap it in a function of your own") from None
+        raise InputError(f"cannot inspect the signature of {called}; wrap it in a function") from None
     effect = getattr(function, "has_effect", True) if has_effect is None else has_effect
     return Tool(called, function, bool(effect))
 
 
+def described(
+    name: str, doc: str, parameters: Sequence[inspect.Parameter], call: Callable[[dict[str, Any]], Any]
+) -> Callable[..., Any]:
+    """Return a function of this signature and docstring, which passes its arguments to `call`, by name."""
+    signature = inspect.Signature(parameters)
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return call(signature.bind(*args, **kwargs).arguments)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    function.__signature__ = signature  # type: ignore[attr-defined]
+    return function
+
+
+def parameter(name: str, annotation: Any, *, is_required: bool) -> inspect.Parameter:
+    """Return a parameter for `described`; one that is not required is None by default."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if is_required:
+        return inspect.Parameter(name, kind, annotation=annotation)
+    return inspect.Parameter(name, kind, default=None, annotation=Any if annotation is Any else annotation | None)
+
+
 def read_only(function: _Function) -> _Function:
-    """Mark a function of yours as one that changes nothing in the world: nobody needs to approve of its use."""
+    """Mark a function as one without side effects: its calls need no approval."""
     function.has_effect = False  # type: ignore[attr-defined]
     return function
 
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools of a run, who approves of their use, and what came of calls in earlier attempts, failures too."""
+    """The tools of a run, who approves their calls, and the outcomes of calls in earlier attempts, failures too."""
 
     tools: Mapping[str, Tool]
     approve: Approve | None = None
@@ -149,7 +173,7 @@ class Toolbox:
         return cls(named, approve)
 
     def remembering(self) -> Toolbox:
-        """The same, for one program after another: what one of them had done is not done again by the next."""
+        """Return the same for several programs in turn: a call that one of them made is not made again by the next."""
         return self if self.done is not None else replace(self, done={})
 
     def around(self, emulator: Emulator) -> Emulator:
@@ -181,25 +205,25 @@ class _Using(AroundEmulator):
         try:
             bound = used.bound(pause.args, pause.kwargs)
             return Answered(await self._once(used, pause, bound), by="tool")
-        except Refused as error:
+        except ToolFailed as error:
             return Answered(None, by="tool", error=str(error), raised=error.raised)
 
     async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
-        """What comes of this call: what came of the same one in an earlier attempt, as often as it was made there."""
+        """Return the outcome of the same call in an earlier attempt, as often as it was made there, else run it."""
         if self._box.done is None:
             return await self._run(used, pause, bound)
         call = _key(used.name, bound)
         turn, outcomes = self._used[call], self._box.done.setdefault(call, [])
         self._used[call] += 1
-        is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], Refused))
-        if not is_known:  # noted before it is made: whatever ends the program meanwhile, it may have taken effect
+        is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], ToolFailed))
+        if not is_known:  # noted before it runs: if the program ends meanwhile, it may have had its effect
             unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
-            outcomes[turn : turn + 1] = [Refused(unknown)]
+            outcomes[turn : turn + 1] = [ToolFailed(unknown)]
             try:
                 outcomes[turn] = await self._run(used, pause, bound)
-            except Refused as error:
+            except ToolFailed as error:
                 outcomes[turn] = error
-        if isinstance(outcomes[turn], Refused):
+        if isinstance(outcomes[turn], ToolFailed):
             raise outcomes[turn]
         return outcomes[turn]
 
@@ -208,7 +232,7 @@ class _Using(AroundEmulator):
             # Not `pause.text`: the guest wrote that, and may show one call and make another.
             approved = self._box.approve(used, _told(used.name, pause.args, pause.kwargs))
             if not (await approved if inspect.isawaitable(approved) else approved):
-                raise Refused(f"{used.name} was not approved")
+                raise ToolFailed(f"{used.name} was not approved")
         started = time.monotonic()
         try:
             async with asyncio.timeout(TOOL_SECONDS) as clock:
@@ -219,16 +243,16 @@ class _Using(AroundEmulator):
                     result = await result if inspect.isawaitable(result) else result
         except Exception as error:  # the user's function: what it says is for the program
             if clock.expired():
-                raise Refused(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
+                raise ToolFailed(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
             text = f"{used.name}: {type(error).__name__}: {text_of(error)[:_MAX_ERROR_CHARS]}"
-            raise Refused(text, told(error, _MAX_ERROR_CHARS)) from None
+            raise ToolFailed(text, told(error, _MAX_ERROR_CHARS)) from None
         return _as_data(used.name, result)
 
 
 def _told(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """A call for whoever approves of it: a long argument is cut, and none hides another."""
+    """Return a call for approval: long arguments are cut, and none hides another."""
     if len(args) + len(kwargs) > _MAX_TOLD_ARGUMENTS:
-        raise Refused(f"{name}: nobody can approve of {len(args) + len(kwargs):,} arguments; give a list instead")
+        raise ToolFailed(f"{name}: {len(args) + len(kwargs):,} arguments are too many to approve; give a list instead")
     parts = [_told_argument(value) for value in args]
     parts += [f"{key}={_told_argument(kwargs[key])}" for key in sorted(kwargs)]
     return f"{name}({', '.join(parts)})"
@@ -245,7 +269,7 @@ def _told_argument(value: Any) -> str:
 
 
 def _key(name: str, bound: inspect.BoundArguments) -> str:
-    """A call by its values, however it is written."""
+    """Return the same text for calls with the same arguments."""
 
     def content(part: object) -> str:  # what an annotation made of plain data
         return msgspec.json.encode(encode(msgspec.to_builtins(part, enc_hook=repr))).decode()
@@ -255,7 +279,7 @@ def _key(name: str, bound: inspect.BoundArguments) -> str:
 
 
 async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """A plain function's result. Its thread is one that nobody waits for at the end: it may never come back."""
+    """Run a plain function in a daemon thread: it may never return."""
     loop, future = asyncio.get_running_loop(), asyncio.get_running_loop().create_future()
     context = contextvars.copy_context()
 
@@ -269,7 +293,7 @@ async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments
             outcome = future.set_result, context.run(function, *bound.args, **bound.kwargs)
         except BaseException as error:  # the user's function: it must not leave the program waiting
             outcome = future.set_exception, _raisable(error)
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody wants to know any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, *outcome)
 
     threading.Thread(target=work, name="coc tool", daemon=True).start()
@@ -277,7 +301,7 @@ async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments
 
 
 def _raisable(error: BaseException) -> Exception:
-    """An error as a future takes it: what would end us (`sys.exit()`) or an iteration is only the tool's failure."""
+    """Return an error that a future accepts: SystemExit or StopIteration is only a failure of the tool."""
     is_plain = isinstance(error, Exception) and not isinstance(error, StopIteration)
     return error if is_plain else RuntimeError(f"{type(error).__name__} {error}".rstrip())  # type: ignore[return-value]
 
@@ -291,31 +315,31 @@ def _holds_object(value: Any) -> bool:
 
 
 def _as_data(name: str, result: Any) -> Any:
-    """A result of the value language, bounded; moments have offsets instead of zones, records become dicts."""
+    """Return a result as data, bounded; datetimes get offsets instead of zones, records become dicts."""
 
     def refuse(part: object) -> str:
-        raise Refused(f"{name} gave a {type(part).__name__}, which a program cannot get")
+        raise ToolFailed(f"{name} gave a {type(part).__name__}, which a program cannot get")
 
-    why = Refused(f"{name} gave what a program cannot get")
+    why = ToolFailed(f"{name} gave what a program cannot get")
     ways: tuple[Callable[[Any], Any], ...] = (lambda data: data, _with_offsets, msgspec.to_builtins)
     for made in ways:
         try:
             data = made(result)
             told = encode(data, brief=refuse)
-        except Refused as error:
+        except ToolFailed as error:
             why = error
         except (TypeError, ValueError, RecursionError):  # an object of the user's own, or one that holds itself
             continue
         else:
             size = len(msgspec.json.encode(told))
             if size > MAX_RESULT_BYTES:
-                raise Refused(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
+                raise ToolFailed(f"{name} gave {size:,} bytes; {MAX_RESULT_BYTES:,} are allowed: ask it for less")
             return data
     raise why
 
 
 def _with_offsets(value: Any) -> Any:
-    """Zones are Python code, which stays here; what a moment needs of one is its offset."""
+    """Replace time zones, which are Python objects, by their offsets."""
     if isinstance(value, dict):
         return {name: _with_offsets(part) for name, part in value.items()}
     if type(value) in (list, tuple, set, frozenset):
@@ -325,7 +349,7 @@ def _with_offsets(value: Any) -> Any:
 
 
 def _signature(function: Callable[..., Any]) -> str:
-    for eval_str in (True, False):  # annotations as texts are told without quotes, where they can be resolved
+    for eval_str in (True, False):  # resolved annotations have no quotes
         with contextlib.suppress(Exception):  # someone else's annotations
             return str(inspect.signature(function, eval_str=eval_str))
     return "(*args, **kwargs)"

@@ -1,6 +1,6 @@
 """Expected types: from the text of an annotation to a JSON schema, and from a reply's data to a value that fits.
 
-An annotation comes from a program, so it is read with `ast` and never evaluated; what it does not say is `Any`.
+An annotation comes from a program, so it is parsed with `ast` and never evaluated; an unknown one is `Any`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import contextlib
 import datetime
 import decimal
 import fractions
+import functools
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,7 +58,7 @@ class Kind:
 
 
 def kind_of(annotation: str) -> Kind:
-    """The type that an annotation's text says; `Any` where it says nothing we know."""
+    """Return the type that the text of an annotation names; `Any` for an unknown one."""
     if not annotation or len(annotation) > _MAX_TEXT:
         return ANY
     try:
@@ -68,13 +69,13 @@ def kind_of(annotation: str) -> Kind:
 
 
 def kind_of_labels(labels: list[str]) -> Kind:
-    """One of these."""
+    """Return the type of exactly these labels."""
     kind = _labels(labels)
     return replace(kind, fit=_misfits_only(kind.fit))
 
 
 def _misfits_only(fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What a reply causes is a misfit, whatever it breaks: numbers too large for a date, texts no number."""
+    """Turn every error of `fit` into a Misfit: a number too large for a date, a text that is no number."""
 
     def guarded(value: Any) -> Any:
         try:
@@ -99,9 +100,8 @@ def _kind(node: ast.expr, depth: int) -> Kind:
             return NAMED.get(name, ANY)
         case ast.BinOp(left, ast.BitOr(), right):
             return _either(_kind(left, depth + 1), _kind(right, depth + 1))
-        case ast.Dict(keys, values):
-            pairs = zip(keys, values, strict=True)
-            return _record({str(key.value): _kind(v, depth + 1) for key, v in pairs if isinstance(key, ast.Constant)})
+        case ast.Dict():
+            return _record(_fields(node, depth + 1))
         case ast.Subscript(value=ast.Name(id=name) | ast.Attribute(attr=name), slice=inner):
             parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
             return _generic(name, parts, depth + 1)
@@ -110,31 +110,45 @@ def _kind(node: ast.expr, depth: int) -> Kind:
     return ANY
 
 
+def _fields(node: ast.Dict, depth: int) -> dict[str, Kind]:
+    pairs = zip(node.keys, node.values, strict=True)
+    return {str(key.value): _kind(value, depth) for key, value in pairs if isinstance(key, ast.Constant)}
+
+
 def _generic(name: str, parts: list[ast.expr], depth: int) -> Kind:
     if name == "Literal":
-        labels = [ast.literal_eval(part) for part in parts]
-        return _labels(labels) if all(isinstance(label, (str, int, bool, type(None))) for label in labels) else ANY
+        return _literal(parts)
     kinds = [_kind(part, depth) for part in parts]
+    if name in _COLLECTIONS:
+        return _list(kinds[0], _COLLECTIONS[name])
+    if name in _MAPPINGS and len(kinds) == 2:
+        return _dict(kinds[0], kinds[1])
     match name:
         case "Optional":
             return _either(kinds[0], NOTHING)
         case "Union":
-            merged = kinds[0]
-            for kind in kinds[1:]:
-                merged = _either(merged, kind)
-            return merged
-        case "set" | "Set" | "frozenset" | "FrozenSet":
-            return _list(kinds[0], "set" if name.lower() == "set" else "frozenset")
+            return functools.reduce(_either, kinds)
         case "tuple" | "Tuple":
-            is_open = len(parts) == 2 and isinstance(parts[1], ast.Constant) and parts[1].value is ...
+            is_open = len(parts) == 2 and ast.unparse(parts[1]) == "..."
             return _list(kinds[0], "tuple") if is_open else _tuple(kinds)
-        case "dict" | "Dict" | "Mapping" | "defaultdict" | "OrderedDict" if len(kinds) == 2:
-            return _dict(kinds[0], kinds[1])
-        case "list" | "List" | "Sequence" | "Iterable" | "Iterator" | "Collection" | "Generator" | "deque":
-            return _list(kinds[0])
-        case "Annotated" | "Final" | "Awaitable" | "Coroutine":
-            return kinds[-1] if name == "Coroutine" else kinds[0]
+        case "Annotated" | "Final" | "Awaitable":
+            return kinds[0]
+        case "Coroutine":
+            return kinds[-1]
     return NAMED.get(name, ANY)
+
+
+def _literal(parts: list[ast.expr]) -> Kind:
+    labels = [ast.literal_eval(part) for part in parts]
+    return _labels(labels) if all(isinstance(label, (str, int, bool, type(None))) for label in labels) else ANY
+
+
+_COLLECTIONS = {
+    **dict.fromkeys(("list", "List", "Sequence", "Iterable", "Iterator", "Collection", "Generator", "deque"), "list"),
+    **dict.fromkeys(("set", "Set"), "set"),
+    **dict.fromkeys(("frozenset", "FrozenSet"), "frozenset"),
+}
+_MAPPINGS = ("dict", "Dict", "Mapping", "defaultdict", "OrderedDict")
 
 
 # --- simple types -------------------------------------------------------------------------------------------------
@@ -308,13 +322,18 @@ def _record(fields: Mapping[str, Kind]) -> Kind:
         return {**given, **{name: kind.fit(given[name]) for name, kind in fields.items()}}
 
     words = ", ".join(f"{name}: {kind.words}" for name, kind in fields.items())
-    schema = {
+    schema = object_schema({name: kind.schema for name, kind in fields.items()})
+    return Kind(f"an object with {words}", schema, fit, 1024)
+
+
+def object_schema(fields: Mapping[str, Mapping[str, Any]], required: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return the schema of an object with these fields and no others; by default, all are required."""
+    return {
         "type": "object",
-        "properties": {name: dict(kind.schema) for name, kind in fields.items()},
-        "required": list(fields),
+        "properties": {name: dict(schema) for name, schema in fields.items()},
+        "required": list(fields if required is None else required),
         "additionalProperties": False,
     }
-    return Kind(f"an object with {words}", schema, fit, 1024)
 
 
 def _labels(labels: list[Any]) -> Kind:

@@ -1,4 +1,4 @@
-"""Measuring: a suite of samples, each run and scored; what is right, wrong, or no answer is counted apart."""
+"""Evaluation: runs a suite of samples and scores each; wrong answers and missing ones are counted separately."""
 
 from __future__ import annotations
 
@@ -9,56 +9,53 @@ from typing import Any, Unpack
 
 import msgspec
 
+from ..emulator.documents import at_line, numbered, read_text
 from ..engine import RunKeywords, RunOptions
 from ..errors import InputError
 from ..lm import LM
 from ..methods import Ways
 from ..sandbox import Sandbox
-from .runner import Job, retries, run_jobs, score
+from .runner import EvalJob, retries, run_jobs, score
 from .samples import Sample, Score
 from .scoring import is_same
 
-__all__ = ["SUITES", "Job", "Sample", "Score", "evaluate", "is_same", "load", "retries", "run_jobs", "score"]
+__all__ = ["SUITES", "EvalJob", "Sample", "Score", "evaluate", "is_same", "load", "retries", "run_jobs", "score"]
 
 SUITES = ("emulation", "questions", "varied")
 
 
 def load(suite: str) -> list[Sample]:
-    """A suite by name, or a file of samples, one JSON object a line."""
+    """Return a suite by name, or the samples of a file, one JSON object a line."""
     path = Path(__file__).parent / "suites" / f"{suite}.jsonl" if suite in SUITES else Path(suite)
     try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(path)
+    except InputError as error:
         known = ", ".join((*SUITES, "bbh", "gsm8k", "gsm-hard"))
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot read {suite}: {why}; a suite is one of {known}, or a .jsonl file") from None
+        raise InputError(f"{error}; a suite is one of {known}, or a .jsonl file") from None
     samples = []
-    for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                sample = _sample(msgspec.json.decode(line), f"{path.stem}-{number - 1}")
-            except (msgspec.MsgspecError, RecursionError) as error:
-                raise InputError(f"{suite}, line {number}: not a sample: {error}") from None
-            if sample.question is None and sample.program is None:
-                raise InputError(f"{suite}, line {number}: a sample has a question or a program")
-            if sample.program is None and not sample.targets:
-                raise InputError(f"{suite}, line {number}: a question needs a `target`, or `targets`")
-            samples.append(sample)
+    for number, line in numbered(text.split("\n")):
+        with at_line(suite, number, "not a sample"):
+            samples.append(_sample(msgspec.json.decode(line), f"{path.stem}-{number - 1}"))
     if not samples:
         raise InputError(f"{suite} is empty")
-    for name, count in Counter(sample.id for sample in samples).items():
-        if count > 1:
-            raise InputError(f"{suite}: {count} samples have the id {name!r}")
+    name, count = Counter(sample.id for sample in samples).most_common(1)[0]
+    if count > 1:
+        raise InputError(f"{suite}: {count} samples have the id {name!r}")
     return samples
 
 
 def _sample(record: Any, name: str) -> Sample:
-    """A record as a sample: `{"question": …, "target": …}` will do."""
+    """Return a record as a sample: `{"question": …, "target": …}` will do."""
     if isinstance(record, dict):
         record = {"id": name, **record}
         if "target" in record:
             record["targets"] = [record.pop("target")]
-    return msgspec.convert(record, Sample)
+    sample = msgspec.convert(record, Sample)
+    if sample.question is None and sample.program is None:
+        raise ValueError("a sample has a question or a program")
+    if sample.program is None and not sample.targets:
+        raise ValueError("a question needs a `target`, or `targets`")
+    return sample
 
 
 async def evaluate(
@@ -74,7 +71,6 @@ async def evaluate(
     A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply,
     and BudgetError, after what was left of it, where a budget is spent.
     """
-    async for scored, _ in run_jobs(
-        [Job(sample, ways=ways) for sample in samples], lm, sandbox, RunOptions.of(options, given)
-    ):
+    jobs = [EvalJob(sample, ways=ways) for sample in samples]
+    async for scored, _ in run_jobs(jobs, lm, sandbox, RunOptions.of(options, given)):
         yield scored

@@ -1,4 +1,4 @@
-"""Benchmarks by the SHA-256 of their files: fetched once from where their authors keep them."""
+"""Benchmarks, by the SHA-256 of their files: downloaded once from their authors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS, _MAX_BYTES = 60, 50_000_000
 
 
 def fetched(name: str) -> Path:
-    """The directory with a benchmark's files; what is missing is fetched and held against its digest."""
+    """Return the directory of a benchmark; missing files are downloaded and verified."""
     told = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
     if name not in told:
         raise InputError(f"{name} is not fetched by itself: name the directory that has it with --data or COC_DATA")

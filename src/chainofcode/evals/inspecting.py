@@ -38,6 +38,7 @@ from ..render import Page
 from ..trace import Trace
 from .results import read_planned, read_scores, read_settings, trace_of
 from .samples import Sample
+from .samples import Score as SampleScore
 from .scoring import is_target
 from .tasks import bbh as bbh_samples
 from .tasks import examples
@@ -69,9 +70,12 @@ class InspectLM(LM):
         seed: int | None = None,
     ) -> list[Completion]:
         config = GenerateConfig(
-            max_tokens=max_tokens, temperature=temperature, stop_seqs=list(stop) or None, seed=seed,
+            max_tokens=max_tokens,
+            temperature=temperature,
+            stop_seqs=list(stop) or None,
+            seed=seed,
             response_schema=ResponseSchema(name="value", json_schema=JSONSchema(**schema)) if schema else None,
-        )  # fmt: skip
+        )
         given: list[ChatMessage] = [_ROLES[turn.role](content=turn.content) for turn in turns(messages)]
         outputs = [await self._model.generate(given, config=config) for _ in range(n)]
         for output in outputs:
@@ -141,26 +145,9 @@ def bbh(tasks: str = "", method: str = "coc", shots: str = "single", data: str |
 
 
 def export(directory: Path, path: Path, method: str) -> None:
-    """Results of ours, of one method, as a log that Inspect's viewer opens."""
-    scores = [score for score in read_scores(directory) if score.method == method]
+    """Write the results of one method as a log that Inspect's viewer opens."""
+    samples = [_exported(directory, score) for score in read_scores(directory) if score.method == method]
     moment = datetime.datetime.now(datetime.UTC).isoformat()
-    samples = []
-    for score in scores:
-        place = trace_of(score)
-        trace = Trace.read(directory / place) if place is not None else None
-        value = CORRECT if score.verdict == "right" else INCORRECT
-        samples.append(
-            EvalSample(
-                id=score.id,
-                epoch=1,
-                input=(trace.question if trace is not None else None) or score.id,
-                target=[str(target) for target in score.targets],
-                messages=[ChatMessageAssistant(content=_text(trace))] if trace is not None else [],
-                output=ModelOutput.from_content("", score.answer),
-                scores={"target": Score(value=value, answer=score.answer, explanation=score.error or score.reason)},
-                metadata={"task": score.task, "reason": score.reason},
-            )
-        )
     spec = EvalSpec(
         created=moment,
         task=f"chainofcode {method}",
@@ -172,3 +159,19 @@ def export(directory: Path, path: Path, method: str) -> None:
     stats = EvalStats(started_at=moment, completed_at=moment)
     log = EvalLog(eval=spec, samples=samples, status="success" if is_whole else "cancelled", stats=stats)
     write_eval_log(log, str(path))
+
+
+def _exported(directory: Path, score: SampleScore) -> EvalSample:
+    place = trace_of(score)
+    trace = Trace.read(directory / place) if place is not None else Trace()
+    value = CORRECT if score.verdict == "right" else INCORRECT
+    return EvalSample(
+        id=score.id,
+        epoch=1,
+        input=trace.question or score.id,
+        target=[str(target) for target in score.targets],
+        messages=[ChatMessageAssistant(content=_text(trace))] if place is not None else [],
+        output=ModelOutput.from_content("", score.answer),
+        scores={"target": Score(value=value, answer=score.answer, explanation=score.error or score.reason)},
+        metadata={"task": score.task, "reason": score.reason},
+    )

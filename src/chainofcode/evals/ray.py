@@ -20,17 +20,17 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from ..engine import RunOptions
 from ..errors import BudgetError, ChainOfCodeError, InputError, LMError
 from ..lm import LM, Around, Completion, Message, Usage, connect
-from ..lm.wrappers import Batched
+from ..lm.wrappers import Batched, Budget, RateLimit
 from ..sandbox import Sandbox, open_sandbox
 from ..trace import Trace
-from .runner import Hope, Job, is_cut_short, not_run, run_job, spending
+from .runner import EarlyStop, EvalJob, is_cut_short, not_run, run_job, spending
 from .samples import Score
 
-_MAX_LOSSES = 5  # of one sample: whoever ends five workers is to blame itself
+_MAX_LOSSES = 5  # of one sample: it is likely to blame for five lost workers
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What every worker is told: the model by name, the sandbox by name, what may be used in all."""
+    """The settings of every worker: the model by name, the sandbox by name, the budget of all."""
 
     model: str
     sandbox: str = "auto"
@@ -47,45 +47,27 @@ class _Counter:
     """Counts requests and what they used, for all workers."""
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self._begun, self._spent = plan, deque[float](), Usage()
+        self._budget, self._rate = Budget(tokens=plan.tokens, dollars=plan.dollars), RateLimit(plan.per_minute)
         self._slots, self._held = asyncio.Semaphore(plan.in_flight), Counter[int]()
 
     async def begin(self, worker: int) -> str:
-        """Wait for a turn; gives what is spent, if something is."""
+        """Wait for a turn; return which budget is spent, if any."""
         await self._slots.acquire()
-        if spent := self._what_is_spent():  # by those that had their turn meanwhile
+        if spent := self._budget.exceeded():  # by those that had their turn meanwhile
             self._slots.release()
             return spent
         self._held[worker] += 1
-        await self._wait_for_minute()
+        await self._rate.wait()
         return ""
 
-    def _what_is_spent(self) -> str:
-        used = self._spent.prompt_tokens + self._spent.completion_tokens
-        if self._plan.tokens is not None and used >= self._plan.tokens:
-            return "tokens"
-        # A price that nobody knows may be any: a budget in money cannot be kept.
-        is_dear = self._spent.dollars is None or self._spent.dollars >= (self._plan.dollars or 0.0)
-        return "money" if self._plan.dollars is not None and is_dear else ""
-
-    async def _wait_for_minute(self) -> None:
-        while self._plan.per_minute is not None:
-            now = time.monotonic()
-            while self._begun and self._begun[0] <= now - 60:
-                self._begun.popleft()
-            if len(self._begun) < self._plan.per_minute:
-                self._begun.append(now)
-                break
-            await asyncio.sleep(self._begun[0] + 60 - now)
-
     async def end(self, worker: int, used: bytes) -> None:
-        self._spent += msgspec.msgpack.decode(used, type=Usage)
+        self._budget.spent += msgspec.msgpack.decode(used, type=Usage)
         if self._held[worker] > 0:
             self._held[worker] -= 1
             self._slots.release()
 
     async def lose(self, worker: int) -> None:
-        """A worker that is gone ends nothing more by itself."""
+        """Release the slots of a worker that is gone."""
         for _ in range(self._held.pop(worker, 0)):
             self._slots.release()
 
@@ -129,7 +111,7 @@ class _Worker:
         self._sandbox: Sandbox | None = None
 
     async def run(
-        self, job: Job, options: RunOptions, counter: Any, api_key: str | None
+        self, job: EvalJob, options: RunOptions, counter: Any, api_key: str | None
     ) -> tuple[bytes, list[str], str]:
         """The score, the lines of the trace, and how the model failed where it did.
 
@@ -153,7 +135,7 @@ class _Worker:
 
 
 def run_on_ray(
-    jobs: Sequence[Job],
+    jobs: Sequence[EvalJob],
     plan: Plan,
     options: RunOptions,
     *,
@@ -189,44 +171,49 @@ class _Driver:
     """Hands out samples, takes results back, hands out again what was lost."""
 
     def __init__(
-        self, jobs: Sequence[Job], given: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
+        self, jobs: Sequence[EvalJob], given: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
     ) -> None:
-        self._todo, self._given, self._workers, self._at_once = deque(jobs), given, workers, at_once
+        self._todo, self._given, self._workers = deque(jobs), given, workers
+        self._idle = deque(place for place in range(len(workers)) for _ in range(at_once))
         self._counter = given[1]
-        self._open: dict[Any, tuple[Job, int]] = {}
-        self._losses, self._hope = Counter[tuple[str, str]](), Hope()
+        self._open: dict[Any, tuple[EvalJob, int]] = {}
+        self._losses, self._early_stop = Counter[tuple[str, str]](), EarlyStop()
 
     def results(self) -> Iterator[tuple[Score, Trace | None]]:
-        idle = deque(place for place in range(len(self._workers)) for _ in range(self._at_once))
         spent: Score | None = None
         while self._todo or self._open:
-            while self._todo and idle:
-                job, place = self._todo.popleft(), idle.popleft()
-                self._open[self._workers[place].run.remote(job, *self._given)] = (job, place)
+            self._hand_out()
             done, _ = ray.wait(list(self._open), num_returns=1)
-            for reference in done:
-                job, place = self._open.pop(reference)
-                idle.append(place)
-                try:
-                    told, lines, failed = ray.get(reference)
-                except RayError as error:  # the node is gone, or the worker
-                    self._counter.lose.remote(place)
-                    if score := self._lose(job, error):
-                        yield score, None
-                    continue
-                score = msgspec.msgpack.decode(told, type=Score)
-                self._hope.hear(LMError(failed) if failed else None)
+            for score, trace in filter(None, map(self._result, done)):
                 if is_cut_short(score):
                     self._todo.clear()
                     spent = score
                 else:
-                    yield score, Trace.parse([line.encode() for line in lines]) if lines else None
-
+                    yield score, trace
         if spent is not None:
             raise spending(spent)
 
-    def _lose(self, job: Job, error: Exception) -> Score | None:
-        """What is lost is run again, a few times: then it is a result that it cannot be run."""
+    def _hand_out(self) -> None:
+        while self._todo and self._idle:
+            job, place = self._todo.popleft(), self._idle.popleft()
+            self._open[self._workers[place].run.remote(job, *self._given)] = (job, place)
+
+    def _result(self, reference: Any) -> tuple[Score, Trace | None] | None:
+        """Return what a worker did, None where the sample is to be run again."""
+        job, place = self._open.pop(reference)
+        self._idle.append(place)
+        try:
+            told, lines, failed = ray.get(reference)
+        except RayError as error:  # the node is gone, or the worker
+            self._counter.lose.remote(place)
+            lost = self._lose(job, error)
+            return None if lost is None else (lost, None)
+        self._early_stop.hear(LMError(failed) if failed else None)
+        trace = Trace.parse([line.encode() for line in lines]) if lines else None
+        return msgspec.msgpack.decode(told, type=Score), trace
+
+    def _lose(self, job: EvalJob, error: Exception) -> Score | None:
+        """Run a lost sample again, a few times; then return a score that says so."""
         self._losses[job.key] += 1
         if self._losses[job.key] >= _MAX_LOSSES:
             return not_run(job, LMError(f"lost {_MAX_LOSSES} times with its worker: {str(error)[:300]}"))

@@ -1,15 +1,14 @@
-"""Scores replies that were recorded, of any model, without running anything."""
+"""Scores recorded replies of any model, without running anything."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from ..errors import InputError
-from .scoring import stated
+from ..emulator.documents import at_line, numbered, read_text
+from .scoring import accuracy, stated
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -46,31 +45,24 @@ class Tally(msgspec.Struct):
     @property
     def accuracy(self) -> float:
         """In per cent."""
-        return 100 * self.right / self.n if self.n else 0.0
+        return accuracy(self.right, self.n)[0]
 
     @property
     def error(self) -> float:
         """The standard error of the accuracy, in per cent."""
-        share = self.right / self.n if self.n else 0.0
-        return 100 * math.sqrt(share * (1 - share) / self.n) if self.n else 0.0
+        return accuracy(self.right, self.n)[1]
 
 
 def read_replies(path: Path) -> Iterable[Reply]:
-    """Lines of `{"task": …, "index": …, "style": …, "reply": …, "target": …}`, one at a time."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    try:
-                        yield msgspec.json.decode(line, type=Reply)
-                    except (msgspec.DecodeError, RecursionError) as error:
-                        raise InputError(f"{path}, line {number}: not a recorded reply: {error}") from None
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    """Yield lines of `{"task": …, "index": …, "style": …, "reply": …, "target": …}`."""
+    for number, line in numbered(read_text(path).split("\n")):
+        with at_line(path, number, "not a recorded reply"):
+            reply = msgspec.json.decode(line, type=Reply)
+        yield reply
 
 
 def tally(replies: Iterable[Reply]) -> list[Tally]:
-    """Counts by task and style, in the order in which they come up. The same reply twice is counted once."""
+    """Count replies by task and style, in the order in which they come. A reply that comes twice counts once."""
     tallies: dict[tuple[str, str], Tally] = {}
     seen: set[tuple[str, str, int]] = set()
     for reply in replies:

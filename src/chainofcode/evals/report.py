@@ -1,19 +1,22 @@
-"""What an evaluation says: accuracies beside the paper's, charts, and whether two runs differ."""
+"""Reports of evaluations: accuracies beside the paper's, charts, and whether two runs differ."""
 
 from __future__ import annotations
 
 import html
 import math
+import string
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ..errors import InputError
 from .results import replacing, trace_of
 from .samples import Score
+from .scoring import accuracy
 from .tasks import paper, task_of
 
 
@@ -28,20 +31,24 @@ class Cell(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Cell:
-        share = sum(score.verdict == "right" for score in scores) / max(len(scores), 1)
+        share, error = accuracy(sum(score.verdict == "right" for score in scores), len(scores))
         return cls(
-            len(scores),
-            100 * share,
-            100 * math.sqrt(share * (1 - share) / max(len(scores), 1)),
-            sum(score.verdict == "no answer" and score.extracted for score in scores),
-            sum(not score.extracted for score in scores),
+            n=len(scores),
+            accuracy=share,
+            error=error,
+            no_answer=sum(score.verdict == "no answer" and score.extracted for score in scores),
+            not_extracted=sum(not score.extracted for score in scores),
         )
 
 
 def faithfulness(scores: Iterable[Score]) -> float | None:
-    """The mean over the answers that were checked; None where none was."""
+    """Return the mean over the answers that were checked; None where none was."""
     checked = [score.faithful for score in scores if score.faithful is not None]
     return round(sum(checked) / len(checked), 3) if checked else None
+
+
+Mean = tuple[float, float] | None  # an accuracy and its standard error
+Row = tuple[str, dict[str, Mean], dict[str, float]]  # a name, ours by method, the paper's by method
 
 
 class Summary:
@@ -51,104 +58,116 @@ class Summary:
         self.scores = list(scores)
         if not self.scores:
             raise InputError("there are no results yet")
-        told, known = planned or {}, {score.method: None for score in self.scores}
-        self.methods = [method for method in {**told, **known} if method in known]  # as they were asked for
+        planned = planned or {}
+        there = Counter(score.method for score in self.scores)
+        ran = Counter(score.method for score in self.scores if score.was_run)
+        self.methods = [method for method in {**planned, **there} if method in there]  # in the order of the plan
+        self.progress = {
+            m: (ran[m], max(there[m], planned.get(m, 0))) for m in dict.fromkeys((*self.methods, *planned))
+        }
         self.tasks = sorted({task_of(score.task) for score in self.scores})
-        self._groups: dict[tuple[str, str], list[Score]] = {}
+        groups: dict[tuple[str, str], list[Score]] = {}
         for score in self.scores:
-            self._groups.setdefault((task_of(score.task), score.method), []).append(score)
-        self.cells = {key: Cell.of(group) for key, group in self._groups.items()}
-        there, ran = Counter(s.method for s in self.scores), Counter(s.method for s in self.scores if s.was_run)
-        self.progress = {m: (ran[m], max(there[m], told.get(m, 0))) for m in dict.fromkeys((*self.methods, *told))}
+            groups.setdefault((task_of(score.task), score.method), []).append(score)
+        self.cells = {key: Cell.of(group) for key, group in groups.items()}
 
     @property
     def gaps(self) -> str:
-        """What is missing, in words; nothing where every sample that was planned has been run."""
+        """What is missing, in words; empty if every planned sample was run."""
         gaps = [f"{m or 'programs'} {ran} of {planned}" for m, (ran, planned) in self.progress.items() if ran < planned]
         return f"incomplete, samples that were run: {', '.join(gaps)}" if gaps else ""
 
-    def mean(self, method: str, chosen: Callable[[str], bool]) -> tuple[float, float] | None:
-        """The mean accuracy over the chosen tasks, and its standard error."""
-        cells = [self.cells[task, method] for task in self.tasks if chosen(task) and (task, method) in self.cells]
-        if not cells:
-            return None
-        error = math.sqrt(sum(cell.error**2 for cell in cells)) / len(cells)
-        return sum(cell.accuracy for cell in cells) / len(cells), error
-
-    def rows(self) -> list[tuple[str, dict[str, tuple[float, float] | None], dict[str, float]]]:
-        """Name, ours by method, the paper's by method: tasks first, then averages."""
-        facts = paper()
-        rows = []
-        for task in self.tasks:
-            ours = {m: self.cells.get((task, m)) for m in self.methods}
-            told = {m: (cell.accuracy, cell.error) if cell is not None else None for m, cell in ours.items()}
-            theirs: dict[str, float] = (
-                {"human": facts[task].human_average, **facts[task].methods} if task in facts else {}
-            )
-            rows.append((task or "all samples", told, theirs))
-        for name, chosen in _GROUPS.items():
-            known = [task for task in self.tasks if task in facts and chosen(task)]
-            if len(known) > 1 or (name == "all" and len(self.tasks) > 1):
-                keys = {"human": [float(facts[task].human_average) for task in known]}
-                for method in facts[known[0]].methods if known else ():
-                    keys[method] = [float(facts[task].methods[method]) for task in known]
-                told = {m: self.mean(m, chosen) for m in self.methods}
-                rows.append((f"mean, {name}", told, {m: sum(v) / len(v) for m, v in keys.items() if v}))
+    def rows(self) -> list[Row]:
+        """Return the rows of the table: tasks first, then averages."""
+        rows = [(task or "all samples", self._means([task]), _published([task])) for task in self.tasks]
+        for name, is_in in _groups().items():
+            chosen = [task for task in self.tasks if is_in(task)]
+            known = [task for task in chosen if task in paper()]
+            if len(known) > 1 or (name == "all" and len(chosen) > 1):
+                rows.append((f"mean, {name}", self._means(chosen), _published(known)))
         return rows
+
+    def _means(self, tasks: Sequence[str]) -> dict[str, Mean]:
+        """Return the mean accuracy of each method over some tasks, and its standard error."""
+        means: dict[str, Mean] = dict.fromkeys(self.methods)
+        for method in self.methods:
+            cells = [self.cells[task, method] for task in tasks if (task, method) in self.cells]
+            if cells:
+                error = math.sqrt(sum(cell.error**2 for cell in cells)) / len(cells)
+                means[method] = sum(cell.accuracy for cell in cells) / len(cells), error
+        return means
 
     @property
     def published(self) -> list[str]:
-        """What the paper has a column for; nothing where none of these tasks is in the paper."""
-        known = ["human", *(method for method in self.methods if method in _PUBLISHED)]
-        return known if any(theirs for _, _, theirs in self.rows()) else []
+        """The columns of the paper; none where none of these tasks is in the paper."""
+        if not any(theirs for _, _, theirs in self.rows()):
+            return []
+        known = {method for facts in paper().values() for method in facts.methods}
+        return ["human", *(method for method in self.methods if method in known)]
 
     def lines(self) -> list[str]:
-        """The table as text: ours with standard errors, the paper's behind it."""
-        rows = self.rows()
+        """Return the table as text: ours with standard errors, the paper's behind it."""
+        rows, theirs = self.rows(), self.published
         width = max(len(name) for name, _, _ in rows) + 2
-        theirs = self.published
         head = "".join(f"{method:>18}" for method in self.methods)
         if theirs:
             head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
-        lines = [*([f"{self.gaps}\n"] if self.gaps else []), f"{'':<{width}}{head}"]
+        lines = [f"{self.gaps}\n"] if self.gaps else []
+        lines.append(f"{'':<{width}}{head}")
         for name, ours, told in rows:
-            cells = "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
-            paper_cells = "".join(f"{told[m]:>18.0f}" if m in told else f"{'':>18}" for m in theirs) if told else ""
-            lines.append(f"{name:<{width}}{cells}" + (f"  |{paper_cells}" if paper_cells else ""))
-        for method in self.methods:
-            cell = Cell.of([score for score in self.scores if score.method == method])
-            faithful = self.faithful(method)
-            lines.append(
-                f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
-                "which none was found" + (f"; faithfulness {faithful:.2f}" if faithful is not None else "")
-            )
-        return lines
+            line = f"{name:<{width}}" + "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
+            if told:
+                line += "  |" + "".join(f"{_whole(told.get(method)):>18}" for method in theirs)
+            lines.append(line)
+        return lines + [self._counts(method) for method in self.methods]
+
+    def _counts(self, method: str) -> str:
+        cell, faithful = Cell.of(self._of(method)), self.faithful(method)
+        line = (
+            f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
+            "which none was found"
+        )
+        return line if faithful is None else f"{line}; faithfulness {faithful:.2f}"
 
     def faithful(self, method: str) -> float | None:
-        return faithfulness(score for score in self.scores if score.method == method)
+        return faithfulness(self._of(method))
+
+    def _of(self, method: str) -> list[Score]:
+        return [score for score in self.scores if score.method == method]
 
 
-_PUBLISHED = {method for facts in paper().values() for method in facts.methods}
-_GROUPS: dict[str, Callable[[str], bool]] = {
-    "all": lambda task: True,
-    "NLP": lambda task: task in paper() and paper()[task].kind == "NLP",
-    "algorithmic": lambda task: task in paper() and paper()[task].kind == "algorithmic",
-    **{
-        kind: lambda task, kind=kind: task in paper() and paper()[task].execution == kind  # type: ignore[misc]
-        for kind in dict.fromkeys(facts.execution for facts in paper().values())
-    },
-}
+def _groups() -> dict[str, Callable[[str], bool]]:
+    """Return the groups of tasks that the paper averages over: all, and those of one kind, or run by one executor."""
+    groups: dict[str, Callable[[str], bool]] = {"all": lambda task: True}
+    for kind in ("NLP", "algorithmic"):
+        groups[kind] = lambda task, kind=kind: task in paper() and paper()[task].kind == kind  # type: ignore[misc]
+    for by in dict.fromkeys(facts.execution for facts in paper().values()):
+        groups[by] = lambda task, by=by: task in paper() and paper()[task].execution == by  # type: ignore[misc]
+    return groups
 
 
-def _shown(cell: tuple[float, float] | None) -> str:
-    return f"{cell[0]:.1f} ± {cell[1]:.1f}" if cell is not None else "–"
+def _published(tasks: Sequence[str]) -> dict[str, float]:
+    """Return the paper's accuracies, as means over those of the tasks that it has."""
+    columns: dict[str, list[float]] = {}
+    for facts in (paper()[task] for task in tasks if task in paper()):
+        for name, value in {"human": facts.human_average, **facts.methods}.items():
+            columns.setdefault(name, []).append(float(value))
+    return {name: sum(values) / len(values) for name, values in columns.items()}
+
+
+def _whole(number: float | None) -> str:
+    return "" if number is None else f"{number:.0f}"
+
+
+def _shown(mean: Mean) -> str:
+    return "–" if mean is None else f"{mean[0]:.1f} ± {mean[1]:.1f}"
 
 
 # --- two runs -----------------------------------------------------------------------------------------------------
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Two runs on the same samples: who is right where the other is not, and how likely that is by chance."""
+class Comparison(msgspec.Struct, frozen=True):
+    """Two runs on the same samples: where only one is right, and how likely that is by chance."""
 
     method: str
     n: int
@@ -159,27 +178,40 @@ class Difference(msgspec.Struct, frozen=True):
     p: float
 
 
-def compare(first: Iterable[Score], second: Iterable[Score]) -> list[Difference]:
-    """A paired test for each method (McNemar's, exact): only samples that both runs have count."""
-    by_key = [{(s.id, s.method): s for s in scores if not s.attempt} for scores in (first, second)]
-    common = by_key[0].keys() & by_key[1].keys()
+def compare(first: Iterable[Score], second: Iterable[Score]) -> list[Comparison]:
+    """Run a paired test for each method (McNemar's, exact) on the samples that both runs have."""
+    one, other = _by_key(first), _by_key(second)
+    common = sorted(one.keys() & other.keys())
     if not common:
         raise InputError("the two runs have no sample and method in common")
-    told = []
-    for method in sorted({method for _, method in common}):
-        both = [(by_key[0][key], by_key[1][key]) for key in common if key[1] == method]
-        for one, other in both:
-            if one.sample and other.sample and one.sample != other.sample:
-                raise InputError(f"{one.id} is not the same sample in the two runs")
-        pairs = [(one.verdict == "right", other.verdict == "right") for one, other in both]
-        only = sum(a and not b for a, b in pairs), sum(b and not a for a, b in pairs)
-        shares = [100 * sum(pair[place] for pair in pairs) / len(pairs) for place in (0, 1)]
-        told.append(Difference(method, len(pairs), shares[0], shares[1], *only, _by_chance(*only)))
-    return told
+    for key in common:
+        if one[key].sample and other[key].sample and one[key].sample != other[key].sample:
+            raise InputError(f"{key[0]} is not the same sample in the two runs")
+    methods = dict.fromkeys(sorted(method for _, method in common))
+    return [_compared(method, [(one[key], other[key]) for key in common if key[1] == method]) for method in methods]
+
+
+def _by_key(scores: Iterable[Score]) -> dict[tuple[str, str], Score]:
+    return {(score.id, score.method): score for score in scores if not score.attempt}
+
+
+def _compared(method: str, pairs: Sequence[tuple[Score, Score]]) -> Comparison:
+    right = [(one.verdict == "right", other.verdict == "right") for one, other in pairs]
+    only_first, only_second = right.count((True, False)), right.count((False, True))
+    both = right.count((True, True))
+    return Comparison(
+        method=method,
+        n=len(pairs),
+        first=accuracy(both + only_first, len(pairs))[0],
+        second=accuracy(both + only_second, len(pairs))[0],
+        only_first=only_first,
+        only_second=only_second,
+        p=_by_chance(only_first, only_second),
+    )
 
 
 def _by_chance(one: int, other: int) -> float:
-    """The two-sided probability that a fair coin falls at least as unevenly."""
+    """Return the two-sided probability that a fair coin falls at least as unevenly."""
     n, ways, tail = one + other, 1, 0  # whole numbers, of any size
     for k in range(min(one, other) + 1):
         tail += ways
@@ -191,67 +223,49 @@ def _by_chance(one: int, other: int) -> float:
 
 
 def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
-    """One HTML page with the table, the charts and a link to every trace; everything the model wrote is text."""
+    """Write one HTML page with the table, the charts and a link to every trace; all that the model wrote is text."""
     theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
-    head = "".join(f"<th>{html.escape(method)}</th>" for method in summary.methods)
-    head += "".join(f"<th>{html.escape(method)}, paper</th>" for method in theirs)
-    body = []
-    for name, ours, told in summary.rows():
-        cells = "".join(f"<td>{_shown(ours[method])}</td>" for method in summary.methods)
-        cells += "".join(f"<td>{told[m]:.0f}</td>" if m in told else "<td></td>" for m in theirs)
-        body.append(f"<tr><th scope=row>{html.escape(name)}</th>{cells}</tr>")
-    samples = []
-    for score in summary.scores:
-        place = trace_of(score)
-        link = f'<a href="{html.escape(urllib.parse.quote(str(place)))}">trace</a>' if place is not None else ""
-        wanted = ", ".join(map(str, score.targets))
-        faithful = [f"{score.faithful:.2f}" if score.faithful is not None else ""] if is_checked else []
-        said = score.answer or score.error or score.reason
-        words = map(html.escape, (score.method, score.verdict, said, wanted, *faithful))
-        cells = "".join(f"<td>{cell}</td>" for cell in (*words, link))
-        samples.append(f"<tr><th scope=row>{html.escape(score.id)}</th>{cells}</tr>")
-    images = "".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures)
-    gaps = f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else ""
-    checked = "<th>faithful</th>" if is_checked else ""
-    parts = {"gaps": gaps, "head": head, "checked": checked, "images": images}
-    page = _PAGE.format(**parts, body="\n".join(body), samples="\n".join(samples))
+    head = [*summary.methods, *(f"{method}, paper" for method in theirs)]
+    body = [
+        _row(name, [_shown(ours[method]) for method in summary.methods] + [_whole(told.get(m)) for m in theirs])
+        for name, ours, told in summary.rows()
+    ]
+    page = string.Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
+        gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
+        head="".join(f"<th>{html.escape(name)}</th>" for name in head),
+        checked="<th>faithful</th>" if is_checked else "",
+        images="".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures),
+        body="\n".join(body),
+        samples="\n".join(_sample_row(score, is_checked) for score in summary.scores),
+    )
     path = directory / "report.html"
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy"
- content="default-src 'none'; img-src 'self' file:; style-src 'unsafe-inline'">
-<title>Evaluation</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark; }}
-table {{ border-collapse: collapse; }}
-th, td {{ padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #8884; }}
-th[scope=row] {{ text-align: left; }} img {{ max-width: 100%; }} details {{ margin-top: 1rem; }}
-</style>
-<h1>Evaluation</h1>
-{gaps}
-<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>
-{images}
-<details><summary>Every sample</summary>
-<table><thead><tr><th>sample</th><th>method</th><th></th><th>answer</th><th>target</th>{checked}<th></th></tr>
-</thead>
-<tbody>{samples}</tbody></table></details>
-</html>
-"""
+def _sample_row(score: Score, is_checked: bool) -> str:
+    said, place = score.answer or score.error or score.reason, trace_of(score)
+    cells = [score.method, score.verdict, said, ", ".join(map(str, score.targets))]
+    if is_checked:
+        cells.append("" if score.faithful is None else f"{score.faithful:.2f}")
+    address = html.escape(urllib.parse.quote(str(place)))
+    return _row(score.id, cells, "" if place is None else f'<a href="{address}">trace</a>')
+
+
+def _row(name: str, cells: Sequence[str], *marked_up: str) -> str:
+    filled = "".join(f"<td>{cell}</td>" for cell in (*map(html.escape, cells), *marked_up))
+    return f"<tr><th scope=row>{html.escape(name)}</th>{filled}</tr>"
 
 
 def draw(summary: Summary, directory: Path) -> list[str]:
-    """Charts as PNG: accuracy by task, and accuracy against time and cost. Needs matplotlib."""
+    """Draw charts as PNG: accuracy by task, and accuracy against time and cost. Needs matplotlib."""
     try:
-        import matplotlib
+        import matplotlib  # optional
     except ImportError:
         raise InputError("charts need matplotlib: pip install 'chainofcode[report]'") from None
     matplotlib.use("Agg")
-    with matplotlib.rc_context({"text.parse_math": False}):  # names are names, whatever is in them
+    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a name is no formula
         try:
             _draw_tasks(summary, directory / "tasks.png")
             _draw_costs(summary, directory / "cost.png")
@@ -268,8 +282,8 @@ def _draw_tasks(summary: Summary, path: Path) -> None:
     for place, method in enumerate(summary.methods):
         cells = [summary.cells.get((task, method)) for task in summary.tasks]
         at = [x + (place - (len(summary.methods) - 1) / 2) * width for x in range(len(summary.tasks))]
-        heights = [cell.accuracy if cell is not None else math.nan for cell in cells]
-        errors = [cell.error if cell is not None else 0 for cell in cells]
+        heights = [math.nan if cell is None else cell.accuracy for cell in cells]
+        errors = [0 if cell is None else cell.error for cell in cells]
         axes.bar(at, heights, width, yerr=errors, label=_label(method), error_kw={"linewidth": 0.7})
     names = [_label(task.replace("_", " ")) for task in summary.tasks]
     axes.set_xticks(range(len(summary.tasks)), names, rotation=60, ha="right")
@@ -277,10 +291,7 @@ def _draw_tasks(summary: Summary, path: Path) -> None:
     axes.set_ylim(0, 105)
     axes.margins(x=0.01)
     axes.legend(ncols=len(summary.methods), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    figure.tight_layout()
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=150)
-    plt.close(figure)
+    _save(figure, path)
 
 
 def _draw_costs(summary: Summary, path: Path) -> None:
@@ -290,11 +301,17 @@ def _draw_costs(summary: Summary, path: Path) -> None:
     for axes, label, value in zip(axes_pair, ("seconds a sample", "tokens a sample"), (_seconds, _tokens), strict=True):
         for method in summary.methods:
             scores = [score for score in summary.scores if score.method == method]
-            accuracy = Cell.of(scores)
-            axes.errorbar(value(scores), accuracy.accuracy, yerr=accuracy.error, fmt="o")
-            axes.annotate(_label(method), (value(scores), accuracy.accuracy), xytext=(5, 5), textcoords="offset points")
+            cell, at = Cell.of(scores), value(scores)
+            axes.errorbar(at, cell.accuracy, yerr=cell.error, fmt="o")
+            axes.annotate(_label(method), (at, cell.accuracy), xytext=(5, 5), textcoords="offset points")
         axes.set_xlabel(label)
         axes.set_ylabel("accuracy, %")
+    _save(figure, path)
+
+
+def _save(figure: Any, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
     figure.tight_layout()
     with replacing(path) as partial:
         figure.savefig(partial, dpi=150)

@@ -1,4 +1,4 @@
-"""An evaluation on disk: what was asked for, one line a result as it comes, one trace a sample. It can be resumed.
+"""An evaluation on disk: its settings, one line per result, one trace per sample. It can be resumed.
 
 DIR/run.json          the settings, which must be the same when it is resumed, and how many samples were planned
 DIR/results.jsonl     one Score a line, appended; where several voted, one more for each of them
@@ -22,21 +22,22 @@ from typing import Any, get_args
 
 import msgspec
 
+from ..emulator.documents import at_line, numbered, read_text
 from ..errors import InputError
 from ..trace import Trace
-from .runner import Job, tries
+from .runner import EvalJob, tries
 from .samples import Sample, Score
 
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
 _Planned = dict[tuple[str, str, str], int]  # method, task, split → samples: they are taken from the front
 
 
-# What a setting is to who typed the command, where its name does not say it.
+# How settings are called in error messages, where the name is not enough.
 _OPTIONS = {"no_fallback": "no_fallback (which --methods brings along)", "sha256": "questions of the sha256"}
 
 
-class Store:
-    """Where an evaluation keeps what it has; opening one that is there goes on with it."""
+class ResultsDirectory:
+    """The directory of an evaluation; opening an existing one resumes it."""
 
     def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
         self.directory = directory
@@ -58,7 +59,7 @@ class Store:
             self._note(settings)
             return
         known = read_settings(self.directory)
-        for name, value in known.items():  # what an older run did not note cannot be held against this one
+        for name, value in known.items():  # an older version may have noted fewer
             if name != "planned" and settings.get(name) != value:
                 raise InputError(
                     f"{self.directory} has a run with {_OPTIONS.get(name, name)} = {value!r}, not "
@@ -70,7 +71,7 @@ class Store:
             partial.write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
 
     def _mend(self) -> list[Score]:
-        """What is there; a last line that was cut off is taken away."""
+        """Return the scores in the file; a last line that was cut off is removed."""
         path = self.directory / "results.jsonl"
         if not path.exists():
             return []
@@ -81,8 +82,8 @@ class Store:
                 file.truncate(len(whole))
         return list(_scores(whole, path))
 
-    def plan(self, jobs: Sequence[Job]) -> list[Job]:
-        """Note what is to be done, beside what was planned before; gives what is left. What was not run is."""
+    def plan(self, jobs: Sequence[EvalJob]) -> list[EvalJob]:
+        """Add jobs to the plan; return those that are left. Samples that could not be run are run again."""
         self._samples = {job.key: job.sample for job in jobs}
         settings = read_settings(self.directory)
         planned, more = _planned(settings, self.directory), Counter(map(_group, jobs))
@@ -92,7 +93,7 @@ class Store:
             self._note({**settings, "planned": told})
         return [job for job in jobs if not self._is_done(job)]
 
-    def _is_done(self, job: Job) -> bool:
+    def _is_done(self, job: EvalJob) -> bool:
         known = self._known.get(job.key)
         if known is None or not known.was_run:
             return False
@@ -101,7 +102,7 @@ class Store:
         return True
 
     def keep(self, score: Score, trace: Trace | None) -> Score:
-        """Keep a result: first its trace, then the lines that say so, the one that counts last."""
+        """Write a result: first its trace, then the lines of its votes, last its own."""
         sample, rows, name = self._samples.get((score.id, score.method)), [score], ""
         if trace is not None:
             rows = [*(tries(sample, score, trace) if sample is not None else ()), score]
@@ -128,14 +129,14 @@ class Store:
         return read_scores(self.directory)
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # a write that failed was told when it did
+        with contextlib.suppress(OSError):  # a failed write was reported before
             self._opened.close()
-        with contextlib.suppress(InputError):  # the lines are there; a table is a convenience
+        with contextlib.suppress(InputError):  # the table is optional
             write_table(self.directory)
 
 
 def _locked(directory: Path) -> int:
-    """The directory, held: two runs at once would write into each other's lines. The kernel lets go of it."""
+    """Lock the directory: two runs at once would mix their lines. The kernel unlocks it."""
     place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -149,7 +150,7 @@ def _locked(directory: Path) -> int:
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A new file that takes the place of another when it is whole; a link that lies there leads nobody astray."""
+    """Write a new file and rename it when it is complete; a symbolic link at the path is replaced, not followed."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}{path.suffix}")
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
@@ -166,19 +167,18 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
-    """What an evaluation was asked for."""
+    """Return the settings of an evaluation."""
     path = directory / "run.json"
+    text = read_text(path)
     try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        settings = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {error}") from None
     return settings if isinstance(settings, dict) else {}
 
 
 def read_planned(directory: Path) -> dict[str, int]:
-    """How many samples were planned, by method; nothing where nobody noted it."""
+    """Return how many samples were planned, by method, as far as that was noted."""
     settings = read_settings(directory) if (directory / "run.json").exists() else {}
     counted = Counter[str]()
     for (method, _, _), count in _planned(settings, directory).items():
@@ -194,42 +194,40 @@ def _planned(settings: dict[str, Any], directory: Path) -> _Planned:
     return {(method, task, split): count for method, task, split, count in told}
 
 
-def _group(job: Job) -> tuple[str, str, str]:
+def _group(job: EvalJob) -> tuple[str, str, str]:
     return job.method, job.sample.task, job.sample.split
 
 
 def read_scores(directory: Path, *, with_tries: bool = False) -> list[Score]:
-    """The results, one for each sample and method; with what each vote was worth, where there were some."""
+    """Return the scores, one for each sample and method; on request, with those of each vote."""
     path = directory / "results.jsonl"
     try:
         data = path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; coc eval … --out DIR makes one") from None
-    # A last line may be cut off; what was run again counts as it came out last.
+    # A last line may be cut off; of samples that were run again, the last score counts.
     scores = _scores(data[: data.rfind(b"\n") + 1], path)
     last = {(score.id, score.method, score.attempt): score for score in scores if with_tries or not score.attempt}
     return list(last.values())
 
 
 def _scores(data: bytes, path: Path) -> Iterator[Score]:
-    for number, line in enumerate(data.split(b"\n"), 1):
-        if line.strip():
-            try:
-                yield msgspec.json.decode(line, type=Score)
-            except (msgspec.DecodeError, RecursionError) as error:
-                raise InputError(f"{path}, line {number}: not a result: {error}") from None
+    for number, line in numbered(data.split(b"\n")):
+        with at_line(path, number, "not a result"):
+            score = msgspec.json.decode(line, type=Score)
+        yield score
 
 
 def trace_of(score: Score) -> Path | None:
-    """Where a result's trace is, below the directory; None where it has none there, whatever the result says."""
+    """Return the path of a score's trace, below the directory; None for a path outside."""
     path = Path(score.trace)
     return path if path.parts[:1] == ("traces",) and ".." not in path.parts else None
 
 
 def write_table(directory: Path) -> Path:
-    """The results as Parquet, one row a sample and attempt."""
+    """Write the scores as Parquet, one row per sample and vote."""
     try:
-        import pyarrow as pa  # type: ignore[import-untyped]
+        import pyarrow as pa  # type: ignore[import-untyped]  # optional
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
     except ImportError:
         raise InputError("a Parquet table needs pyarrow: pip install 'chainofcode[report]'") from None
@@ -253,7 +251,7 @@ def write_table(directory: Path) -> Path:
 
 
 def safe_name(name: str) -> str:
-    """A file name that is one, whatever a sample is called; names that differ stay different."""
+    """Return a safe file name; different names stay different."""
     safe = _UNSAFE.sub("_", name)[:120].lstrip(".") or "_"
     digest = hashlib.sha256(name.encode("utf-8", "backslashreplace")).hexdigest()
     return safe if safe == name else f"{safe}-{digest[:8]}"

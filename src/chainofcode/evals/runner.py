@@ -1,4 +1,4 @@
-"""Runs samples, several at once, and scores each; what cannot be run is a result too."""
+"""Runs samples, several at once, and scores each; a sample that cannot be run is a result, too."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -17,36 +18,36 @@ from ..methods import Ways, asolve
 from ..reasons import Reason
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Kept, Step, Trace
-from .samples import NOT_RUN, Sample, Score
+from .samples import NOT_RUN, Sample, Score, Verdict
 from .scoring import is_target
 
-_HOPELESS = 3  # samples without a reply, when there was none before: so it will go on
-_MAX_TEXT, _MAX_ADVICE = 500, 4000  # characters that are kept; why nothing could be run ends with what to do about it
+_HOPELESS = 3  # samples that fail before any has run
+_MAX_TEXT, _MAX_ADVICE = 500, 4000  # characters; the longer one is for errors that say what to do
 Ran = tuple[Score, Trace | None, Exception | None]
 
 
 @dataclass(frozen=True)
-class Job:
-    """A sample to be answered in one way."""
+class EvalJob:
+    """A sample to be answered by one method."""
 
     sample: Sample
     method: str = ""
     ways: Ways | None = None
-    is_verified: bool = False  # whether what comes of it is checked, too
+    is_verified: bool = False  # whether the faithfulness of the answer is checked
 
     @property
     def key(self) -> tuple[str, str]:
         return self.sample.id, self.method
 
 
-class Hope:
-    """Whether it makes sense to go on."""
+class EarlyStop:
+    """Ends an evaluation whose first samples all fail for the same reason: the rest would, too."""
 
     def __init__(self) -> None:
         self._failures, self._has_run = 0, False
 
     def hear(self, error: Exception | None) -> None:
-        """Of a sample that has ended; raises what keeps the first few, and so all, from being run."""
+        """Note how a sample ended. Raises its error where the first few all failed."""
         self._has_run = self._has_run or not isinstance(error, LMError)
         self._failures += error is not None
         if error is not None and self._failures >= _HOPELESS and not self._has_run:
@@ -54,13 +55,13 @@ class Hope:
 
 
 async def run_jobs(
-    jobs: Iterable[Job], lm: LM, sandbox: Sandbox | str, options: RunOptions, at_once: int = 1
+    jobs: Iterable[EvalJob], lm: LM, sandbox: Sandbox | str, options: RunOptions, at_once: int = 1
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
-    """Scores and traces, as they are finished. Raises LMError where the first few all bring no reply.
+    """Yield scores and traces, as samples are finished. Raises LMError where the first few all bring no reply.
 
     A budget that is spent ends it with a BudgetError: what had no share in it has no score.
     """
-    pending, todo, hope = set[asyncio.Task[Ran]](), iter(jobs), Hope()
+    pending, todo, early_stop = set[asyncio.Task[Ran]](), iter(jobs), EarlyStop()
     spent: Score | None = None
     try:
         while True:
@@ -71,7 +72,7 @@ async def run_jobs(
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 score, trace, error = task.result()
-                hope.hear(error)
+                early_stop.hear(error)
                 if is_cut_short(score):
                     spent = score
                 else:
@@ -84,8 +85,8 @@ async def run_jobs(
         raise spending(spent)
 
 
-async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, options: RunOptions) -> Ran:
-    """One sample's score and trace, and why it could not be run."""
+async def run_job(job: EvalJob, lm: LM, sandbox: Sandbox | str, options: RunOptions) -> Ran:
+    """Return one sample's score and trace, and why it could not be run."""
     started, sample = time.monotonic(), job.sample
     try:
         if sample.program is not None:
@@ -100,8 +101,8 @@ async def run_job(job: Job, lm: LM, sandbox: Sandbox | str, options: RunOptions)
 
 
 async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
-    """None where there is no answer, or nobody can tell."""
-    if result.reason != "answered":
+    """Return None where there is no answer, or its faithfulness cannot be checked."""
+    if not result.is_answered:
         return None
     try:
         return (await averify(result.trace, flips=0, sandbox=sandbox)).score
@@ -110,7 +111,7 @@ async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
 
 
 def is_cut_short(score: Score) -> bool:
-    """Whether a budget for all samples ended this one: it says nothing about the sample."""
+    """Whether a budget for all samples ended this one."""
     return score.reason in (Reason.TOKENS_LIMIT, Reason.MONEY_LIMIT)
 
 
@@ -118,61 +119,61 @@ def spending(score: Score) -> BudgetError:
     return BudgetError(score.reason.partition(":")[2], score.error)
 
 
-def not_run(job: Job, error: Exception, seconds: float = 0.0) -> Score:
-    sample = job.sample
-    return Score(
-        sample.id,
-        "no answer",
-        "",
-        sample.targets,
-        NOT_RUN,
-        sample.kind,
-        sample.split,
-        seconds=seconds,
-        error=_clean(str(error), _MAX_ADVICE),
-        method=job.method,
-        task=sample.task,
-    )
+def not_run(job: EvalJob, error: Exception, seconds: float = 0.0) -> Score:
+    """Return the score of a sample that could not be run."""
+    text = _clean(str(error), _MAX_ADVICE)
+    return _score(job.sample, "no answer", NOT_RUN, seconds=seconds, error=text, method=job.method)
 
 
 def score(sample: Sample, result: Result, seconds: float) -> Score:
-    answered = result.reason == "answered"
-    is_right = answered and (
-        not sample.targets or any(is_target(result.answer, target, sample) for target in sample.targets)
-    )
-    return Score(
-        sample.id,
-        "right" if is_right else "wrong" if answered else "no answer",
-        _clean(result.trace.answer.text) if result.trace.answer is not None else "",
-        sample.targets,
+    """Score the result of a sample. Without targets, any answer is right."""
+    verdict: Verdict = "no answer"
+    if result.is_answered:
+        is_right = not sample.targets or any(is_target(result.answer, target, sample) for target in sample.targets)
+        verdict = "right" if is_right else "wrong"
+    return _score(
+        sample,
+        verdict,
         result.reason,
-        sample.kind,
-        sample.split,
-        len(result.trace.calls),
-        retries(result.trace),
-        seconds,
-        _clean(result.error.message) if result.error is not None else "",
-        task=sample.task,
+        answer=_clean(result.trace.answer.text) if result.trace.answer is not None else "",
+        calls=len(result.trace.calls),
+        retries=retries(result.trace),
+        seconds=seconds,
+        error=_clean(result.error.message) if result.error is not None else "",
         prompt_tokens=result.usage.prompt_tokens,
         completion_tokens=result.usage.completion_tokens,
         dollars=result.usage.dollars,
-        extracted=answered or not _is_unread(result),
+        extracted=result.is_answered or not _is_unread(result),
+    )
+
+
+def _score(sample: Sample, verdict: Verdict, reason: str, *, answer: str = "", **more: Any) -> Score:
+    return Score(
+        id=sample.id,
+        verdict=verdict,
+        answer=answer,
+        targets=sample.targets,
+        reason=reason,
+        kind=sample.kind,
+        split=sample.split,
+        task=sample.task,
+        **more,
     )
 
 
 def _is_unread(result: Result) -> bool:
-    """Whether the model said something, but no answer was found in it: saying nothing is no answer."""
+    """Whether the model replied, but no answer was found in the reply."""
     has_said = bool(result.trace.calls) and bool(result.trace.calls[-1].reply.strip())
     return has_said and result.error is not None and result.error.type == "NoAnswer"
 
 
 def _clean(text: str, most: int = _MAX_TEXT) -> str:
-    """The beginning of a text, without halves of characters, which no file can hold."""
+    """Return the beginning of a text, without lone surrogates, which no file can hold."""
     return text[:most].encode("utf-8", "backslashreplace").decode()
 
 
 def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
-    """What each of those that voted on an answer would have been worth; nothing where there was no vote."""
+    """Score each vote by itself; nothing where there was no vote."""
     told, events = list[Score](), list[Kept]()
     for event in trace.events:
         events.append(event)
@@ -185,7 +186,7 @@ def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
 
 
 def retries(trace: Trace) -> int:
-    """How often a value was asked for again because the reply did not fit.
+    """Count how often a value was requested again because the reply did not fit.
 
     A value's requests come right before its step, or before the end where it got none. Another vote has the same
     prompt; a second try goes on from the first one's.

@@ -1,4 +1,4 @@
-"""What is evaluated, and what came of it: the field's words."""
+"""Samples and scores."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 NOT_RUN = "not run"  # the reason of a score
+Verdict = Literal["right", "wrong", "no answer"]
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -23,19 +24,19 @@ class Sample(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What tells this sample from another of the same name."""
+        """A digest of the content: another sample may have the same id."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:16]
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a sample. `retries` are values that did not fit and were asked for again.
+    """The score of a sample. `retries` are values that did not fit and were requested again.
 
-    `attempt` 0 is what counts. Where several voted on it, 1 and up are what each would have been worth by itself, in
-    the order of the trace; their `seconds` are the model's.
+    `attempt` 0 counts. With votes, 1 and up are the scores of each vote by itself, in the order of the trace; their
+    `seconds` are the model's.
     """
 
     id: str
-    verdict: Literal["right", "wrong", "no answer"]
+    verdict: Verdict
     answer: str
     targets: list[Any]
     reason: str
@@ -54,9 +55,9 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     extracted: bool = True  # False: there was a reply, but no answer in it
     trace: str = ""  # the file it is kept in
     sample: str = ""  # the digest of the sample
-    faithful: float | None = None  # how far the answer is what the reasoning gave, where that was checked
+    faithful: float | None = None  # the faithfulness score, where it was checked
 
     @property
     def was_run(self) -> bool:
-        """Whether it says something about the model: a sample may also fail before one was asked."""
+        """Whether the sample was run: it may also fail before a model is asked."""
         return self.reason != NOT_RUN

@@ -1,4 +1,4 @@
-"""Whether an answer is the target; and the answer that a reply states, as the field reads it."""
+"""Scoring: whether an answer is the target, and the answer that a recorded reply states."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ _OPTION = re.compile(r"\(([A-Z])\)")
 _MARK = re.compile(r"answer is:?\s*", re.I)
 
 
+def accuracy(right: int, n: int) -> tuple[float, float]:
+    """Return the share of right answers and its standard error, in per cent."""
+    share = right / max(n, 1)
+    return 100 * share, 100 * math.sqrt(share * (1 - share) / max(n, 1))
+
+
 def stated(reply: str, target: str) -> str | None:
-    """The answer that a recorded reply states, as BIG-Bench Hard's own scoring reads it; None where it states none.
+    """Return the answer that a recorded reply states, by BIG-Bench Hard's own scoring rules; None without one.
 
     What follows the last "answer is", else the only line there is; of a text with options, the first option.
     """
@@ -44,7 +50,7 @@ def is_target(answer: Any, target: Any, sample: Sample) -> bool:
 
 
 def _chosen(answer: Any, question: str) -> str:
-    """The option that an answer names: by its letter, or word for word."""
+    """Return the option that an answer names: by its letter, or word for word."""
     text = _text(answer[0] if isinstance(answer, (list, tuple)) and len(answer) == 1 else answer).upper()
     for name, words in re.findall(r"^\(([A-Z])\) (.*)$", question, re.M):
         option = words.strip().rstrip(".").upper()
@@ -56,7 +62,7 @@ def _chosen(answer: Any, question: str) -> str:
 
 
 def _words(value: Any) -> list[str]:
-    """Words in order, however they are held together."""
+    """Return the words of a list or a text, in order."""
     if isinstance(value, (list, tuple)):
         return [str(word).strip().casefold() for word in value]
     return str(value).replace(",", " ").strip().casefold().split()
@@ -64,14 +70,20 @@ def _words(value: Any) -> list[str]:
 
 def is_same(answer: Any, target: Any) -> bool:
     """Whether an answer is the target: numbers by value, text without regard to case and edges, yes as True."""
-    with contextlib.suppress(ValueFormatError):  # a dict that is not tagged is one
-        target = decode(target) if isinstance(target, dict) else target
-    if isinstance(answer, bool) or isinstance(target, bool):
-        return _truth(answer) is not None and _truth(answer) == _truth(target)
-    if isinstance(answer, (list, tuple)) and isinstance(target, (list, tuple)):
-        return len(answer) == len(target) and all(map(is_same, answer, target))
-    if isinstance(answer, dict) and isinstance(target, dict):
-        return answer.keys() == target.keys() and all(is_same(answer[name], target[name]) for name in target)
+    if isinstance(target, dict):
+        with contextlib.suppress(ValueFormatError):  # a dict that is not tagged is one
+            target = decode(target)
+    match answer, target:
+        case (bool(), _) | (_, bool()):
+            return _truth(answer) is not None and _truth(answer) == _truth(target)
+        case ((list() | tuple()), (list() | tuple())):
+            return len(answer) == len(target) and all(map(is_same, answer, target))
+        case dict(), dict():
+            return answer.keys() == target.keys() and all(is_same(answer[name], target[name]) for name in target)
+    return _is_same_scalar(answer, target)
+
+
+def _is_same_scalar(answer: Any, target: Any) -> bool:
     number, wanted = _number(answer), _number(target)
     if number is not None and wanted is not None:
         return _is_close(number, wanted)
@@ -82,7 +94,7 @@ def is_same(answer: Any, target: Any) -> bool:
 
 
 def _is_close(number: float, wanted: float) -> bool:
-    if number == wanted or (number != number and wanted != wanted):  # what is not a number is not even itself
+    if number == wanted or (number != number and wanted != wanted):  # NaN is not equal to itself
         return True
     if isinstance(number, int) and isinstance(wanted, int):
         return False

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ..emulator.documents import at_line, numbered, read_text
 from ..errors import InputError
 from .benchmarks import fetched
 from .samples import Sample
@@ -25,7 +26,7 @@ _PAIR = re.compile(r"^Q: (.*?)\nA: (.*?)(?=\n\nQ: |\Z)", re.M | re.S)
 
 
 class Facts(msgspec.Struct, frozen=True, rename={"kind": "class"}):
-    """What the paper says of a task: its class, who executes its programs, accuracies in per cent."""
+    """The paper's facts about a task: its class, what executes its programs, accuracies in per cent."""
 
     kind: str
     execution: str
@@ -55,7 +56,7 @@ class _Problem(msgspec.Struct):
 
 @functools.cache
 def paper() -> dict[str, Facts]:
-    """The paper's Table A1, by task; files of several sizes are one task there."""
+    """Return the paper's Table A1, by task; files of several sizes are one task there."""
     told: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("paper.json").read_text(encoding="utf-8"))
     fields = {"class", "execution", "random", "human_average", "human_best"}
     return {
@@ -65,13 +66,13 @@ def paper() -> dict[str, Facts]:
 
 
 def files() -> list[str]:
-    """The 27 files of BIG-Bench Hard, by name."""
+    """Return the names of the 27 files of BIG-Bench Hard."""
     split = ("logical_deduction", "tracking_shuffled_objects")
     return [name for task in paper() for name in ([f"{task}_{n}_objects" for n in SIZES] if task in split else [task])]
 
 
 def task_of(file: str) -> str:
-    """The paper's task that a file belongs to."""
+    """Return the paper's task that a file belongs to."""
     return re.sub(rf"_({'|'.join(SIZES)})_objects$", "", file)
 
 
@@ -79,27 +80,33 @@ def task_of(file: str) -> str:
 
 
 def bbh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
-    """The questions of some tasks, or of all."""
+    """Return the questions of some tasks, or of all."""
     unknown = [task for task in tasks if task not in files() and task not in paper()]
     if unknown:
         raise InputError(f"there is no task {unknown[0]!r}; there are {', '.join(files())}")
-    samples = []
-    for file in files():
-        if not tasks or file in tasks or task_of(file) in tasks:
-            for index, example in enumerate(_read(directory("bbh", data) / f"{file}.json").examples):
-                target = example.target
-                kind = "choice" if _LETTER.fullmatch(target) else "words" if file == "word_sorting" else "exact"
-                samples.append(Sample(f"{file}-{index}", example.input, targets=[target], kind=kind, task=file))
-    return samples
+    chosen = [file for file in files() if not tasks or {file, task_of(file)} & {*tasks}]
+    return [sample for file in chosen for sample in _questions(file, directory("bbh", data) / f"{file}.json")]
+
+
+def _questions(file: str, path: Path) -> list[Sample]:
+    return [
+        Sample(f"{file}-{index}", one.input, targets=[one.target], kind=_kind(file, one.target), task=file)
+        for index, one in enumerate(_read(path).examples)
+    ]
+
+
+def _kind(file: str, target: str) -> str:
+    if _LETTER.fullmatch(target):
+        return "choice"
+    return "words" if file == "word_sorting" else "exact"
 
 
 def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
-    """The test questions of GSM8K, or of GSM-Hard in the same form."""
+    """Return the test questions of GSM8K, or of GSM-Hard in the same form."""
     path = directory(name, data) / "test.jsonl"
     samples = []
-    numbered = [(number, line) for number, line in enumerate(_text(path).split("\n"), 1) if line.strip()]
-    for index, (number, line) in enumerate(numbered):
-        try:
+    for index, (number, line) in enumerate(numbered(read_text(path).split("\n"))):
+        with at_line(path, number, f"not a problem of {name}"):
             told = msgspec.json.decode(line)
             if isinstance(told, dict) and "input" in told:  # as GSM-Hard writes it
                 told = {"question": told["input"], "answer": told.get("target")}
@@ -107,14 +114,12 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
             target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
             if not math.isfinite(target):
                 raise ValueError(f"{target} is no answer")
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: not a problem of {name}: {error}") from None
         samples.append(Sample(f"{name}-{index}", record.question, targets=[target], kind="number", task=name))
     return samples
 
 
 def directory(name: str, data: Path | None) -> Path:
-    """Where a benchmark's files are: as told, as COC_DATA says, else in the cache, fetched once."""
+    """Return the directory of a benchmark: as given, by COC_DATA, else in the cache, fetched once."""
     given = data or (Path(os.environ["COC_DATA"]) if os.environ.get("COC_DATA") else None)
     if given is None:
         return fetched(name)
@@ -126,16 +131,9 @@ def directory(name: str, data: Path | None) -> Path:
 
 def _read(path: Path) -> _File:
     try:
-        return msgspec.json.decode(_text(path), type=_File)
+        return msgspec.json.decode(read_text(path), type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InputError(f"{path}: not a file of BIG-Bench Hard: {error}") from None
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 
 
 # --- examples -----------------------------------------------------------------------------------------------------
@@ -149,31 +147,35 @@ class Examples(msgspec.Struct, frozen=True):
 
 
 def examples(file: str, method: str, how: str, data: Path | None = None, seed: int = 0) -> Examples | None:
-    """Three examples of the task itself (`single`), or of others (`cross`); None leaves a method its own."""
+    """Return three examples of the task itself (`single`) or of others (`cross`); None leaves a method its own."""
     if how == "0":
         return Examples()
     if file not in files():
         return None
-    if method == "cot" and how == "single":
-        return Examples(tuple(_cot(_text(directory("bbh", data) / "cot-prompts" / f"{file}.txt"))))
+    if method == "cot":
+        path = directory("bbh", data) / "cot-prompts" / f"{file}.txt"
+        return Examples(tuple(_cot(read_text(path)))) if how == "single" else None
     chosen = shots(file) if how == "single" else _others(file, seed)
-    if not chosen:
-        return None
-    if method in ("direct", "cot"):
-        return Examples(tuple((shot.question, f"A: {shot.answer}") for shot in chosen)) if method == "direct" else None
+    return _shown(chosen, method) if chosen else None
+
+
+def _shown(chosen: Sequence[Shot], method: str) -> Examples:
+    """Return examples for a method that states the answer, or for one that writes a program."""
+    if method == "direct":
+        return Examples(tuple((shot.question, f"A: {shot.answer}") for shot in chosen))
     pairs = tuple((shot.question, f"```python\n{shot.program}\n```") for shot in chosen)
     return Examples(pairs, tuple(call for shot in chosen for call in shot.calls))
 
 
 def _others(file: str, seed: int) -> list[Shot]:
-    """One example each of three other tasks."""
+    """Return one example each of three other tasks."""
     dice = random.Random(f"{seed} {file}")  # noqa: S311
     tasks = [task for task in paper() if task != task_of(file) and shots(task)]
     return [dice.choice(shots(task)) for task in dice.sample(tasks, min(3, len(tasks)))]
 
 
 def _cot(text: str) -> list[tuple[str, str]]:
-    """BIG-Bench Hard's own prompt: what the task is, then questions and reasoned answers."""
+    """Split BIG-Bench Hard's own prompt: the task, then questions with reasoned answers."""
     told = text.partition("-----\n")[2].strip()
     task = told.partition("\n\nQ: ")[0].strip()
     pairs = [(question.strip(), reply.strip()) for question, reply in _PAIR.findall(told)]

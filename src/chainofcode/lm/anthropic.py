@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -144,15 +144,18 @@ def _is_about_schema(error: RequestRejected) -> bool:
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
     """Each part a block, marked where the conversation up to it is likely to come again."""
     parts = [message for message in messages if message.content]  # empty blocks are rejected
-    system = [_block(part) for part in parts if part.role == "system"]
-    spoken = itertools.groupby((part for part in parts if part.role != "system"), key=lambda part: part.role)
-    turns = [{"role": role, "content": [_block(part) for part in group]} for role, group in spoken]
-    if system:
-        system[-1].update(_AGAIN)
+    spoken = [part for part in parts if part.role != "system"]
+    turns = [
+        {"role": role, "content": _blocks(group)} for role, group in itertools.groupby(spoken, lambda part: part.role)
+    ]
     if turns and len(turns[-1]["content"]) > 1:
         turns[-1]["content"][-2].update(_AGAIN)
-    return {"messages": turns, "system": system} if system else {"messages": turns}
+    system = _blocks(part for part in parts if part.role == "system")
+    if not system:
+        return {"messages": turns}
+    system[-1].update(_AGAIN)
+    return {"messages": turns, "system": system}
 
 
-def _block(part: Message) -> dict[str, Any]:
-    return {"type": "text", "text": part.content}
+def _blocks(parts: Iterable[Message]) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": part.content} for part in parts]

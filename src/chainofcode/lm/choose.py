@@ -1,4 +1,4 @@
-"""Which model to ask when nobody says: the one whose key is here, else one that runs here, else our own."""
+"""The default model: of a vendor whose key is set, else one that runs in Ollama, else the embedded one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ import msgspec
 from ..errors import LMError
 from .remote import without_login
 
-_OPENAI = "gpt-4o-mini"
-_ANTHROPIC = "claude-haiku-5-5"
+_VENDORS = {"openai": "gpt-4o-mini", "anthropic": "claude-haiku-5-5"}  # with their default models
 _OLLAMA_PORT = 11434
 _OLLAMA_SECONDS = 0.5
 _MAX_TAGS_BYTES = 1_000_000
@@ -23,17 +22,17 @@ _ROOMY_BYTES = 3_000_000_000
 
 
 def default_model(free_bytes: int | None = None) -> tuple[str, str]:
-    """A model's name and, for people, why this one; `free_bytes` of memory, by default what this process can get."""
-    environment = os.environ.get
-    if name := environment("COC_MODEL"):
+    """Return a model's name and why it was chosen; `free_bytes` is of memory, by default what this process can get."""
+    if name := os.environ.get("COC_MODEL"):
         return name, "COC_MODEL says so"
-    if environment("OPENAI_API_KEY"):
-        return f"openai:{environment('OPENAI_MODEL') or _OPENAI}", "the key in OPENAI_API_KEY"
-    if environment("ANTHROPIC_API_KEY"):
-        return f"anthropic:{environment('ANTHROPIC_MODEL') or _ANTHROPIC}", "the key in ANTHROPIC_API_KEY"
-    if model := _ollama_model():
-        where = f"at {without_login(environment('OLLAMA_HOST', ''))[0]}" if environment("OLLAMA_HOST") else "here"
-        return f"ollama:{model}", f"Ollama is running {where}"
+    for provider, model in _VENDORS.items():
+        key = f"{provider.upper()}_API_KEY"
+        if os.environ.get(key):
+            return f"{provider}:{os.environ.get(f'{provider.upper()}_MODEL') or model}", f"the key in {key}"
+    if ollama := _ollama_model():
+        host = os.environ.get("OLLAMA_HOST")
+        where = f"at {without_login(host)[0]}" if host else "here"
+        return f"ollama:{ollama}", f"Ollama is running {where}"
     free = free_memory_bytes() if free_bytes is None else free_bytes
     if free is not None and free < _ROOMY_BYTES:
         why = f"only {free / 1e9:.1f} GB of memory are free: the smaller embedded model"
@@ -42,7 +41,7 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
 
 
 def ollama_url() -> str:
-    """Where Ollama is, by `OLLAMA_HOST` as its own programs read it."""
+    """Return the URL of Ollama, from `OLLAMA_HOST` as its own programs read it."""
     given = (os.environ.get("OLLAMA_HOST") or "").strip().rstrip("/")
     scheme, _, rest = given.rpartition("://")
     place, slash, path = rest.partition("/")
@@ -68,9 +67,9 @@ class _Tags(msgspec.Struct):
 
 
 def _ollama_model() -> str | None:
-    """The first model that Ollama lists, and that talks."""
+    """Return the first chat model that Ollama lists."""
     found: list[str] = []
-    # A thread, so that nothing that the other side does slowly takes longer: names, headers, the body.
+    # In a thread, so that a slow name lookup, header or body cannot take longer.
     asking = threading.Thread(target=_list_ollama, args=(found,), daemon=True)
     asking.start()
     asking.join(_OLLAMA_SECONDS)
@@ -91,7 +90,7 @@ def _list_ollama(found: list[str]) -> None:
 
 
 def free_memory_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """What the machine has left and what this process may have, whichever is less; None where nobody says."""
+    """Return the free memory of the machine or what the cgroup allows, if less; None where it is unknown."""
     free = []
     with contextlib.suppress(OSError, ValueError):
         free.append(_field(proc / "meminfo", "MemAvailable:") * 1024)
@@ -107,7 +106,7 @@ def free_memory_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/
 
 
 def _left(root: Path, path: str, limit: str, used: str, reclaimable: str) -> list[int]:
-    """What each group around this process, its own first, leaves it. A limit may not be a number: there is none."""
+    """Return what each cgroup of this process leaves, its own first. `max` is no number: there is no limit."""
     left = []
     own = root / path.strip("/")
     for group in (own, *own.parents):

@@ -19,7 +19,7 @@ def main() -> None:
         print(json.dumps({"error": f"the package xllamacpp is missing ({error}): pip install 'chainofcode[local]'"}))
         return
     told = os.dup(1)
-    os.dup2(2, 1)  # what the library prints is not for our host's reader
+    os.dup2(2, 1)  # standard output is for the host alone
     params = xllamacpp.CommonParams()
     params.model.path = settings["path"]
     params.hostnames = ["127.0.0.1"]
@@ -27,9 +27,9 @@ def main() -> None:
     params.api_keys = [settings["key"]]
     params.n_ctx = settings["context_tokens"]
     params.cpuparams.n_threads = settings["threads"]
-    params.n_parallel = 1  # on a CPU, slots only take the prompt's prefix from each other
+    params.n_parallel = 1  # on a CPU, slots only evict each other's prompt prefix
     params.n_threads_http = 2
-    params.n_batch = params.n_ubatch = 128  # a request that is given up stops after so many tokens
+    params.n_batch = params.n_ubatch = 128  # a cancelled request stops after so many tokens
     params.slot_save_path = settings["states"]
     params.cache_ram_mib = settings["cache_mib"]
     params.warmup = False
@@ -41,7 +41,7 @@ def main() -> None:
         return
     os.write(told, json.dumps({"address": server.listening_address, "version": xllamacpp.__version__}).encode() + b"\n")
     sys.stdin.read()
-    os._exit(0)  # llama.cpp takes its time to clean up what the kernel does at once
+    os._exit(0)  # the kernel frees memory faster than llama.cpp
 
 
 if __name__ == "__main__":

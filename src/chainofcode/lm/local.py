@@ -1,7 +1,7 @@
 """A model on this machine: llama.cpp in a process of its own, from the package `xllamacpp` (the extra `local`).
 
-One request at a time: on a CPU, parallel ones only take the prompt's prefix from each other. The model is loaded by
-the first request and stays until `close`. A long system turn is evaluated once, and kept on disk for later processes.
+One request at a time: on a CPU, parallel requests only evict each other's prompt prefix. The first request loads the
+model, which stays until `close`. A long system turn is evaluated once, and cached on disk for later processes.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .weights import Progress, fetch, prefix_directory, weights
 
 CONTEXT_TOKENS = 8192
 _CACHE_MIB = 512  # of evaluated prompts, in memory: llama.cpp alone would take 8 GB
-_IN_CACHE = 4  # prefixes that it surely holds
-_LONG_CHARACTERS = 800  # some 200 tokens
+_IN_CACHE = 4  # prefixes that fit into the cache
+_LONG_CHARACTERS = 800  # about 200 tokens
 _LOAD_SECONDS = 300
 _REPLY_SECONDS = 1800
 _CONNECT_SECONDS = 30
@@ -42,22 +42,22 @@ _HANG_UP_SECONDS = 0.05
 _PROCESS = Path(__file__).parent / "llama.py"
 
 
-_ROWS = {"qwen2.5-coder-1.5b": 4}  # calls in a prompt, where bench/rows.py has shown that as many are right
+_ROWS = {"qwen2.5-coder-1.5b": 4}  # calls in a prompt, as measured by bench/rows.py
 
 
 class LocalLM(LM):
-    """`model` is a name of `coc models`, fetched when it is not here, or the path of a .gguf file."""
+    """`model` is a name of `coc models`, downloaded if needed, or the path of a .gguf file."""
 
     def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:
         if not model.endswith(".gguf"):
-            weights(model)  # a name that nobody knows is told now
+            weights(model)  # raises for an unknown name
         self.name = f"local:{model}"
         self.rows = _ROWS.get(model, 1)
         self._model, self._progress = model, progress
         self._threads = threads or max(1, len(os.sched_getaffinity(0)))
-        # One for each loop that asks: a lock that was waited for belongs to its loop.
+        # One for each event loop: a lock belongs to the loop in which it was waited for.
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-        self._server: _Server | None = None
+        self._server: _LlamaServer | None = None
 
     async def complete(
         self,
@@ -91,17 +91,17 @@ class LocalLM(LM):
                 for reply in range(n)
             ]
 
-    async def _ready(self) -> _Server:
+    async def _ready(self) -> _LlamaServer:
         if self._server is not None and self._server.has_ended:
             self.close()
         if self._server is None:
             path = await self._fetched()
             self._progress(0, 0, f"loading {self._model}")
-            self._server = await asyncio.to_thread(_Server, path, self._threads)
+            self._server = await asyncio.to_thread(_LlamaServer, path, self._threads)
         return self._server
 
     async def _hold(self, prefix: list[Message]) -> int:
-        """Have a prefix evaluated, from disk where that was done before; how many tokens were, now."""
+        """Load an evaluated prefix from disk, or evaluate it; return how many tokens were evaluated."""
         server = await self._ready()
         if server.prefixes is None:
             return 0
@@ -112,7 +112,7 @@ class LocalLM(LM):
             return 0
         if await asyncio.to_thread(server.prefixes.has, name):
             try:
-                if server.recent:  # restoring forgets what is there; before another prompt, it goes to the cache
+                if server.recent:  # restoring drops the slot; another prompt first moves it to the cache
                     await server.post("/completion", {"prompt": "-", "n_predict": 1, "cache_prompt": True})
                 await server.post("/slots/0?action=restore", {"filename": name})
                 server.recent.append(name)
@@ -122,10 +122,10 @@ class LocalLM(LM):
                 server = await self._ready()
         return await self._evaluate(server, prefix, name)
 
-    async def _evaluate(self, server: _Server, prefix: list[Message], name: str) -> int:
+    async def _evaluate(self, server: _LlamaServer, prefix: list[Message], name: str) -> int:
         assert server.prefixes is not None
         self._progress(0, 0, "reading the instructions, once")
-        # With an empty turn of the user's, because not every model's template does without.
+        # With an empty user turn: some models' templates require one.
         conversation = [{"role": turn.role, "content": turn.content} for turn in [*prefix, Message("user", "")]]
         part, evaluated = server.prefixes.part(), 0
         try:
@@ -136,12 +136,12 @@ class LocalLM(LM):
             await server.post("/slots/0?action=save", {"filename": part})
             await asyncio.to_thread(server.prefixes.keep, part, name)
         except LMError:
-            pass  # the request itself will say what is wrong, if anything is
+            pass  # the request itself will report what is wrong
         finally:
             server.prefixes.remove(part)
         return evaluated
 
-    async def _ask(self, server: _Server, request: dict[str, Any], evaluated: int) -> Completion:
+    async def _ask(self, server: _LlamaServer, request: dict[str, Any], evaluated: int) -> Completion:
         started = time.monotonic()
         reply = await server.post("/v1/chat/completions", request)
         try:
@@ -155,10 +155,10 @@ class LocalLM(LM):
                 choice.get("finish_reason") or "stop",
             )
         except (KeyError, IndexError, TypeError):
-            raise LMError(f"{self.name} answered in a way nobody expects: {json.dumps(reply)[:200]}") from None
+            raise LMError(f"unexpected reply of {self.name}: {json.dumps(reply)[:200]}") from None
 
     async def _fetched(self) -> Path:
-        """The file's path. Whoever gives up does not wait for the rest of a download."""
+        """Return the file's path. Cancelling stops a download."""
         given_up = threading.Event()
 
         def progress(done: int, total: int, source: str) -> None:
@@ -194,14 +194,14 @@ class LocalLM(LM):
 
 
 def _prefix(messages: Sequence[Message]) -> list[Message]:
-    """The turns that are worth keeping: as far as the caller says so, else those of the system."""
+    """Return the turns to cache: up to the last message that `is_kept`, else those of the system."""
     kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
     systems = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     return turns(messages[: kept[-1] if kept else systems])
 
 
-class _Server:
-    """The process: started, asked, ended."""
+class _LlamaServer:
+    """The llama.cpp process and its HTTP interface."""
 
     def __init__(self, path: Path, threads: int) -> None:
         self._key = secrets.token_hex(16)
@@ -249,7 +249,7 @@ class _Server:
         return self._process.poll() is not None
 
     async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask the server. When whoever asked gives up, the connection is closed, and llama.cpp stops working on it."""
+        """Send a request. Cancelling closes the connection, and llama.cpp stops working on it."""
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_CONNECT_SECONDS)
         asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body))
         try:
@@ -260,7 +260,7 @@ class _Server:
                     with contextlib.suppress(OSError):
                         connection.sock.shutdown(socket.SHUT_RDWR)
                 await asyncio.wait([asking], timeout=_HANG_UP_SECONDS)
-            asking.exception()  # nobody is left to hear of it
+            asking.exception()  # retrieved, so that asyncio does not log it
             raise
         finally:
             connection.close()
@@ -300,10 +300,10 @@ class _Server:
 
 
 def _prefix_directory() -> Path | None:
-    """Beside the models; None where there is no place."""
+    """Return the cache directory beside the models; None where it cannot be created."""
     directory = prefix_directory()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is asked is nobody else's to read
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts are private
     except OSError:
         return None
     return directory

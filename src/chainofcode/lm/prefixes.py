@@ -1,7 +1,7 @@
-"""What a model has evaluated of a long beginning, kept in files: seconds of work, read back in milliseconds.
+"""A disk cache of evaluated prompt prefixes: seconds of work, read back in milliseconds.
 
-A file is sealed with a checksum, because llama.cpp does not survive every damaged one. Nothing here fails: what cannot
-be kept is evaluated again.
+A file ends with a checksum, because some damaged ones crash llama.cpp. Nothing here raises: what cannot be cached is
+evaluated again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ABANDONED_SECONDS = 3600
 
 
 def forget(directory: Path, model: str) -> int:
-    """Do away with all files of a model, by the name of its file; how many there were."""
+    """Delete all files of a model, by the name of its file; return how many there were."""
     found = list(directory.glob(f"{_mark(model)}-*.state"))
     for path in found:
         with contextlib.suppress(OSError):
@@ -32,7 +32,7 @@ def forget(directory: Path, model: str) -> int:
 class Prefixes:
     """The files of one model in a directory that all models share; the newest are kept.
 
-    `identity` is all that must be the same for a file to be of use: the version of llama.cpp, for one.
+    A file is used only with the same `identity`, such as the version of llama.cpp.
     """
 
     def __init__(self, directory: Path, model: str, identity: str) -> None:
@@ -43,16 +43,16 @@ class Prefixes:
         return f"{_mark(self._model)}-{digest}.state"
 
     def part(self) -> str:
-        """A name to write under, until `keep`."""
+        """Return a temporary name, until `keep`."""
         return secrets.token_hex(8) + ".part"
 
     def has(self, name: str) -> bool:
-        """Whether there is a file, and it is whole. Does away with one that is not."""
+        """Whether there is an intact file. Deletes a damaged one."""
         try:
             with (self._directory / name).open("rb") as file:
                 size = os.fstat(file.fileno()).st_size - _SEAL_BYTES
                 if size > 0 and _seal(file, size) == file.read():
-                    os.utime(file.fileno())  # in use: others go first
+                    os.utime(file.fileno())  # recently used: others are deleted first
                     return True
         except OSError:
             return False
@@ -60,7 +60,7 @@ class Prefixes:
         return False
 
     def keep(self, part: str, name: str) -> None:
-        """Seal what was written, and give it its name."""
+        """Append the checksum to a file, and rename it."""
         with contextlib.suppress(OSError):
             with (self._directory / part).open("r+b") as file:
                 seal = _seal(file, os.fstat(file.fileno()).st_size)
@@ -75,7 +75,7 @@ class Prefixes:
             (self._directory / name).unlink(missing_ok=True)
 
     def _tidy(self) -> None:
-        with contextlib.suppress(OSError):  # another process tidies too
+        with contextlib.suppress(OSError):  # another process may tidy, too
             states = [(path.stat().st_mtime, path) for path in self._directory.glob("*.state")]
             for _, path in sorted(states, reverse=True)[_KEPT:]:
                 self.remove(path.name)
@@ -85,12 +85,12 @@ class Prefixes:
 
 
 def _mark(model: str) -> str:
-    """What the files of a model begin with."""
+    """Return the prefix of the file names of a model."""
     return hashlib.sha256(model.encode()).hexdigest()[:16]
 
 
 def _seal(file: BinaryIO, size: int) -> bytes:
-    """The checksum of so many bytes from where a file is read."""
+    """Return the checksum of the next `size` bytes of a file."""
     digest = hashlib.sha256()
     while size > 0 and (chunk := file.read(min(size, _CHUNK_BYTES))):
         digest.update(chunk)

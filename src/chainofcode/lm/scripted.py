@@ -1,4 +1,4 @@
-"""A model that is a function, or replies that are written beforehand: tests, demos, replays."""
+"""A model whose replies are written beforehand, or made by a function: for tests, demos, replays."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .interface import LM, Completion, Message, Usage
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A reply for each request whose last message contains a text: of a turn in parts, the last part."""
+    """A reply for each request whose last message contains a text; of a turn in parts, the last part counts."""
 
     when: str
     reply: str
-    seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0  # how long it takes to come, as with a model
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0  # how long the reply takes
 
 
 _IN_FLIGHT = 64  # where no reply waits for its turn
@@ -26,10 +26,10 @@ _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
 
 class ScriptedLM(LM):
-    """Replies in the given order, or what the function makes of the conversation. `requests` keeps what was asked.
+    """Gives replies in order, or what the function makes of the conversation. `requests` keeps the conversations.
 
-    `whens` are looked at first; the first that fits is used, each time. Replies in order need `in_flight` 1. One that
-    is asked for days keeps no requests.
+    `whens` come first: the first that matches is used, each time. Replies in order need `in_flight` 1. For a long life,
+    turn `keeps_requests` off.
     """
 
     def __init__(
@@ -47,17 +47,7 @@ class ScriptedLM(LM):
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
 
-    async def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: dict[str, Any] | None = None,
-        stop: Sequence[str] = (),
-        max_tokens: int = 1024,
-        temperature: float = 0.0,
-        n: int = 1,
-        seed: int | None = None,
-    ) -> list[Completion]:
+    async def complete(self, messages: Sequence[Message], *, n: int = 1, **options: Any) -> list[Completion]:
         self._asked += 1
         if self._keeps_requests:
             self.requests.append(tuple(messages))
@@ -83,7 +73,7 @@ class ScriptedLM(LM):
 
 
 def read_script(path: str) -> ScriptedLM:
-    """Replies from a file: a line is a JSON text, used in order, or {"when": …, "reply": …, "seconds": 0.5}."""
+    """Read replies from a file. A line is a JSON string, used in order, or {"when": …, "reply": …, "seconds": 0.5}."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:

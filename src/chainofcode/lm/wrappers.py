@@ -1,4 +1,4 @@
-"""Models around models: remember replies, try again, hold back, keep to a budget. Each is a model itself.
+"""Wrappers of models, each a model itself: a cache, retries, limits, a budget.
 
 lm = Cached(Budgeted(Retried(Limited(lm, in_flight=8)), tokens=100_000), path)
 """
@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import hashlib
 import inspect
+import math
 import random
 import sqlite3
 import time
@@ -35,9 +36,9 @@ _completions: msgspec.json.Decoder[list[Completion]] = msgspec.json.Decoder(list
 
 
 class Cached(Around):
-    """The same request is asked once, over all processes that share the file. What it repeats costs nothing.
+    """Caches replies in a file, which processes can share. A cache hit costs nothing.
 
-    A file that is damaged is set aside, with its name changed, and a new one begun.
+    A damaged file is renamed, and a new one begun.
     """
 
     def __init__(self, lm: LM, path: Path) -> None:
@@ -94,7 +95,7 @@ class Cached(Around):
             self._begin_anew_after(error)
 
     def _begin_anew_after(self, error: Exception) -> None:
-        """Locked for long, or no room: a reply that is not kept is asked for again. Damage is another matter."""
+        """Start a new file after damage. Other errors (locked, disk full) only mean that a reply is not cached."""
         if isinstance(error, msgspec.DecodeError) or _is_damage(error):
             self._store.close()
             self._set_aside()
@@ -110,12 +111,12 @@ def _is_damage(error: Exception) -> bool:
 
 
 def _canonical(name: str, messages: Sequence[Message], options: dict[str, Any]) -> bytes:
-    """A request as bytes: the same whatever the order of its options, and whether defaults are written out."""
+    """Return a request as bytes, which do not depend on the order of options or on defaults being given."""
     return msgspec.json.encode([name, list(messages), {**_DEFAULTS, **options}], order="sorted")
 
 
 class Retried(Around):
-    """What fails for a moment is tried again, after as long as the endpoint asks for, or a pause that doubles."""
+    """Retries transient errors, after the time that the endpoint asks for, or a pause that doubles."""
 
     def __init__(self, lm: LM, attempts: int = 5, first_pause_seconds: float = 0.5) -> None:
         super().__init__(lm)
@@ -131,33 +132,22 @@ class Retried(Around):
                     raise
                 asked = error.retry_seconds
                 if asked is not None and asked > _LONGEST_PAUSE_SECONDS:
-                    raise  # nobody waits that long without being told
-                # Not all at the same moment again: those who failed together would fail together.
+                    raise  # too long to wait without a word
+                # Jitter: requests that failed together must not come again together.
                 await asyncio.sleep(asked if asked is not None else pause * random.uniform(0.5, 1.5))  # noqa: S311
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
 
-class Limited(Around):
-    """At most so many requests at once, and begun in a minute; the rest wait for their turn."""
+class RateLimit:
+    """At most so many requests a minute; the rest wait. None: no limit."""
 
-    def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
-        super().__init__(lm)
-        self._in_flight, self._per_minute = in_flight, per_minute
-        self.in_flight = min(self.in_flight, in_flight)
-        # Some for each loop that asks: what was waited for belongs to its loop.
-        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+    def __init__(self, per_minute: int | None) -> None:
+        self._per_minute = per_minute
         self._begun: deque[float] = deque()
 
-    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._in_flight)):
-            await self._wait_for_minute()
-            return await self._lm.complete(messages, **options)
-
-    async def _wait_for_minute(self) -> None:
-        if self._per_minute is None:
-            return
-        while True:
+    async def wait(self) -> None:
+        while self._per_minute is not None:
             now = time.monotonic()
             while self._begun and self._begun[0] <= now - 60:
                 self._begun.popleft()
@@ -165,6 +155,22 @@ class Limited(Around):
                 self._begun.append(now)
                 return
             await asyncio.sleep(self._begun[0] + 60 - now)
+
+
+class Limited(Around):
+    """At most so many requests at once, and so many a minute; the rest wait for their turn."""
+
+    def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
+        super().__init__(lm)
+        self._slot_count, self._rate = in_flight, RateLimit(per_minute)
+        self.in_flight = min(self.in_flight, in_flight)
+        # One for each event loop: a semaphore belongs to the loop in which it was waited for.
+        self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        async with self._slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(self._slot_count)):
+            await self._rate.wait()
+            return await self._lm.complete(messages, **options)
 
 
 class Batched(Around):
@@ -175,6 +181,24 @@ class Batched(Around):
         self.rows = rows
 
 
+class Budget:
+    """Limits of requests, tokens and dollars, and what was spent of them."""
+
+    def __init__(self, *, calls: int | None = None, tokens: float | None = None, dollars: float | None = None) -> None:
+        limits = {"calls": calls, "tokens": tokens, "money": dollars}
+        self.limits = {which: limit for which, limit in limits.items() if limit is not None}
+        self.begun, self.spent = 0, Usage()
+
+    def exceeded(self, wanted: int = 1) -> str:
+        """Return which limit forbids so many more requests, if any. An unknown price exceeds every limit of money."""
+        spent = {
+            "calls": self.begun + wanted - 1,
+            "tokens": self.spent.prompt_tokens + self.spent.completion_tokens,
+            "money": math.inf if self.spent.dollars is None else self.spent.dollars,
+        }
+        return next((which for which, limit in self.limits.items() if spent[which] >= limit), "")
+
+
 class Budgeted(Around):
     """Refuses to ask once a budget is spent. Money can only be counted where the price is known."""
 
@@ -182,28 +206,25 @@ class Budgeted(Around):
         self, lm: LM, *, calls: int | None = None, tokens: int | None = None, dollars: float | None = None
     ) -> None:
         super().__init__(lm)
-        self._budget = {"calls": calls, "tokens": tokens, "money": dollars}
-        self._begun = 0
-        self.spent = Usage()
+        self._budget = Budget(calls=calls, tokens=tokens, dollars=dollars)
+
+    @property
+    def spent(self) -> Usage:
+        return self._budget.spent
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self._check(options.get("n", 1))
-        self._begun += int(options.get("n", 1))
+        wanted = int(options.get("n", 1))
+        self._check(wanted)
+        self._budget.begun += wanted
         replies = await self._lm.complete(messages, **options)
         for reply in replies:
-            self.spent += reply.usage
+            self._budget.spent += reply.usage
         return replies
 
     def _check(self, wanted: int) -> None:
-        if self._budget["money"] is not None and self.spent.dollars is None:
+        which = self._budget.exceeded(wanted)
+        if which == "money" and self.spent.dollars is None:
             raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
-        spent = {
-            "calls": self._begun + wanted - 1,
-            "tokens": self.spent.prompt_tokens + self.spent.completion_tokens,
-            "money": self.spent.dollars or 0.0,
-        }
-        for which, budget in self._budget.items():
-            if budget is not None and spent[which] >= budget:
-                raise BudgetError(
-                    which, f"the budget of {budget:g} {'dollars' if which == 'money' else which} is spent"
-                )
+        if which:
+            unit = "dollars" if which == "money" else which
+            raise BudgetError(which, f"the budget of {self._budget.limits[which]:g} {unit} is spent")

@@ -1,4 +1,4 @@
-"""Ways to answer a question. A method is an async generator of events, composed of the same few parts."""
+"""Methods: ways to answer a question. A method is an async generator of events."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .baselines import cot, direct
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
 from .composition import ladder, typed, voted
 from .input_files import Files, files_of
-from .prompting import Asked, Method, Shown, failed
+from .prompting import Inquiry, Method, Shown, failed
 from .react import react
 
-_CARRYING = {
+_RUNNERS = {
     "coc": interweave,
     "coc-python": run_in_python,
     "coc-lm": read_by_lm,
@@ -30,7 +30,7 @@ _CARRYING = {
     "coc-try-lm": first_of(run_in_python, read_by_lm, "coc-lm"),
     "coc-try-lm-state": first_of(run_in_python, run_by_lm, "coc-lm-state"),
 }
-_WORDS = {"direct": direct, "cot": cot, "react": react}
+_WITHOUT_PROGRAM = {"direct": direct, "cot": cot, "react": react}
 METHODS = {
     "coc": "Chain of Code: Python runs what it can, the model answers calls nobody defined",
     "coc-python": "Python alone (PAL, Program of Thoughts): a call nobody defined is a failure",
@@ -48,22 +48,23 @@ LADDER = ("coc", "coc-lm-state", "cot", "direct")
 def compose(
     method: str = "coc", *, repairs: int = 0, critique: bool = False, fallback: bool = False, votes: int = 1
 ) -> Method:
-    """A method by name, with what is put around it: repairs of its programs, a reading of them before the answer
-    counts, steps down the ladder where it brings no answer, votes.
+    """Return a method by name, with repairs of its programs, a critique of them before the answer counts, a ladder of
+    fallbacks where it brings no answer, and votes.
     """
     if method not in METHODS:
         raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
 
     def one(name: str) -> Method:
-        if name in _WORDS:
-            return typed(_WORDS[name])
-        is_first = name == method  # a rung below is there because repairs did not help
-        allowed = max(repairs, critique) if is_first else 0
-        return programmed(_CARRYING[name], repairs=allowed, critique=critique and is_first)
+        if name in _WITHOUT_PROGRAM:
+            return typed(_WITHOUT_PROGRAM[name])
+        if name != method:  # a fallback: repairs did not help
+            return programmed(_RUNNERS[name])
+        return programmed(_RUNNERS[name], repairs=max(repairs, critique), critique=critique)
 
-    below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
-    names = [method, *(below if fallback else ())]
-    whole = ladder({name: one(name) for name in names}) if len(names) > 1 else one(method)
+    whole = one(method)
+    if fallback:
+        below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
+        whole = ladder({method: whole, **{name: one(name) for name in below}}) if below else whole
     return voted(whole, votes) if votes > 1 else whole
 
 
@@ -85,13 +86,12 @@ async def ask(
 ) -> AsyncIterator[Event]:
     """Answer a question, as a stream of events: the trace's Header first, the Answer last.
 
-    `method` is a name of METHODS, or one that was composed. `shots` is how many examples the model is shown before it
-    writes (None: all there are, 0: none), `examples` your own in their place: pairs of question and reply, or a text
-    of `Question: …` and replies with empty lines between; `seen` are calls and their values, as examples of emulation.
-    With `value_votes` each value is asked for several times. `answer_type` is what the answer must be: `int`,
-    `choice:A,B`, `sql` (its rows, with the file of a `database`) or the like, a Python type,
-    a dataclass, a Struct, a Pydantic model, a JSON schema. `files` are granted for reading, and the program finds each
-    as a variable.
+    `method` is a name of METHODS, or what `compose` returns. `shots` is how many examples the model sees (None: all),
+    `examples` replaces them: pairs of question and reply, or a text of `Question: …` lines and replies, separated by
+    empty lines; `seen` are calls with values, as examples of emulation. With `value_votes` above 1 each value is
+    requested several times. `answer_type` is what the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the
+    file of a `database`) or the like, a Python type, a dataclass, a Struct, a Pydantic model, a JSON schema. `files`
+    are granted for reading, and the program finds each as a variable.
     """
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
@@ -99,12 +99,12 @@ async def ask(
     found = await files_of(files, chosen, sandbox)
     chosen = found.granted(chosen)
     yield chosen.header()
-    asked = Asked(
-        question,
-        as_lm(lm),
-        shots,
-        examples,
-        tuple(seen),
+    inquiry = Inquiry(
+        question=question,
+        lm=as_lm(lm),
+        shots=shots,
+        examples=examples,
+        seen=tuple(seen),
         value_votes=value_votes,
         sandbox=sandbox,
         options=chosen,
@@ -112,7 +112,7 @@ async def ask(
         files=found,
     )
     try:
-        async for event in whole(asked):
+        async for event in whole(inquiry):
             yield event
     except BudgetError as error:
         yield failed(error.reason, str(error))
@@ -149,7 +149,7 @@ async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
 
 
 def solve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
-    """`asolve` for code that is not async; the options are the same."""
+    """Answer a question, in code that is not async; the options are those of `ask`."""
     with contextlib.suppress(RuntimeError):
         asyncio.get_running_loop()
         raise TypeError("solve() cannot be used inside a running event loop: await asolve() instead")
@@ -160,8 +160,8 @@ __all__ = [
     "LADDER",
     "METHODS",
     "AnswerType",
-    "Asked",
     "Files",
+    "Inquiry",
     "Method",
     "Ways",
     "answer_type_of",

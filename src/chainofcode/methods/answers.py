@@ -1,4 +1,4 @@
-"""What an answer must be: told to the model with the question, checked when it comes, converted for the caller."""
+"""Answer types: described to the model with the question, checked in the answer, converted for the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from ..emulator.documents import read_yaml
+from ..emulator.documents import read_text, read_yaml
 from ..emulator.replies import data_in
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
@@ -30,7 +30,7 @@ MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
 _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
-_MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to hold an answer against a schema
+_MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to validate an answer against a schema
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
@@ -38,19 +38,19 @@ _PLAIN = ("builtins", "datetime", "decimal", "fractions")
 
 @dataclass(frozen=True)
 class AnswerType:
-    """What the model is told, how what it says becomes data that fits (or a Misfit), and data the caller's value."""
+    """How the model is told, how its answer becomes fitting data (or a Misfit), and that the caller's value."""
 
     name: str
     words: str  # completes `The answer must be …`
     read: Callable[[Any], Any]
     made: Callable[[Any], Any] = lambda data: data
-    is_text: bool = False  # perhaps of many lines: a block in a reply, and no wonder as a literal in a program
+    is_text: bool = False  # may have many lines: a block in a reply, and allowed as a literal in a program
 
 
 def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType | None:
-    """An answer type from its text, a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema.
+    """Return an answer type from its text, a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema.
 
-    Raises InputError for what is none, and for a package that it would need and that is not installed.
+    Raises InputError for an unknown one, and where a package is missing.
     """
     if database is not None and given != "sql":
         raise InputError("a database goes with the answer type sql")
@@ -66,19 +66,17 @@ def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType
 
 
 def _by_text(text: str, database: str | Path | None) -> AnswerType:
+    match text:
+        case "json":
+            return AnswerType("json", "JSON", _json_in, is_text=True)
+        case "yaml":
+            _import("yaml", "the answer type yaml", "PyYAML", "yaml")
+            return AnswerType("yaml", "YAML", _yaml_in, is_text=True)
+        case "sql":
+            query = Query(database)
+            return AnswerType("sql", query.words, query.read, is_text=True)
     if text.startswith("choice:"):
-        labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
-        if not labels or len(text) > _MAX_CHOICE_CHARS:
-            raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
-        return _by_kind(text, kind_of_labels(labels))
-    if text == "json":
-        return AnswerType("json", "JSON", _json_in, is_text=True)
-    if text == "yaml":
-        _import("yaml", "the answer type yaml", "PyYAML", "yaml")
-        return AnswerType("yaml", "YAML", _yaml_in, is_text=True)
-    if text == "sql":
-        query = Query(database)
-        return AnswerType("sql", query.words, query.read, is_text=True)
+        return _by_kind(text, kind_of_labels(_choices(text)))
     if text.endswith(".json"):
         return _by_schema(text, _schema_in(Path(text)))
     kind = kind_of(text)
@@ -87,6 +85,13 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
             f"there is no answer type {text[:200]!r}; there are {', '.join(NAMES)}, choice:A,B,C and SCHEMA.json"
         )
     return _by_kind(text, kind)
+
+
+def _choices(text: str) -> list[str]:
+    labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
+    if not labels or len(text) > _MAX_CHOICE_CHARS:
+        raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
+    return labels
 
 
 def _is_known(kind: Kind) -> bool:
@@ -125,7 +130,7 @@ def _by_type(given: Any) -> AnswerType:
 
 
 def _is_plain(given: Any) -> bool:
-    """Whether our own types say all of it; they bear with more of what models write."""
+    """Whether our own types cover it: they accept more of what models write."""
     if typing.get_origin(given) is typing.Literal:
         return True
     parts = typing.get_args(given)
@@ -140,7 +145,7 @@ def _by_model(given: Any) -> AnswerType:
 
 
 def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], error: type[Exception]) -> AnswerType:
-    """Data that becomes a value without that error."""
+    """Return the type of data that `made` converts without that error."""
 
     def fit(data: Any) -> Any:
         try:
@@ -153,7 +158,7 @@ def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], e
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
-    """A value, or the data that its text holds: a list or an object rather than its text, else what is text first."""
+    """Fit a value or the data in its text. Lists and objects in a text come before the text, other data after it."""
     if not isinstance(value, str):
         return fit(value)
     try:
@@ -189,7 +194,7 @@ def _json_in(value: Any) -> Any:
 
 
 def _json_data(value: Any) -> Any:
-    """A program's own data, as JSON has it: lists for tuples and sets, text for dates."""
+    """Return data of a program as JSON has it: lists for tuples and sets, text for dates."""
 
     def refuse(part: Any) -> Any:
         raise Misfit(f"{_short(value)} is not JSON: it holds a {_type(part)}")
@@ -232,10 +237,9 @@ def _unfenced(text: str) -> str:
 
 
 def _schema_in(path: Path) -> Mapping[str, Any]:
+    text = read_text(path)
     try:
-        schema = json.loads(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
+        schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(schema, dict):
@@ -244,7 +248,7 @@ def _schema_in(path: Path) -> Mapping[str, Any]:
 
 
 def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
-    """Held against it aside: a schema may be anybody's, and patterns and references can make that take for ever."""
+    """Validate in a process of its own: a schema may be hostile, and some patterns and references never end."""
     _import("jsonschema", "a JSON schema", "jsonschema", "schema")
 
     def conformed(**more: Any) -> dict[str, Any]:
@@ -281,7 +285,7 @@ def _import(module: str, what: str, package: str, extra: str) -> Any:
 
 
 async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
-    """The answer as data of that type; an error of the type AnswerType where it does not fit."""
+    """Return the answer as data of that type; an error of the type AnswerType where it does not fit."""
     if wanted is None or not answer.is_answered or answer.type:
         return answer
     try:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from ..trace import Event
-from .prompting import MAX_TOKENS, Asked
+from .prompting import MAX_TOKENS, Inquiry
 
 
-async def direct(asked: Asked) -> AsyncIterator[Event]:
+async def direct(inquiry: Inquiry) -> AsyncIterator[Event]:
     """The model states the answer at once."""
-    room = MAX_TOKENS if asked.answer_type is not None else 256
-    call = await asked.complete(asked.shown("direct"), asked.text, max_tokens=room)
+    room = MAX_TOKENS if inquiry.answer_type is not None else 256
+    call = await inquiry.complete(inquiry.shown("direct"), inquiry.text, max_tokens=room)
     yield call
-    yield asked.stated(call.reply)
+    yield inquiry.stated(call.reply)
 
 
-async def cot(asked: Asked) -> AsyncIterator[Event]:
+async def cot(inquiry: Inquiry) -> AsyncIterator[Event]:
     """Chain of Thought: the model reasons in words, then states the answer."""
-    call = await asked.complete(asked.shown("cot"), asked.text)
+    call = await inquiry.complete(inquiry.shown("cot"), inquiry.text)
     yield call
-    yield asked.stated(call.reply)
+    yield inquiry.stated(call.reply)

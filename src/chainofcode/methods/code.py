@@ -1,13 +1,12 @@
-"""Methods that write a program: who carries it out, and what happens where Python cannot, makes the difference.
+"""Methods that write a program. They differ in what runs it, and in what happens where Python cannot.
 
-`programmed` composes them: write, carry out; where that fails, hand the error back and carry out what comes.
+`programmed` composes them: write a program, run it; where that fails, return the error to the model and try again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from ..emulator import Answered, AroundEmulator, First, Pause, Table, asking
@@ -16,21 +15,21 @@ from ..errors import EmulationError, LMError, ProgramError
 from ..program import Program
 from ..reasons import Reason
 from ..render import Page
-from ..trace import Answer, Call, Event, Step, Trace
+from ..trace import Answer, Event, Step, Trace
 from ..values.codec import decode
 from .answers import fitted, is_misfit
-from .prompting import Asked, Method, failed, prompt, stepping
+from .prompting import Inquiry, Method, failed, prompt, stepping
 
-Carrying = Callable[[Asked, str, Table], AsyncIterator[Event]]
+Runner = Callable[[Inquiry, str, Table], AsyncIterator[Event]]
 _MAX_TOLD_CHARS = 6000
 
 
-# --- ways to carry out a program ----------------------------------------------------------------------------------
+# --- ways to run a program ----------------------------------------------------------------------------------------
 
 
-def interweave(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
-    """Python runs what it can, the model answers the calls that nobody defined, one state for both."""
-    return asked.run(reply, First(_Fitting(known), asking(asked.lm, asked.value_votes, asked.seen)))
+def interweave(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
+    """Python runs what it can, the model answers calls of undefined functions; they share one state."""
+    return inquiry.run(reply, First(_Fitting(known), asking(inquiry.lm, inquiry.value_votes, inquiry.seen)))
 
 
 class _Fitting(AroundEmulator):
@@ -45,100 +44,86 @@ class _Fitting(AroundEmulator):
         return answered
 
 
-def run_in_python(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
-    """Python alone: a call that nobody defined is a failure."""
-    return asked.run(reply, None)
+def run_in_python(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
+    """Python alone: a call of an undefined function is a failure."""
+    return inquiry.run(reply, None)
 
 
-async def read_by_lm(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
+def read_by_lm(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
     """The model reads the program and states the answer; nothing is run."""
-    async for event in _in_place_of_python(asked, reply, "read-program"):
-        yield event
+    return _in_place_of_python(inquiry, reply, "read-program")
 
 
-async def run_by_lm(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
-    """The model runs the program by writing down the state after each line."""
-    async for event in _in_place_of_python(asked, reply, "run-program"):
-        yield event
+def run_by_lm(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
+    """The model simulates the program: it writes down the state after each line."""
+    return _in_place_of_python(inquiry, reply, "run-program")
 
 
-async def _in_place_of_python(asked: Asked, reply: str, how: str) -> AsyncIterator[Event]:
+async def _in_place_of_python(inquiry: Inquiry, reply: str, how: str) -> AsyncIterator[Event]:
     try:
         program = await asyncio.to_thread(Program.parse, reply)
     except ProgramError as error:
         yield failed(Reason.ERROR, str(error))
         return
     yield program
-    call = await asked.complete(prompt(how), f"{asked.text}\n\n```python\n{program.source.rstrip()}\n```")
+    call = await inquiry.complete(prompt(how), f"{inquiry.text}\n\n```python\n{program.source.rstrip()}\n```")
     yield call
-    yield asked.stated(call.reply)
+    yield inquiry.stated(call.reply)
 
 
-def first_of(one: Carrying, other: Carrying, other_name: str) -> Carrying:
-    """One way and, where it brings no answer, the other."""
+def first_of(one: Runner, other: Runner, other_name: str) -> Runner:
+    """Run a program one way and, where that brings no answer, the other."""
 
-    async def carry(asked: Asked, reply: str, known: Table) -> AsyncIterator[Event]:
-        async for event in one(asked, reply, known):
+    async def run(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
+        async for event in one(inquiry, reply, known):
             if isinstance(event, Answer) and not event.is_answered:
                 yield stepping(event, other_name)
-                async for later in other(asked, reply, known):
+                async for later in other(inquiry, reply, known):
                     yield later
             else:
                 yield event
 
-    return carry
+    return run
 
 
 # --- methods ------------------------------------------------------------------------------------------------------
 
 
-async def write_program(asked: Asked) -> Call:
-    """One request: the reply holds the program."""
-    return await asked.complete(asked.shown("program"), asked.text)
+def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> Method:
+    """Write a program and run it. A failure goes back to the model, with the error, `repairs` times at most.
 
-
-def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> Method:
-    """Write a program and carry it out. What fails goes back to the model, with the error, so many times at most.
-
-    A program that states its answer as a literal is asked for again, too; one whose answer does not fit, once, however
-    many repairs there are. What was emulated is not asked twice.
+    A program that states its answer as a literal is rejected, too. One whose answer does not fit is repaired once,
+    however many repairs there are. Values that were emulated are kept from one program to the next.
     """
 
-    async def method(asked: Asked) -> AsyncIterator[Event]:
-        written = asked.written
+    async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
+        written = inquiry.written
         if written is None:
-            written = await write_program(asked)
+            written = await inquiry.complete(inquiry.shown("program"), inquiry.text)
             yield written
-        asked, known = asked.remembering(), dict[str, Any]()
-        left, is_read, has_misfitted = repairs, not critique, False
+        inquiry, known = inquiry.remembering(), dict[str, Any]()
+        allowed, is_read = _Repairs(repairs), not critique
         fallback: Answer | None = None  # an answer that was objected to is better than none
         while True:
-            attempt = _Attempt()
-            async for event in carry(asked, written.reply, Table(known.items())):
-                attempt.events.append(await fitted(event, asked.answer_type) if isinstance(event, Answer) else event)
-                if not isinstance(event, Answer) or event.then:
-                    yield event
-            answer, objection = attempt.answer, attempt.objection(asked)
+            attempt = _Attempt(inquiry)
+            async for event in attempt.run(runner(inquiry, written.reply, Table(known.items()))):
+                yield event
+            answer, objection = attempt.answer, attempt.objection()
             if objection is None and not is_read and answer.is_answered:
                 is_read = True
-                read = await asked.complete(prompt("critique"), attempt.told(asked))
+                read = await inquiry.complete(prompt("critique"), attempt.told())
                 yield read
                 objection = _objection_in(read.reply)
-            may_repair = not has_misfitted if is_misfit(answer) else left > 0
-            if objection is None or not may_repair:
-                if answer.is_answered or fallback is None:
-                    yield answer
-                    return
-                yield stepping(answer, "earlier answer")
-                yield fallback
+            if objection is None or not allowed.take(answer):
+                for event in _last_events(answer, fallback):
+                    yield event
                 return
             fallback = answer if answer.is_answered else fallback
-            left, has_misfitted = left - 1, has_misfitted or is_misfit(answer)
             yield stepping(answer, "repair")
             known |= attempt.values()
-            turns = (asked.text, written.reply, f"{objection}\n\n{prompt('repair')}")
+            turns = (inquiry.text, written.reply, f"{objection}\n\n{prompt('repair')}")
             try:
-                written = await asked.complete(asked.shown("program"), *turns)
+                written = await inquiry.complete(inquiry.shown("program"), *turns)
             except LMError:
                 if fallback is None:
                     raise
@@ -149,52 +134,92 @@ def programmed(carry: Carrying, *, repairs: int = 0, critique: bool = False) -> 
     return method
 
 
-@dataclasses.dataclass
-class _Attempt:
-    """One program carried out."""
+class _Repairs:
+    """How many more programs may be requested; for an answer that does not fit, always one."""
 
-    events: list[Event] = dataclasses.field(default_factory=list)
+    def __init__(self, left: int) -> None:
+        self._left, self._has_misfitted = left, False
+
+    def take(self, answer: Answer) -> bool:
+        may_repair = not self._has_misfitted if is_misfit(answer) else self._left > 0
+        self._left -= 1
+        self._has_misfitted = self._has_misfitted or is_misfit(answer)
+        return may_repair
+
+
+def _last_events(answer: Answer, fallback: Answer | None) -> Iterator[Answer]:
+    if answer.is_answered or fallback is None:
+        yield answer
+    else:
+        yield stepping(answer, "earlier answer")
+        yield fallback
+
+
+class _Attempt:
+    """One run of one program."""
+
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._events: list[Event] = []
+
+    async def run(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
+        """Yield all events but the last answer, which may not be the final one."""
+        async for event in events:
+            if isinstance(event, Answer):
+                self._events.append(await fitted(event, self._inquiry.answer_type))
+            else:
+                self._events.append(event)
+            if not isinstance(event, Answer) or event.then:
+                yield event
 
     @property
     def answer(self) -> Answer:
-        last = self.events[-1] if self.events else None
+        last = self._events[-1] if self._events else None
         return last if isinstance(last, Answer) else failed(Reason.GUEST_DIED, "the run ended without a word")
 
-    def objection(self, asked: Asked) -> str | None:
-        """Why this is not good enough, in words for the model; None where it is, or where a repair would not help."""
-        answer, program = self.answer, Trace.of(self.events).program
+    @property
+    def _program(self) -> Program | None:
+        return Trace.of(self._events).program
+
+    def objection(self) -> str | None:
+        """Say why this is not good enough, for the model; None where it is, or where a repair would not help."""
+        answer, program = self.answer, self._program
         if answer.is_answered:
-            may_state = asked.answer_type is not None and asked.answer_type.is_text
-            if program is not None and program.is_hard_coded and not may_state:
-                return "The program states its answer as a literal: it must work it out."
-            return None
+            wanted = self._inquiry.answer_type
+            may_state = wanted is not None and wanted.is_text
+            is_stated = program is not None and program.is_hard_coded and not may_state
+            return "The program states its answer as a literal: it must work it out." if is_stated else None
         if not answer.reason.is_repairable or answer.error is None:
             return None
-        error, line = answer.error, ""
-        if program is not None and error.line is not None:
-            source = program.source.split("\n")
-            line = f" on line {error.line}: {source[error.line - 1].strip()}" if error.line <= len(source) else ""
-        kind = "" if error.type == answer.reason else f"{error.type}: "
-        return f"The program failed{line}\n{kind}{error.message[:1000]}"
+        kind = "" if answer.error.type == answer.reason else f"{answer.error.type}: "
+        return f"The program failed{self._place(answer.error.line)}\n{kind}{answer.error.message[:1000]}"
+
+    def _place(self, line: int | None) -> str:
+        source = self._program.source.split("\n") if self._program is not None else []
+        if line is None or line > len(source):
+            return ""
+        return f" on line {line}: {source[line - 1].strip()}"
 
     def values(self) -> dict[str, Any]:
-        """What was emulated, to be used again; what was answered in several ways, or asks nothing, is asked anew."""
+        """Return the emulated values, by call. Calls with several values, or without arguments, are left out."""
         values: dict[str, Any] = {}
-        for step in self.events:
-            if not isinstance(step, Step) or step.by != "lm" or step.delta or not step.call:
-                continue
-            if not step.call.endswith("()"):
+        for step in self._events:
+            if isinstance(step, Step) and step.by == "lm" and not step.delta and step.call:
                 values.setdefault(step.call, []).append(decode(step.value))
-        return {call: found[0] for call, found in values.items() if all(value == found[0] for value in found)}
+        return {
+            call: found[0]
+            for call, found in values.items()
+            if not call.endswith("()") and all(value == found[0] for value in found)
+        }
 
-    def told(self, asked: Asked) -> str:
-        lines = "\n".join(Page(100).trace(Trace.of(self.events)))
-        program = Trace.of(self.events).program
-        source = program.source.rstrip() if program is not None else ""
-        return f"{asked.text}\n\n```python\n{source}\n```\n\nWhat happened:\n{lines[:_MAX_TOLD_CHARS]}"
+    def told(self) -> str:
+        lines = "\n".join(Page(100).trace(Trace.of(self._events)))
+        source = self._program.source.rstrip() if self._program is not None else ""
+        return f"{self._inquiry.text}\n\n```python\n{source}\n```\n\nWhat happened:\n{lines[:_MAX_TOLD_CHARS]}"
 
 
 def _objection_in(reply: str) -> str | None:
-    """What a critique finds wrong; `OK` is nothing."""
+    """Return what a critique finds wrong, None for `OK`."""
     text = reply.strip()
-    return None if text.lower().startswith(("ok", "**ok", '"ok')) or not text else f"A reader objects: {text[:1000]}"
+    is_ok = not text or text.lower().startswith(("ok", "**ok", '"ok'))
+    return None if is_ok else f"A reader objects: {text[:1000]}"

@@ -1,13 +1,11 @@
-"""Around any method: what its answer must be, a ladder of them, votes.
-
-What they do is in the events; none of them ends in silence.
-"""
+"""Wrappers of methods: an answer type, a ladder of fallbacks, votes. All they do is in the events."""
 
 from __future__ import annotations
 
 import asyncio
 import collections
 import dataclasses
+import itertools
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from typing import Any
 
@@ -19,60 +17,59 @@ from ..program import Program
 from ..reasons import Reason
 from ..trace import Answer, Call, Event
 from .answers import fitted, is_misfit
-from .prompting import Asked, Method, failed, last_answer, prompt, stepping
+from .prompting import Inquiry, Method, failed, last_answer, prompt, stepping
 
 _VOTING_TEMPERATURE = 0.7
 
 
 def typed(method: Method) -> Method:
-    """The method, whose answer is what it must be; one that is not is asked for once more, in words."""
+    """Check the answer of a method against the answer type; ask once more, in words, for one that does not fit."""
 
-    async def typing(asked: Asked) -> AsyncIterator[Event]:
+    async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
         said = ""
-        async for event in method(asked):
-            said = event.reply if isinstance(event, Call) else said
+        async for event in method(inquiry):
+            if isinstance(event, Call):
+                said = event.reply
             if not isinstance(event, Answer) or event.then:
                 yield event
                 continue
-            answer = await fitted(event, asked.answer_type)
+            answer = await fitted(event, inquiry.answer_type)
             if answer.error is not None and is_misfit(answer) and not event.type:
                 yield stepping(answer, "repair")
-                call = await asked.complete(prompt("restate"), asked.text, said or event.text, answer.error.message)
+                call = await inquiry.complete(prompt("restate"), inquiry.text, said or event.text, answer.error.message)
                 yield call
-                again = await fitted(asked.stated(call.reply), asked.answer_type)
+                again = await fitted(inquiry.stated(call.reply), inquiry.answer_type)
                 left = {"artifacts": event.artifacts, "unsent": event.unsent}
                 answer = msgspec.structs.replace(again, **left) if again.type else answer
             yield answer
 
-    return typing
+    return checked
 
 
 def ladder(rungs: Mapping[str, Method]) -> Method:
-    """The first method and, where it brings no answer, the next: each reason stays in the trace.
+    """Try methods in turn until one answers; the trace keeps each reason.
 
-    The program that was written goes along. A budget that is spent ends it; so does a model that never answered.
+    A program that one of them wrote is passed on. A spent budget ends the ladder; so does a model that never replied.
     """
 
-    async def method(asked: Asked) -> AsyncIterator[Event]:
-        names, asked = list(rungs), asked.remembering()
-        has_answered, written = False, None  # whether the model did, at all; its last reply
-        for number, name in enumerate(names):
-            following = names[number + 1] if number + 1 < len(names) else ""
+    async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
+        inquiry = inquiry.remembering()
+        last_call: Call | None = None
+        for name, following in itertools.zip_longest(rungs, list(rungs)[1:], fillvalue=""):
             last = failed(Reason.ERROR, f"{name} ended without an answer")
             try:
-                async for event in rungs[name](asked):
-                    has_answered = has_answered or isinstance(event, Call)
-                    if isinstance(event, Program) and written is not None:
-                        asked = dataclasses.replace(asked, written=written)
-                    written = event if isinstance(event, Call) else written
+                async for event in rungs[name](inquiry):
                     if isinstance(event, Answer) and not event.then:
                         last = event
-                    else:
-                        yield event
+                        continue
+                    last_call = event if isinstance(event, Call) else last_call
+                    if isinstance(event, Program) and last_call is not None:
+                        inquiry = dataclasses.replace(inquiry, written=last_call)
+                    yield event
             except BudgetError as error:
                 last = failed(error.reason, str(error))
             except LMError as error:
-                if not has_answered or not following:
+                if last_call is None or not following:
                     raise
                 last = failed(Reason.ERROR, str(error))
             if last.is_answered or last.reason.is_final or not following:
@@ -84,29 +81,28 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
 
 
 def voted(method: Method, votes: int) -> Method:
-    """The method several times, at the same time, each with its own dice; the answer that most of them give."""
+    """Run a method several times at once, each with its own seed, and take the most frequent answer."""
 
-    async def voting(asked: Asked) -> AsyncIterator[Event]:
-        if asked.options.toolbox.has_effects:
+    async def voting(inquiry: Inquiry) -> AsyncIterator[Event]:
+        if inquiry.options.toolbox.has_effects:
             raise InputError("votes run programs several times: not with tools that have effects")
-        runs = await _all_of([_collected(method, asked, seed) for seed in range(votes)])
+        runs = await _all_of([_collected(method, inquiry, seed) for seed in range(votes)])
         answers = [answer for run in runs if (answer := last_answer(run)) is not None]
-        counted = collections.Counter(_key(answer) for answer in answers if answer.is_answered)
-        best = counted.most_common(1)[0][0] if counted else ""
-        is_best = [bool(counted) and _key(answer) == best and answer.is_answered for answer in answers]
-        winner = is_best.index(True) if counted else len(answers) - 1
+        keys = [_key(answer) if answer.is_answered else None for answer in answers]
+        counted = collections.Counter(key for key in keys if key is not None)
+        winner = keys.index(counted.most_common(1)[0][0]) if counted else len(answers) - 1
         runs.append(runs.pop(winner))  # its program is the one that the answer comes from
-        for run in runs:
-            for event in run:
-                is_last = event is run[-1] and isinstance(event, Answer)
-                yield stepping(event, "vote") if is_last and isinstance(event, Answer) else event
+        for *events, last in runs:
+            for event in events:
+                yield event
+            yield stepping(last, "vote") if isinstance(last, Answer) else last
         yield msgspec.structs.replace(answers[winner], votes=dict(counted))
 
     return voting
 
 
 async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | None]]]) -> list[list[Event]]:
-    """All at the same time; when one of them fails for good, none goes on."""
+    """Run all at once. Raises the last error where all failed."""
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         done = await asyncio.gather(*tasks)
@@ -120,9 +116,9 @@ async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | No
     return [events for events, _ in done]
 
 
-async def _collected(method: Method, asked: Asked, seed: int) -> tuple[list[Event], LMError | None]:
-    """One vote. A model that fails casts none."""
-    own = dataclasses.replace(asked, lm=Seeded(asked.lm, _VOTING_TEMPERATURE, seed))
+async def _collected(method: Method, inquiry: Inquiry, seed: int) -> tuple[list[Event], LMError | None]:
+    """Return the events of one vote, and the error of a model that failed: it casts none."""
+    own = dataclasses.replace(inquiry, lm=Seeded(inquiry.lm, _VOTING_TEMPERATURE, seed))
     events: list[Event] = []
     try:
         async for event in method(own):
@@ -135,10 +131,13 @@ async def _collected(method: Method, asked: Asked, seed: int) -> tuple[list[Even
 
 
 def _key(answer: Answer) -> str:
-    """Answers that are the same are written the same: 2.0 as 2, text without regard to case."""
-    if isinstance(answer.value, float) and answer.value.is_integer():
-        return str(int(answer.value))
-    return str(answer.value).strip().casefold() if isinstance(answer.value, (str, int)) else answer.text
+    """Return the same text for equal answers: 2.0 is 2, and case does not matter."""
+    match answer.value:
+        case float() as number if number.is_integer():
+            return str(int(number))
+        case str() | int() as value:
+            return str(value).strip().casefold()
+    return answer.text
 
 
 class Seeded(Around):

@@ -1,6 +1,6 @@
-"""Data held against a JSON schema by jsonschema, aside: patterns and references can make it take for ever.
+"""Validates data against a JSON schema with jsonschema, in a process of its own: some patterns never end.
 
-A schema's own draft counts. Nothing is fetched.
+The schema names its draft. Nothing is fetched.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from fractions import Fraction
 from .isolated import carry_out, timed
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take longer than all of ours
+if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
-_DEPTH = 4000  # frames: a schema of many references that lead to each other
+_DEPTH = 4000  # frames, for schemas with long chains of references
 _REFERRING = ("$ref", "$dynamicRef", "$recursiveRef")
+_DATA = ("const", "enum", "default", "examples")
 
 
 class _Unfit(Exception):
@@ -33,13 +34,13 @@ def main() -> None:
 
 
 def _conformed(job: dict[str, Any]) -> dict[str, Any]:
-    """`unfit` says why the schema cannot be used, `misfit` why the data do not fit; without data, only the first."""
+    """Return why the schema cannot be used (`unfit`) or why the data do not fit (`misfit`). Data are optional."""
     jsonschema: Any = importlib.import_module("jsonschema")
-    with timed(job["seconds"], signal.ITIMER_PROF):  # of computing: a busy machine changes nothing
+    with timed(job["seconds"], signal.ITIMER_PROF):  # CPU time: a busy machine changes nothing
         try:
             checking = _checking(jsonschema, job["schema"])
             if "data" not in job:
-                list(checking.iter_errors({}))  # what leads to itself without end is found now
+                list(checking.iter_errors({}))  # finds references that lead to themselves
                 return {}
         except _Unfit as error:
             return {"unfit": str(error)}
@@ -61,7 +62,7 @@ def _checking(jsonschema: Any, schema: Any) -> Any:
         raise _Unfit(f"is no JSON schema: {error.message[:300]}") from None
     _check_references(schema, referencing)
     checked = jsonschema.validators.extend(validator, {"uniqueItems": _unique_items, "multipleOf": _multiple_of})
-    registry = referencing.Registry()  # an empty one: the default fetches what is named
+    registry = referencing.Registry()  # an empty one: the default fetches references
     return checked(schema, registry=registry, format_checker=_formats(jsonschema, validator))
 
 
@@ -79,20 +80,27 @@ def _check_references(schema: Any, referencing: Any) -> None:
 
 
 def _references(part: Any) -> Iterator[str]:
-    """All but those of a part with an `$id`, which are to what is in that part, and those of mere data."""
-    if isinstance(part, Mapping):
-        found = (part.get(keyword) for keyword in _REFERRING)
-        yield from (reference for reference in found if isinstance(reference, str))
-        inside = [inner for word, inner in part.items() if word not in ("const", "enum", "default", "examples")]
-    else:
-        inside = part if isinstance(part, list) else []
-    for inner in inside:
-        has_own = isinstance(inner, Mapping) and "$id" in inner
-        yield from (found for found in _references(inner) if not (has_own and found.startswith("#")))
+    """Yield all references but those of mere data, and those within a part that has an `$id` of its own."""
+    for inner in _parts(part):
+        if isinstance(inner, str):
+            yield inner
+            continue
+        is_scope = isinstance(inner, Mapping) and "$id" in inner
+        yield from (found for found in _references(inner) if not (is_scope and found.startswith("#")))
+
+
+def _parts(part: Any) -> list[Any]:
+    """Return the references of an object, as texts, and the parts of an object or a list."""
+    if isinstance(part, list):
+        return [inner for inner in part if not isinstance(inner, str)]
+    if not isinstance(part, Mapping):
+        return []
+    own = [part[word] for word in _REFERRING if isinstance(part.get(word), str)]
+    return own + [inner for word, inner in part.items() if word not in _DATA and not isinstance(inner, str)]
 
 
 def _formats(jsonschema: Any, validator: Any) -> Any:
-    """Its own checks of `format`, and those of moments, which it leaves to another package."""
+    """Return the format checks of jsonschema, and those of dates with times, which it leaves to another package."""
     formats = jsonschema.FormatChecker(())
     formats.checkers = {**validator.FORMAT_CHECKER.checkers}
     for name, read in (("date-time", datetime.datetime.fromisoformat), ("time", datetime.time.fromisoformat)):
@@ -103,21 +111,21 @@ def _formats(jsonschema: Any, validator: Any) -> Any:
 
 
 def _unique_items(validator: Any, is_wanted: Any, items: Any, schema: Any) -> Iterator[Any]:
-    """In place of jsonschema's own, which takes the square of their number."""
+    """Replace jsonschema's own check, which takes quadratic time."""
     if is_wanted is True and isinstance(items, list) and len(set(map(_canonical, items))) < len(items):
         error: Any = importlib.import_module("jsonschema").ValidationError
         yield error("it has non-unique elements")
 
 
 def _multiple_of(validator: Any, unit: Any, number: Any, schema: Any) -> Iterator[Any]:
-    """In place of jsonschema's own, which divides floats: 1.15 is a multiple of 0.01."""
+    """Replace jsonschema's own check, which divides floats: 1.15 is a multiple of 0.01."""
     if validator.is_type(number, "number") and (Fraction(str(number)) / Fraction(str(unit))).denominator != 1:
         error: Any = importlib.import_module("jsonschema").ValidationError
         yield error(f"{number!r} is not a multiple of {unit!r}")
 
 
 def _canonical(value: Any) -> str:
-    """The same text for what JSON holds to be the same."""
+    """Return the same text for equal JSON values."""
 
     def plain(part: Any) -> Any:
         if isinstance(part, list):

@@ -1,7 +1,7 @@
-"""Input files: looked at before any model is asked, read inside the guest, shown to the model in a few lines.
+"""Input files: inspected before a model is asked, read inside the guest, shown to the model in a few lines.
 
-Tables are pandas' where pandas is granted, else CSV and TSV are lists of dicts. What pandas reads is looked at by a
-guest, too: nothing but text and JSON is parsed on the host.
+Tables are DataFrames where pandas is granted, else CSV and TSV are lists of dicts. Tables for pandas are inspected in a
+guest, too: only text and JSON are parsed on the host.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import builtins
 import csv
+import itertools
 import keyword
 import os
 import re
@@ -41,6 +42,7 @@ _KINDS = {
     ".jpeg": "path", ".gif": "path", ".webp": "path", ".bmp": "path", ".tif": "path", ".tiff": "path", ".svg": "path",
 }  # fmt: skip
 _READ_WITH = {".parquet": "pyarrow", ".pq": "pyarrow", ".xlsx": "openpyxl", ".xlsm": "openpyxl", ".xls": "xlrd"}
+_MEANT_OTHERWISE = {*sys.stdlib_module_names, "answer", "pd", "np", "plt", "pandas", "numpy"}
 _LOOK = """
 answer = {}
 for name, table in tables.items():
@@ -52,7 +54,7 @@ for name, table in tables.items():
 
 @dataclass(frozen=True)
 class Files:
-    """What files grant and set, and what the model is told of them."""
+    """What files grant to a program and set in it, and what the model is told of them."""
 
     reads: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -71,7 +73,7 @@ class Files:
 async def files_of(
     paths: Files | Iterable[str | os.PathLike[str]], options: RunOptions, sandbox: Sandbox | str = "auto"
 ) -> Files:
-    """Look at files. Raises InputError for one that is not there, too large, or not what its name says."""
+    """Inspect files. Raises InputError for one that is missing, too large, or not of the type of its name."""
     if isinstance(paths, Files):
         return paths
     listed = [os.fspath(path) for path in paths]
@@ -107,7 +109,7 @@ def _kind(path: str) -> str:
 
 
 def _packages(paths: Sequence[str], kinds: dict[str, str], granted: Sequence[str]) -> tuple[str, ...]:
-    """What reading takes: pandas, where it is granted or there is no other way, and what it reads with."""
+    """Return the packages to read files with: pandas, where it is granted or required, and its own readers."""
     wanted = [name for name in ("pandas",) if name in granted]
     for path in paths:
         if kinds[path] in ("parquet", "excel"):
@@ -123,18 +125,14 @@ def _packages(paths: Sequence[str], kinds: dict[str, str], granted: Sequence[str
 
 
 def _name(stem: str, taken: set[str]) -> str:
-    """A variable for a file: of its own, and none that Python or programs know as something else."""
+    """Return a variable name for a file that is not taken and has no meaning in Python."""
     name = re.sub(r"\W+", "_", stem).strip("_") or "file"
-    name = f"file_{name}" if not name.isidentifier() else name
-    known = keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name)
-    if known or name in sys.stdlib_module_names or name in ("answer", "pd", "np", "plt", "pandas", "numpy"):
+    if not name.isidentifier():
+        name = f"file_{name}"
+    if keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name) or name in _MEANT_OTHERWISE:
         name += "_file"
-    number = 1
-    unique = name
-    while unique in taken:
-        number += 1
-        unique = f"{name}_{number}"
-    return unique
+    candidates = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(2)))
+    return next(unique for unique in candidates if unique not in taken)
 
 
 # --- a look at each -----------------------------------------------------------------------------------------------
@@ -164,7 +162,7 @@ def _looked_at(name: str, path: str, kind: Any, has_pandas: bool) -> tuple[File,
 
 @contextmanager
 def _opened(path: str) -> Iterator[TextIO]:
-    """The file as text, line by line as the guest will have it."""
+    """Open a file as text, with the line ends that the guest will see."""
     try:
         with open(path, newline="", encoding="utf-8-sig") as file:
             yield file
@@ -178,23 +176,15 @@ def _opened(path: str) -> Iterator[TextIO]:
 
 
 def _table(path: str) -> tuple[str, str]:
-    """The separator of a file of rows, and its columns and first rows in words."""
-    first: list[list[str]] = []
-    header: list[str] = []
-    count = 0
+    """Return the separator of a file of rows, and its columns and first rows in words."""
     with _opened(path) as file:
         separator = "\t" if not path.lower().endswith(".csv") else _sniffed(file.readline(_SNIFFED_CHARS))
         file.seek(0)
         reader = csv.reader(file, delimiter=separator)
         try:
             header = next(reader, [])
-            for row in reader:
-                if len(row) > len(header):
-                    raise InputError(f"{path}, line {reader.line_num}: {len(row)} cells, but {len(header)} columns")
-                count += bool(row)
-                if row and len(first) < _SHOWN_ROWS:
-                    first.append(row)
-        except csv.Error as error:
+            count, first = _counted(reader, header)
+        except (csv.Error, _Ragged) as error:
             raise InputError(f"{path}, line {reader.line_num}: {error}") from None
     if not header:
         raise InputError(f"{path} is empty: its first line must name the columns")
@@ -202,16 +192,37 @@ def _table(path: str) -> tuple[str, str]:
         twice = next(name for name in header if header.count(name) > 1)
         raise InputError(f"{path} has two columns of the name {twice[:100]!r}")
     shown = "\n".join(brief(dict(zip(header, row, strict=False)), _SHOWN_CHARS) for row in first)
-    columns = ", ".join(repr(name[:60]) for name in header[:_SHOWN_COLUMNS])
-    rest = f" and {len(header) - _SHOWN_COLUMNS} more" if len(header) > _SHOWN_COLUMNS else ""
     return separator, (
         f"a list of {count:,} dicts, one for each row of {os.path.basename(path)}; every value is text (str). "
-        f"Columns: {columns}{rest}. The first rows:\n{shown}"
+        f"Columns: {_listed([repr(name[:60]) for name in header])}. The first rows:\n{shown}"
     )
 
 
+class _Ragged(ValueError):
+    """A row with more cells than columns."""
+
+
+def _counted(rows: Iterator[list[str]], header: list[str]) -> tuple[int, list[list[str]]]:
+    """Count the rows, and return the first ones."""
+    first: list[list[str]] = []
+    count = 0
+    for row in rows:
+        if len(row) > len(header):
+            raise _Ragged(f"{len(row)} cells, but {len(header)} columns")
+        count += bool(row)
+        if row and len(first) < _SHOWN_ROWS:
+            first.append(row)
+    return count, first
+
+
+def _listed(columns: list[str], count: int | None = None) -> str:
+    """List the first columns, of `count` in all."""
+    more = (count or len(columns)) - _SHOWN_COLUMNS
+    return ", ".join(columns[:_SHOWN_COLUMNS]) + (f" and {more} more" if more > 0 else "")
+
+
 def _sniffed(line: str) -> str:
-    """The separator that a line has most of."""
+    """Return the most frequent separator of a line."""
     return max(_SEPARATORS, key=line.count)
 
 
@@ -247,7 +258,7 @@ def _lines(path: str) -> str:
 
 
 async def _look(files: Files, options: RunOptions, sandbox: Sandbox | str) -> dict[str, str]:
-    """What pandas makes of tables, told by a guest: it is the one to read them."""
+    """Describe the tables that pandas reads, in a guest."""
     tables = [file for file in files.prelude if file.kind in ("table", "parquet", "excel")]
     if not tables:
         return {}
@@ -255,23 +266,22 @@ async def _look(files: Files, options: RunOptions, sandbox: Sandbox | str) -> di
     kept = RunOptions(reads=options.reads, packages=options.packages, limits=options.limits)
     alone = Files(files.reads, files.packages, tuple(tables)).granted(kept)
     result = await arun(f"tables = {{{names}}}{_LOOK}", sandbox=sandbox, options=alone)
-    if result.reason != "answered":
+    if not result.is_answered:
         why = result.error.message if result.error is not None else result.reason
-        raise InputError(why if why.startswith("cannot read") else f"cannot read {tables[0].path}: {why}")
+        raise InputError(f"cannot read {tables[0].path}: {why}" if not why.startswith("cannot read") else why)
     return {file.name: _frame(file, *result.answer[file.name]) for file in tables}
 
 
 def _frame(file: File, rows: int, columns: int, types: list[list[str]], head: str) -> str:
-    told = ", ".join(f"{name[:60]!r} ({kind})" for name, kind in types)
-    rest = f" and {columns - len(types)} more" if columns > len(types) else ""
+    listed = _listed([f"{name[:60]!r} ({kind})" for name, kind in types], columns)
     return (
-        f"a pandas DataFrame of {rows:,} rows, from {os.path.basename(file.path)}. Columns: {told}{rest}. "
+        f"a pandas DataFrame of {rows:,} rows, from {os.path.basename(file.path)}. Columns: {listed}. "
         f"The first rows, as CSV:\n{_fenced(head.rstrip())}"
     )
 
 
 def _fenced(text: str) -> str:
-    """Text of a file's in a fence that it cannot close: nothing in it passes for what we say ourselves."""
+    """Put text into a fence that it cannot close: nothing in it passes for our own words."""
     fence = "```"
     while fence in text:
         fence += "`"

@@ -1,4 +1,4 @@
-"""Work that might take for ever, or all memory, in a process of its own, which the kernel ends: JSON in, JSON out.
+"""Runs work that may take too much time or memory in a process with limits: JSON in, JSON out.
 
 Both ends of it. The process starts with `boot.py` and imports the standard library, and what the work needs.
 """
@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 from .. import boot
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take longer than all of ours
+if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
-_MAX_FILE_BYTES = 1024**2  # whatever is sorted stays in memory; SQLite keeps an index of a log beside some databases
+_MAX_FILE_BYTES = 1024**2  # sorting stays in memory; SQLite writes a small index file beside some databases
 
 
 def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
-    """What `main` of a module makes of a job; `{"error": why}` where it came to no end."""
-    import subprocess
+    """Return what `main` of a module makes of a job; `{"error": why}` where it ran into a limit."""
+    import subprocess  # on use, for start-up time
 
     done = subprocess.run(
         [sys.executable, "-P", "-X", "utf8", boot.__file__, module],
@@ -43,7 +43,7 @@ def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int
 
 
 def carry_out(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """In the process: does what standard input says. Its time is bounded where it counts, by `timed`."""
+    """Run the job on standard input, inside the process. `timed` bounds its time."""
     job = json.load(sys.stdin)
     for which, most in (
         (resource.RLIMIT_DATA, job["memory"]),
@@ -62,7 +62,7 @@ def carry_out(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
 
 @contextlib.contextmanager
 def timed(seconds: float, timer: int = signal.ITIMER_REAL) -> Iterator[None]:
-    """The kernel ends us when the time is over, whatever we are doing."""
+    """Have the kernel end this process when the time is over."""
     signal.setitimer(timer, seconds)
     yield
     signal.setitimer(timer, 0)

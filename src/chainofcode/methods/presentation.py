@@ -1,4 +1,4 @@
-"""An answer as a person or a script reads it."""
+"""Answers as text, for people and scripts."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ _MAX_BITS = 14_000  # Python writes 4,300 digits
 
 
 def in_words(result: Result) -> str:
-    """An answer as a person writes it: text without quotes, dates as dates, lists on one line; data as JSON."""
+    """Return an answer as a person writes it: text without quotes, dates as dates, lists on one line; data as JSON."""
     value, answer = result.answer, result.trace.answer or Answer(Reason.GUEST_DIED)
-    if _is_json(answer.type):
+    if _is_json(answer.type) or (answer.type and isinstance(value, (list, dict))):
         return json.dumps(_plain(value), ensure_ascii=False)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, (datetime.date, datetime.time)):
-        return value.isoformat()
-    if answer.type and isinstance(value, (list, dict)):
-        return json.dumps(_plain(value), ensure_ascii=False)
-    if isinstance(value, (list, tuple)) and value and all(isinstance(part, str) for part in value):
-        return ", ".join(value)
+    match value:
+        case str():
+            return value
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case [str(), *_] if all(isinstance(part, str) for part in value):
+            return ", ".join(value)
     return answer.text
 
 
@@ -35,7 +34,7 @@ def _is_json(kind: str) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Data as JSON has it: dates as text, what else it lacks tagged."""
+    """Return data as JSON: dates as text, other types tagged."""
     if isinstance(value, dict):
         return {str(name): _plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

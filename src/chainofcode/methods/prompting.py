@@ -1,4 +1,4 @@
-"""What methods are made of: what was asked, one request, the program in a reply, the answer in a reply."""
+"""Parts of methods: the question with its context, one request to the model, the answer in a reply."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ Shown = str | Sequence[tuple[str, str]]  # examples: a text of them, or question
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A question and whatever a method may use to answer it."""
+class Inquiry:
+    """A question and all that a method may use to answer it."""
 
     question: str
     lm: LM
     shots: int | None = None  # how many examples the model sees; None: all there are
     examples: Shown | None = None  # in place of the general ones
-    seen: tuple[tuple[str, Any], ...] = ()  # calls whose values the model is told, as examples
-    value_votes: int = 1  # how often each value is asked for; what most replies say counts
+    seen: tuple[tuple[str, Any], ...] = ()  # calls with values, shown to the model as examples
+    value_votes: int = 1  # how often each value is requested; the most frequent one counts
     sandbox: Sandbox | str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
-    written: Call | None = None  # a program that is there already
-    answer_type: AnswerType | None = None  # what the answer must be
-    files: Files = field(default_factory=Files)  # that the program finds as variables
+    written: Call | None = None  # a program that an earlier method wrote
+    answer_type: AnswerType | None = None
+    files: Files = field(default_factory=Files)  # the program finds each as a variable
 
     async def complete(self, before: str | list[Message], *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
-        """One request. `turns` are the user's and the model's by turns, the user's first and last."""
+        """Make one request. `turns` alternate between the user and the model; the first and the last are the user's."""
         messages = [Message("system", before)] if isinstance(before, str) else list(before)
         messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
         started = time.monotonic()
@@ -62,8 +62,8 @@ class Asked:
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
         return execute_program(program, emulator, self.sandbox, self.options)
 
-    def remembering(self) -> Asked:
-        """The same, with tools that remember what they did: the program that comes next does nothing twice."""
+    def remembering(self) -> Inquiry:
+        """Return the same with tools that remember their results: the next program does nothing twice."""
         box = self.options.toolbox
         if not box.tools:
             return self
@@ -71,26 +71,25 @@ class Asked:
 
     @property
     def text(self) -> str:
-        """The question as the model reads it, with the variables that the program will find."""
-        options = self.options
-        given = "".join(f"\n{name} = {brief(value, 500)}" for name, value in options.inputs.items())
-        given += f"\n{self.files.told}" if self.files.told else ""
-        packages = ", ".join(options.packages)
-        kept = "Files that the program writes into its working directory are kept for whoever asks."
-        tools = options.toolbox.told
-        return "\n".join(
-            [
-                f"Question: {self.question}",
-                *([f"These variables are set already:{given}"] if given else []),
-                *([f"These packages may be imported: {packages}"] if packages else []),
-                *([kept] if options.scratch else []),
-                *([f"These functions are there to be called, and do what they say:\n{tools}"] if tools else []),
-                *([f"The answer must be {self.answer_type.words}"] if self.answer_type is not None else []),
-            ]
-        )
+        """The question as the model reads it, with what the program will find."""
+        lines = [f"Question: {self.question}"]
+        variables = [f"{name} = {brief(value, 500)}" for name, value in self.options.inputs.items()]
+        if self.files.told:
+            variables.append(self.files.told)
+        if variables:
+            lines += ["These variables are set already:", *variables]
+        if packages := ", ".join(self.options.packages):
+            lines.append(f"These packages may be imported: {packages}")
+        if self.options.scratch:
+            lines.append("Files that the program writes into its working directory are kept for whoever asks.")
+        if tools := self.options.toolbox.told:
+            lines.append(f"These functions are there to be called, and do what they say:\n{tools}")
+        if self.answer_type is not None:
+            lines.append(f"The answer must be {self.answer_type.words}")
+        return "\n".join(lines)
 
     def stated(self, reply: str) -> Answer:
-        """The answer that a reply states; none where it states none."""
+        """Return the answer that a reply states, or a NoAnswer error."""
         said = self.answer_in(reply)
         if not said:
             failure = Failure("NoAnswer", f"the reply states no answer: {reply[-200:]!r}")
@@ -101,26 +100,29 @@ class Asked:
         return block_in(reply) if self.answer_type is not None and self.answer_type.is_text else answer_in(reply)
 
     def shown(self, name: str) -> list[Message]:
-        """A prompt of ours and as many of its examples as wanted, as turns; `program` is one for each size of model."""
+        """Return a prompt with its examples as turns. The prompt `program` has a version for each size of model."""
         size = "small" if self.lm.is_small else "large"
-        told = prompt(f"{name}-{size}" if name == "program" else name)
         listed = self.examples
+        if name == "program":
+            instructions, own = prompt(f"program-{size}"), f"examples-{size}"
+        else:
+            instructions, own = prompt(name), f"examples-{name}"
         if listed is None:
-            listed = prompt(f"examples-{size}") if name == "program" else prompt(f"examples-{name}")
+            listed = prompt(own)
         examples = _pairs(listed) if isinstance(listed, str) else list(listed)
-        messages = [Message("system", told)]
-        for question, reply in examples if self.shots is None else examples[: self.shots]:
+        messages = [Message("system", instructions)]
+        for question, reply in examples[: self.shots]:
             messages += [Message("user", f"Question: {question}"), Message("assistant", reply)]
         return [*messages[:-1], msgspec.structs.replace(messages[-1], is_kept=True)]
 
 
 def _pairs(text: str) -> list[tuple[str, str]]:
-    """`Question: …` on a line and a reply, with empty lines between them."""
+    """Split a text of `Question: …` lines and replies, separated by empty lines."""
     parts = [part.partition("\n") for part in re.split(r"(?:^|\n\n)Question: ", text.strip()) if part.strip()]
     return [(question, reply) for question, _, reply in parts]
 
 
-Method = Callable[[Asked], AsyncIterator[Event]]
+Method = Callable[[Inquiry], AsyncIterator[Event]]
 
 
 @functools.cache
@@ -130,7 +132,7 @@ def prompt(name: str) -> str:
 
 
 def answer_in(reply: str) -> str | None:
-    """`A: …`, `the answer is …`, `\\boxed{…}`, `#### …`; else the last line of a short reply."""
+    """Return what follows `A: …`, `the answer is …`, `\\boxed{…}`, `#### …`; else the last line of a short reply."""
     text = reply.strip()
     boxed = _BOXED.findall(text)
     found = [a or b for a, b in boxed] or _ANSWER.findall(text) or _SO.findall(text)
@@ -141,10 +143,12 @@ def answer_in(reply: str) -> str | None:
 
 
 def block_in(reply: str) -> str | None:
-    """An answer of many lines: the last block, else what follows `A:`, else the whole reply."""
-    blocks = [block for block in _BLOCK.findall(reply) if block.strip()]
+    """Return an answer of many lines: the last block, else what follows `A:`, else the whole reply."""
+    blocks: list[str] = [block for block in _BLOCK.findall(reply) if block.strip()]
+    if blocks:
+        return blocks[-1]
     marks = list(_MARK.finditer(reply))
-    return blocks[-1] if blocks else reply[marks[-1].end() :].strip() if marks else reply.strip() or None
+    return reply[marks[-1].end() :].strip() if marks else reply.strip() or None
 
 
 def _tidy(text: str) -> str:
@@ -162,5 +166,5 @@ def failed(reason: Reason, message: str, **more: Any) -> Answer:
 
 
 def stepping(answer: Answer, then: str) -> Answer:
-    """An end that is not the last: what is tried next."""
+    """Mark an answer that is not the final one with what is tried next."""
     return msgspec.structs.replace(answer, then=then)

@@ -1,4 +1,4 @@
-"""One query, carried out aside: nothing but the kernel ends a query inside a function of the engine's.
+"""Runs one SQL query in a process of its own: only the kernel can end a query inside a database function.
 
 Standard library, and DuckDB for a database of its own.
 """
@@ -15,18 +15,18 @@ from ..values.codec import encode
 from .isolated import carry_out, timed
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing it would take longer than all of ours
+if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
 _MAX_CELL_BYTES = 1_000_000
-_UNKNOWN = ("no such table", "no such column", "no such function")  # without a database nobody can know
-_AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # no statement that does anything else parses there
+_UNKNOWN = ("no such table", "no such column", "no such function")  # errors that say nothing without a database
+_AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # only a query parses there
 _SQLITE_TABLES = "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 _DUCK_TABLES = "SELECT sql FROM duckdb_tables() UNION ALL SELECT sql FROM duckdb_views() WHERE NOT internal"
 
 
 class _Failed(Exception):
-    """A query that brings nothing, and why."""
+    """A query that fails, and why."""
 
 
 def main() -> None:
@@ -41,13 +41,12 @@ def _queried(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
-    import sqlite3
+    import sqlite3  # on use, for start-up time
 
     path, query = job["path"], job["query"]
-    place = ":memory:" if path is None else f"file:{quote(path)}?mode=ro{'&immutable=1' * _is_quiet(path)}"
     reading = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     try:
-        connection = sqlite3.connect(place, uri=path is not None)
+        connection = sqlite3.connect(_address(path), uri=True)
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
         connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -66,10 +65,15 @@ def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
         raise _Failed(str(error)) from None
 
 
-def _is_quiet(path: str) -> bool:
-    """Whether it keeps a log of writes and has none now: to read it as usual would leave one there."""
+def _address(path: str | None) -> str:
+    """Return the SQLite URI of a file, opened read-only, or of an empty database."""
+    if path is None:
+        return "file::memory:"
     with open(path, "rb") as file:
-        return file.read(20)[18:] == b"\2\2" and not os.path.exists(f"{path}-wal")
+        has_log = file.read(20)[18:] == b"\2\2"
+    # A database that could have a write-ahead log, and has none now: to read it as usual would leave one there.
+    is_quiet = has_log and not os.path.exists(f"{path}-wal")
+    return f"file:{quote(path)}?mode=ro{'&immutable=1' if is_quiet else ''}"
 
 
 def _duck(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Thoughts and code by turns, over one state that persists: ReAct, with code for actions.
 
-The whole run is one program of ours, in one guest: it asks for the next action as for any value that nobody defined,
-runs it, and says what came of it. So nothing runs twice, holes work inside actions, and the trace is a trace.
+The whole run is one program, in one guest: it calls an undefined function for the next action, runs the action, and
+passes its output to the next call. So nothing runs twice, holes work inside actions, and the trace is an ordinary one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..emulator import Answered, Emulator, Pause, asking
 from ..errors import EmulationError
 from ..trace import Call, Event
 from ..values.codec import brief
-from .prompting import Asked, prompt
+from .prompting import Inquiry, prompt
 
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)
@@ -43,21 +43,21 @@ while True:
 """
 
 
-async def react(asked: Asked) -> AsyncIterator[Event]:
+async def react(inquiry: Inquiry) -> AsyncIterator[Event]:
     """Thoughts and code by turns; each sees what the last one printed."""
-    async for event in asked.run(_DRIVER, _Acting(asked)):
+    async for event in inquiry.run(_DRIVER, _Acting(inquiry)):
         yield event
 
 
 class _Acting(Emulator):
-    """Answers the call for the next action with a turn of the conversation, and every other as ever."""
+    """Answers the call for the next action with a turn of the conversation, and asks the model for all others."""
 
     reads_state = True
 
-    def __init__(self, asked: Asked) -> None:
-        self._asked = asked
-        self._other = asking(asked.lm, asked.value_votes)
-        self._turns = [asked.text]
+    def __init__(self, inquiry: Inquiry) -> None:
+        self._inquiry = inquiry
+        self._other = asking(inquiry.lm, inquiry.value_votes)
+        self._turns = [inquiry.text]
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.name != _NEXT:
@@ -66,21 +66,23 @@ class _Acting(Emulator):
             self._turns.append(f"Observation: {_observed(pause)}")
         if len(self._turns) > 2 * MAX_TURNS:
             raise EmulationError(f"no answer after {MAX_TURNS} actions")
-        call = await self._asked.complete(prompt("react"), *self._turns)
+        call = await self._inquiry.complete(prompt("react"), *self._turns)
         self._turns.append(call.reply)
         return Answered(self._action(call), (call,), is_once=True)  # the same observation may come again
 
     def _action(self, call: Call) -> dict[str, Any]:
-        """The code of a turn; without any, the answer it states."""
+        """Return the code of a turn; without any, the answer it states."""
         blocks = _CODE.findall(call.reply)
         if blocks:
             return {"code": blocks[0]}
-        said = self._asked.answer_in(call.reply)
-        return {"answer": said} if said is not None else {"code": "print('write code in a ```python block, or A: …')"}
+        said = self._inquiry.answer_in(call.reply)
+        if said is None:
+            return {"code": "print('write code in a ```python block, or A: …')"}
+        return {"answer": said}
 
 
 def _observed(pause: Pause) -> str:
-    """What the last action said, bounded: an action may have called us itself, with anything."""
+    """Return the output of the last action, bounded: an action may call this function itself, with anything."""
     said = pause.args[0] if pause.args else ""
     text = said if isinstance(said, str) else brief(said)
     half = _MAX_OBSERVED_CHARS // 2

@@ -1,4 +1,4 @@
-"""Answers that are queries: one SELECT, checked by the engine that would run it, and run where there is a database.
+"""Answers that are SQL queries: one SELECT, checked by the database engine, and run if there is a database.
 
 Covered: a database is opened read-only; nothing but reading is authorised, no second statement, no other file, no
 extension; rows, their size, time and memory are bounded by a process of its own (querying.py). SQLite, and DuckDB
@@ -53,7 +53,7 @@ class Query:
         return query if self._path is None else decode(told["rows"])
 
     def _carry_out(self, query: str | None) -> dict[str, Any]:
-        """What comes of a query, or of asking for the tables, in a process that ends in time."""
+        """Run a query, or list the tables (None), in a process with limits."""
         job = {
             "engine": self._engine,
             "path": None if self._path is None else str(self._path),
@@ -68,7 +68,7 @@ class Query:
 
 
 def _one_statement(value: Any) -> str:
-    import sqlite3
+    import sqlite3  # on use, for start-up time
 
     if not isinstance(value, str):
         raise Misfit(f"{brief(value, 100)} is no text of an SQL statement")
@@ -85,7 +85,7 @@ def _one_statement(value: Any) -> str:
 
 
 def _engine(path: Path) -> str:
-    """Whose database it is."""
+    """Return which engine made a database file."""
     try:
         with path.open("rb") as file:
             head = file.read(16)

@@ -20,9 +20,9 @@ import msgspec
 
 from ...engine import RunOptions
 from ...errors import BudgetError, InputError
-from ...evals import SUITES, Job, Sample, Score, load, run_jobs
+from ...evals import SUITES, EvalJob, Sample, Score, load, run_jobs
 from ...evals.report import Cell, faithfulness
-from ...evals.results import Store
+from ...evals.results import ResultsDirectory
 from ...evals.tasks import bbh, examples, gsm8k
 from ...lm import LM
 from ...lm.wrappers import Limited
@@ -113,7 +113,7 @@ async def _eval(given: argparse.Namespace) -> int:
     jobs = _jobs(samples, given)
     with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
         lm = Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
-        store = Store(given.out, _settings(given, lm)) if given.out else None
+        store = ResultsDirectory(given.out, _settings(given, lm)) if given.out else None
         try:
             scores = await _run(given, jobs, lm, sandbox, store)
         finally:
@@ -153,7 +153,7 @@ def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
     return chosen
 
 
-def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
+def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[EvalJob]:
     how = given.shots
     given.shots = int(how) if _NUMBER.fullmatch(how) else None
     if given.shots is None and how not in ("single", "cross"):
@@ -171,7 +171,7 @@ def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[Job]:
                 told = examples(sample.task, name, how, given.data, given.seed) if given.shots is None else None
                 more = Ways(examples=told.pairs, seen=told.calls) if told is not None else Ways()
                 known[sample.task] = Ways(**{**ways, **more})
-            jobs.append(Job(sample, name, known[sample.task], given.verify))
+            jobs.append(EvalJob(sample, name, known[sample.task], given.verify))
     given.shots = how
     return jobs
 
@@ -192,7 +192,9 @@ def _options(given: argparse.Namespace) -> RunOptions:
     return RunOptions(in_flight=read_in_flight(given), share=not given.no_share)
 
 
-async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any, store: Store | None) -> list[Score]:
+async def _run(
+    given: argparse.Namespace, jobs: list[EvalJob], lm: LM, sandbox: Any, store: ResultsDirectory | None
+) -> list[Score]:
     left = store.plan(jobs) if store is not None else jobs
     if store is not None and len(left) < len(jobs):
         print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
@@ -213,7 +215,7 @@ async def _run(given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any,
 
 
 async def _results(
-    given: argparse.Namespace, jobs: list[Job], lm: LM, sandbox: Any
+    given: argparse.Namespace, jobs: list[EvalJob], lm: LM, sandbox: Any
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
     at_once = given.at_once or lm.in_flight
     if given.engine == "local":
