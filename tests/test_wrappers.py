@@ -15,6 +15,7 @@ import pytest
 
 from chainofcode import LM, Completion, Message, ScriptedLM, Usage
 from chainofcode.errors import BudgetError, LMError
+from chainofcode.lm import Around, as_lm
 from chainofcode.lm.wrappers import Budgeted, Cached, Limited, Retried
 
 ASK = [Message("user", "Is a fig a fruit?")]
@@ -204,3 +205,41 @@ def test_budgets() -> None:
         ask(lm)
     with pytest.raises(BudgetError):
         ask(Budgeted(ScriptedLM(["x"] * 5), calls=2), n=3)
+
+
+# --- the interface ------------------------------------------------------------------------------------------------
+
+
+class Minimal:
+    """An object with a name and `complete` alone."""
+
+    name = "ollama:mine"
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        return [Completion(f"{messages[-1].content} {sorted(options)}")]
+
+
+def test_a_minimal_object_gets_the_defaults() -> None:
+    lm = as_lm(Minimal())
+    assert (lm.name, lm.in_flight, lm.rows, lm.is_small) == ("ollama:mine", 1, 1, True)
+    lm.close()
+    assert as_lm(lm) is lm
+    (reply,) = asyncio.run(Around(lm).complete([Message("user", "hello")], n=1))
+    assert reply.text == "hello ['n']"
+    with pytest.raises(TypeError, match="a str cannot be asked"):
+        as_lm("local:x")
+
+
+def test_a_wrapper_passes_everything_on() -> None:
+    class Closing(ScriptedLM):
+        closed = 0
+        rows = 3
+
+        def close(self) -> None:
+            self.closed += 1
+
+    inner = Closing(["a"], "local:x", in_flight=5)
+    lm = Retried(Budgeted(inner, calls=1))
+    assert (lm.name, lm.in_flight, lm.rows, lm.is_small) == ("local:x", 5, 3, True)
+    lm.close()
+    assert inner.closed == 1

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BudgetError, EmulationError
-from ..lm import LM, Message, as_lm
+from ..lm import LM, Completion, Message, as_lm
 from ..trace import Call
 from ..values.codec import Opaque, decode, encode
 from .pause import Answered, Emulator, Pause
@@ -77,18 +77,15 @@ class Asking(Emulator):
         messages = self._messages(pause, kind)
         calls: list[Call] = []
         for _ in range(2):
-            started = time.monotonic()
+            options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self._dice}
             try:
-                replies = await self._lm.complete(
-                    messages, schema=dict(schema), max_tokens=kind.max_tokens, **self._dice
-                )
+                replies = await requested(self._lm, messages, as_text(messages), **options)
             except BudgetError as error:
                 error.calls = tuple(calls)  # they were paid for
                 raise
-            seconds = time.monotonic() - started
-            calls += [Call(as_text(messages), said.text, self._lm.name, said.usage, seconds) for said in replies]
-            fitting, said = [], replies[-1]
-            for reply in replies:
+            fitting, said = [], replies[-1][0]
+            for reply, call in replies:
+                calls.append(call)
                 try:
                     fitting.append(kind.fit(read(reply.text, kind.is_text)))
                 except Misfit as error:
@@ -159,6 +156,17 @@ class Asking(Emulator):
         if not earlier or is_lopsided:
             return []
         return ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
+
+
+async def requested(lm: LM, messages: Sequence[Message], prompt: str, **options: Any) -> list[tuple[Completion, Call]]:
+    """Ask a model. Return each reply, and the request as the trace keeps it: with `prompt` for the messages."""
+    started = time.monotonic()
+    replies = await lm.complete(messages, **options)
+    seconds = time.monotonic() - started
+    return [
+        (reply, Call(prompt=prompt, reply=reply.text, model=lm.name, usage=reply.usage, seconds=seconds))
+        for reply in replies
+    ]
 
 
 def _most_frequent(values: list[Any]) -> Any:

@@ -71,10 +71,10 @@ class Emulator(Protocol):
 
 def declared(given: Any) -> Emulator:
     """Return an emulator with every attribute of `Emulator`. An object needs only a method `answer`."""
-    return given if isinstance(given, Emulator) else _Minimal(given)
+    return given if isinstance(given, Emulator) else _MinimalEmulator(given)
 
 
-class _Minimal(Emulator):
+class _MinimalEmulator(Emulator):
     """An emulator around an object that lacks some attributes of `Emulator`."""
 
     def __init__(self, given: Any) -> None:

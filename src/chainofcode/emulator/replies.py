@@ -12,6 +12,7 @@ from .types import Misfit
 
 MAX_REPLY_CHARS = 1_000_000
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
+_FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
 _SAID = re.compile(r"^(?:delta state|value|answer|result|returns?|output)\s*[:=]\s*", re.I)
 _NOTHING = object()
 
@@ -48,6 +49,12 @@ def text_in(reply: str) -> Any:
         return value
     is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" and text[0] not in text[1:-1]
     return text[1:-1] if is_quoted else text
+
+
+def unfenced(text: str) -> str:
+    """Return the content of a fenced block, if the text is one."""
+    fenced = _FENCED.fullmatch(text)
+    return fenced[1] if fenced is not None else text
 
 
 def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion, as_lm
 from ..trace import Call
-from .model import Asking, as_text
+from .model import Asking, as_text, requested
 from .pause import Answered, Emulator, Pause
 from .replies import value_in
 from .types import Kind, Misfit, object_schema
@@ -109,9 +108,8 @@ class Rows(Emulator):
         names = [str(number) for number in range(1, len(pauses) + 1)]
         schema = object_schema(dict.fromkeys(names, kind.schema))
         messages = self._alone.messages_for(pauses, kind)
-        started = time.monotonic()
-        (said,) = await self._lm.complete(messages, schema=schema, max_tokens=kind.max_tokens * len(pauses))
-        call = Call(as_text(messages), said.text, self._lm.name, said.usage, time.monotonic() - started)
+        room = kind.max_tokens * len(pauses)
+        ((said, call),) = await requested(self._lm, messages, as_text(messages), schema=schema, max_tokens=room)
         return _values(said, names, kind), (call,)
 
 

@@ -85,8 +85,10 @@ class InspectLM(LM):
 
 
 def _usage(output: ModelOutput) -> Usage:
+    if output.usage is None:
+        return Usage(requests=1)
     used = output.usage
-    return Usage(1, used.input_tokens, used.output_tokens, None) if used is not None else Usage(1)
+    return Usage(requests=1, prompt_tokens=used.input_tokens, completion_tokens=used.output_tokens, dollars=None)
 
 
 @solver

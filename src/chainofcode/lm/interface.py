@@ -97,11 +97,11 @@ def as_lm(given: object) -> LM:
     if isinstance(given, LM):
         return given
     if hasattr(given, "name") and hasattr(given, "complete"):
-        return _Minimal(given)
+        return _MinimalLM(given)
     raise TypeError(f"a {type(given).__name__} cannot be asked: give a model, as connect('local:…') makes it")
 
 
-class _Minimal(LM):
+class _MinimalLM(LM):
     """A model around an object that lacks some attributes of `LM`."""
 
     def __init__(self, given: Any) -> None:

@@ -148,12 +148,14 @@ class LocalLM(LM):
             choice = reply["choices"][0]
             usage = reply.get("usage", {})
             cached = max(0, reply.get("timings", {}).get("cache_n", 0) - evaluated)
-            return Completion(
-                choice["message"]["content"] or "",
-                Usage(1, usage.get("prompt_tokens", 0), usage.get("completion_tokens", 0), 0.0, cached),
-                time.monotonic() - started,
-                choice.get("finish_reason") or "stop",
+            used = Usage(
+                requests=1,
+                prompt_tokens=usage.get("prompt_tokens", 0),
+                completion_tokens=usage.get("completion_tokens", 0),
+                cached_tokens=cached,
             )
+            finish = choice.get("finish_reason") or "stop"
+            return Completion(choice["message"]["content"] or "", used, time.monotonic() - started, finish)
         except (KeyError, IndexError, TypeError):
             raise LMError(f"unexpected reply of {self.name}: {json.dumps(reply)[:200]}") from None
 
@@ -281,11 +283,11 @@ class _LlamaServer:
             told = json.loads(data)
         except ValueError:
             raise LMError(f"the local model answered with {reply.status} and no JSON") from None
-        if reply.status != 200 or not isinstance(told, dict):
-            why = told.get("error", told) if isinstance(told, dict) else told
-            message = why.get("message", why) if isinstance(why, dict) else why
-            raise LMError(f"the local model refuses: {str(message)[:300]}")
-        return told
+        if reply.status == 200 and isinstance(told, dict):
+            return told
+        for key in ("error", "message"):
+            told = told.get(key, told) if isinstance(told, dict) else told
+        raise LMError(f"the local model refuses: {str(told)[:300]}")
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):

@@ -6,7 +6,6 @@ import asyncio
 import importlib
 import json
 import math
-import re
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from ..emulator.documents import read_text, read_yaml
-from ..emulator.replies import data_in
+from ..emulator.replies import data_in, unfenced
 from ..emulator.types import ANY, NAMED, Kind, Misfit, kind_of, kind_of_labels
 from ..errors import InputError
 from ..reasons import Reason
@@ -32,7 +31,6 @@ _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
 _MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to validate an answer against a schema
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
-_FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
 
 
@@ -187,7 +185,7 @@ def _fitting(schema: Mapping[str, Any]) -> str:
 def _json_in(value: Any) -> Any:
     if isinstance(value, str):
         try:
-            return json.loads(_unfenced(value), parse_constant=_no_number, parse_float=_finite)
+            return json.loads(unfenced(value), parse_constant=_no_number, parse_float=_finite)
         except (ValueError, RecursionError) as error:
             raise Misfit(f"{_short(value)} is not JSON: {error}") from None
     return _json_data(value)
@@ -223,14 +221,9 @@ def _yaml_in(value: Any) -> Any:
     if len(value) > _MAX_YAML_CHARS:
         raise Misfit(f"{len(value):,} characters are too many; {_MAX_YAML_CHARS:,} are allowed")
     try:
-        return read_yaml(_unfenced(value))
+        return read_yaml(unfenced(value))
     except ValueError as error:
         raise Misfit(f"{_short(value)} is not YAML: {error}") from None
-
-
-def _unfenced(text: str) -> str:
-    fenced = _FENCED.fullmatch(text)
-    return fenced[1] if fenced is not None else text
 
 
 # --- a JSON schema ------------------------------------------------------------------------------------------------

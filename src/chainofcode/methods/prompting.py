@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ..emulator import Answering
+from ..emulator.model import requested
 from ..engine import RunOptions, execute_program
 from ..lm import LM, Message
 from ..reasons import Reason
@@ -54,10 +54,9 @@ class Inquiry:
         """Make one request. `turns` alternate between the user and the model; the first and the last are the user's."""
         messages = [Message("system", before)] if isinstance(before, str) else list(before)
         messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
-        started = time.monotonic()
-        (reply,) = await self.lm.complete(messages, stop=("\nQuestion:",), max_tokens=max_tokens)
-        told = "\n\n".join(turns)
-        return Call(told, reply.text, self.lm.name, reply.usage, time.monotonic() - started)
+        options = {"stop": ("\nQuestion:",), "max_tokens": max_tokens}
+        ((_, call),) = await requested(self.lm, messages, "\n\n".join(turns), **options)
+        return call
 
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
         return execute_program(program, emulator, self.sandbox, self.options)

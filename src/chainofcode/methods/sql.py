@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from ..emulator.replies import unfenced
 from ..emulator.types import Misfit
 from ..errors import InputError
 from ..sandbox.packages import is_installed
@@ -23,7 +24,6 @@ MAX_BYTES = 5_000_000
 MAX_MEMORY_BYTES = 2 * 1024**3
 _MAX_SCHEMA_CHARS = 8000
 _MAX_QUERY_CHARS = 20_000
-_FENCED = re.compile(r"\s*```\w*\n(.*?)(?:```\s*|\Z)", re.S)
 _START = re.compile(r"(?:\s|--[^\n]*\n|/\*(?>.*?\*/))*+(?:SELECT|WITH|VALUES)\b", re.S | re.I)
 
 
@@ -72,8 +72,7 @@ def _one_statement(value: Any) -> str:
 
     if not isinstance(value, str):
         raise Misfit(f"{brief(value, 100)} is no text of an SQL statement")
-    fenced = _FENCED.fullmatch(value)
-    query = (fenced[1] if fenced is not None else value).strip().rstrip(";").strip()
+    query = unfenced(value).strip().rstrip(";").strip()
     if not query or len(query) > _MAX_QUERY_CHARS:
         raise Misfit(f"a statement has from 1 to {_MAX_QUERY_CHARS:,} characters, not {len(query):,}")
     if _START.match(query) is None:
