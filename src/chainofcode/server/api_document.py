@@ -11,7 +11,7 @@ from typing import Any
 from .. import __version__
 from . import patterns
 from .api_components import RUN_ID, SHA256, TEXT, Schema, openai_names, ref, schemas
-from .settings import Terms
+from .settings import ServerSettings
 
 _WORDS = {
     400: "Not as it should be",
@@ -32,10 +32,10 @@ _ALWAYS = (403, 408, 413, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 
 
-def document(terms: Terms, models: Sequence[str]) -> Schema:
+def document(settings: ServerSettings, models: Sequence[str]) -> Schema:
     """The whole document, for the terms and models of one server."""
     paths = {**_itself(), **_runs(), **_openai(models)}
-    always = (401, *_ALWAYS) if terms.tokens else _ALWAYS
+    always = (401, *_ALWAYS) if settings.tokens else _ALWAYS
     for path, told in paths.items():
         for method, operation in told.items():
             if method != "parameters":
@@ -48,8 +48,8 @@ def document(terms: Terms, models: Sequence[str]) -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "chainofcode", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
-        "components": {"schemas": schemas(models), **({"securitySchemes": security} if terms.tokens else {})},
-        **({"security": [{"token": []}]} if terms.tokens else {}),
+        "components": {"schemas": schemas(models), **({"securitySchemes": security} if settings.tokens else {})},
+        **({"security": [{"token": []}]} if settings.tokens else {}),
     }
 
 

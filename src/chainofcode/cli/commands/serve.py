@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import InputError
 from ...lm.choose import default_model
 from ...server import serve
-from ...server.settings import Terms
+from ...server.settings import ServerSettings
 from ..model_options import read_budget
 from ..run_options import LIMITS, read_limits, read_packages
 from ..terminal import ANSWERED
@@ -98,7 +98,7 @@ def _serve(given: argparse.Namespace) -> int:
         models = (name,)
     if not 0 <= given.port <= 65535:
         raise InputError(f"--port takes 0 to 65535, not {given.port}")
-    terms = Terms(
+    settings = ServerSettings(
         data=given.data or _data_directory(),
         models=models,
         host=given.host,
@@ -120,7 +120,7 @@ def _serve(given: argparse.Namespace) -> int:
         logs_content=given.log_content,
         has_spans=given.otel,
     )
-    serve(terms)
+    serve(settings)
     return ANSWERED
 
 
