@@ -235,7 +235,7 @@ def test_hostile_guests(how: str) -> None:
 
 def test_a_guest_without_scratch_sends_none() -> None:
     result = run(f"{WIRE}\nwrote('a')\nanswer = 1")
-    assert result.error is not None and "where there is no scratch directory" in result.error.message
+    assert result.error is not None and "without a scratch directory" in result.error.message
 
 
 def test_what_does_not_come_is_bounded() -> None:

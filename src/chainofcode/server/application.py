@@ -74,9 +74,9 @@ class Application:
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         await self._ledger.open()
-        holds = await self._jail.holds()
-        if self._settings.has_scratch and holds.tier != "A":
-            raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
+        status = await self._jail.status()
+        if self._settings.has_scratch and status.tier != "A":
+            raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush())]
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))

@@ -39,7 +39,7 @@ async def host(
 ) -> None:
     """Serve on a bound socket until a signal."""
     _allow_descriptors()
-    holds = await jail.holds()  # raises where no sandbox can be built
+    status = await jail.status()  # raises where no sandbox can be built
     application = Application(settings, store=store, models=models, jail=jail, spans=spans)
     config = uvicorn.Config(
         application.app,
@@ -58,7 +58,7 @@ async def host(
     )
     name, port = listening.getsockname()[:2]
     place = f"[{name}]" if ":" in name else name
-    facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": holds.tier, "data": str(settings.data)}
+    facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
     server = _Server(config, application, {"url": f"http://{place}:{port}", **facts})
     gc.collect()
     gc.freeze()  # long-lived objects: collecting them again would delay runs
