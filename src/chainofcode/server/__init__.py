@@ -10,12 +10,16 @@ import socket
 
 from ..errors import InputError
 from .settings import ServerSettings
+from .store import Store
 
 _SPARES = 4
 
 
-def serve(settings: ServerSettings) -> None:
-    """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings."""
+def serve(settings: ServerSettings, store: Store | None = None) -> None:
+    """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
+
+    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`.
+    """
     settings.check()
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
@@ -27,7 +31,8 @@ def serve(settings: ServerSettings) -> None:
 
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_bound(settings.host, settings.port))
-        store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
+        if store is None:
+            store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
         models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests)))
         jail = stack.enter_context(Jail(spares=min(_SPARES, os.cpu_count() or 1)))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()

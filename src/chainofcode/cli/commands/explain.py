@@ -69,7 +69,7 @@ def _print(calls: tuple[Expected, ...]) -> None:
         if call.round is not None:
             rounds.setdefault(call.round, []).append(call)
     for number, together in sorted(rounds.items()):
-        print(f"round {number}: {len(together)} calls together" if len(together) > 1 else f"round {number}: 1 call")
+        print(f"round {number}: {_calls(len(together))}")
         for call in together:
             print(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}")
     later = [call for call in calls if call.round is None]
@@ -77,6 +77,10 @@ def _print(calls: tuple[Expected, ...]) -> None:
         print("later")
     for call in later:
         print(f"{call.line:>5}  {fit(plain(call.call), _NAME_WIDTH)}  {_reason(call)}")
+
+
+def _calls(number: int) -> str:
+    return "1 call" if number == 1 else f"{number} calls together"
 
 
 def _reason(call: Expected) -> str:
