@@ -72,8 +72,8 @@ class Container:
 
     def _check(self, done: subprocess.CompletedProcess[bytes]) -> None:
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-            raise SandboxError(f"{self._engine} cannot run containers here: {said[-1][:300]}")
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            raise SandboxError(f"{self._engine} cannot run containers here: {lines[-1][:300]}")
 
     def _command(self, job: Job, grant: Grant) -> list[str]:
         limits, files = job.limits, max(job.scratch_bytes, 1)

@@ -70,14 +70,14 @@ class ZygoteHandle:
         self.users = 0
         self.is_gone = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        plan, self._said = os.memfd_create("plan"), os.memfd_create("said")
+        plan, self._output_fd = os.memfd_create("plan"), os.memfd_create("said")
         os.pwrite(plan, json.dumps(_plan(tiers, grant, spares)).encode(), 0)
         try:
             self._process = subprocess.Popen(
                 boot_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=self._output_fd,
+                stderr=self._output_fd,
                 pass_fds=[theirs.fileno(), plan],
                 env={**ENVIRONMENT, **_ONE_THREAD},
                 cwd="/",
@@ -85,13 +85,13 @@ class ZygoteHandle:
             )
         except OSError as error:
             self._control.close()
-            os.close(self._said)
+            os.close(self._output_fd)
             raise SandboxError(f"cannot start a guest with {python}: {error.strerror}") from None
         finally:
             theirs.close()
             os.close(plan)
         self._control.setblocking(False)
-        self._end = weakref.finalize(self, _end, os.getpid(), self._control, self._said, self._process)
+        self._end = weakref.finalize(self, _end, os.getpid(), self._control, self._output_fd, self._process)
 
     @property
     def status(self) -> SandboxStatus:
@@ -109,17 +109,17 @@ class ZygoteHandle:
             self._hear()
             if self._answer is None:
                 if self.is_gone or time.monotonic() - self._started > _START_SECONDS:
-                    said = self._last_words()
+                    output = self._last_words()
                     self.close()
-                    raise SandboxError(f"the sandbox did not start: {said}")
+                    raise SandboxError(f"the sandbox did not start: {output}")
                 await asyncio.sleep(0.0005)
         if "tier" not in self._answer:
             self.close()
             raise SandboxError(no_wall(self._answer["refused"]))
 
     def _last_words(self) -> str:
-        said = os.pread(self._said, 1 << 16, 0).decode(errors="replace").strip().splitlines()
-        return said[-1][:300] if said else "its first process died or took too long"
+        output = os.pread(self._output_fd, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+        return output[-1][:300] if output else "its first process died or took too long"
 
     async def start_guest(self, scratch_bytes: int) -> JailGuest:
         """A guest for a program. A spare for the next one is requested soon after."""
@@ -142,12 +142,12 @@ class ZygoteHandle:
         pause = 0.0001
         while True:
             with self._lock:
-                born = self._forked.pop(number, None)
-                if isinstance(born, JailGuest):
+                forked = self._forked.pop(number, None)
+                if isinstance(forked, JailGuest):
                     self._alive.add(number)
-                    return born
-            if born is not None or self.is_gone:
-                raise SandboxError(f"no guest can be started: {born or 'its zygote died'}")
+                    return forked
+            if forked is not None or self.is_gone:
+                raise SandboxError(f"no guest can be started: {forked or 'its zygote died'}")
             self._hear()
             if number not in self._forked:
                 await asyncio.sleep(pause)
@@ -155,11 +155,11 @@ class ZygoteHandle:
 
     def _discard(self, number: int) -> None:
         with self._lock:
-            born = self._forked.pop(number, None)
-            if born is None and not self.is_gone:
+            forked = self._forked.pop(number, None)
+            if forked is None and not self.is_gone:
                 self._unwanted.add(number)
-        if isinstance(born, JailGuest):
-            born.close_now()
+        if isinstance(forked, JailGuest):
+            forked.close_now()
 
     def request_spares(self) -> None:
         """Request forks for later programs."""
@@ -304,10 +304,10 @@ def _pid_of(pidfd: int) -> int:
     return max(0, next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), 0))
 
 
-def _end(owner: int, control: socket.socket, said: int, process: subprocess.Popen[bytes]) -> None:
+def _end(owner: int, control: socket.socket, output: int, process: subprocess.Popen[bytes]) -> None:
     """Close the socket, which ends the zygote and all its guests, and wait for that."""
     control.close()
-    os.close(said)
+    os.close(output)
     if os.getpid() != owner:  # a fork of the host: they belong to its parent
         return
     try:

@@ -56,15 +56,15 @@ def main(control_fd: str, plan_fd: str) -> NoReturn:
     os.close(int(plan_fd))
     refusals: dict[str, str] = {}
     for tier in plan["tiers"]:
-        heard, told = os.pipe()
+        read_end, write_end = os.pipe()
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            os.close(heard)
-            _become_zygote(tier, plan, refusals=refusals, control=control, told=told, keeper=keeper)
-        os.close(told)
-        refusal = _read_refusal(heard, control)
-        os.close(heard)
+            os.close(read_end)
+            _become_zygote(tier, plan, refusals=refusals, control=control, write_end=write_end, keeper=keeper)
+        os.close(write_end)
+        refusal = _read_refusal(read_end, control)
+        os.close(read_end)
         if not refusal:
             control.close()
             os.waitpid(child, 0)
@@ -81,10 +81,10 @@ def _become_zygote(
     *,
     refusals: dict[str, str],
     control: _socket.socket,
-    told: int,
+    write_end: int,
     keeper: int,
 ) -> NoReturn:
-    """Build the walls of a tier and serve behind them, or write the reason of a refusal to `told`."""
+    """Build the walls of a tier and serve behind them, or write the reason of a refusal to `write_end`."""
     try:
         wall = Wall(
             tier,
@@ -99,7 +99,7 @@ def _become_zygote(
         if os.getppid() != keeper:
             os._exit(0)
         if tier == "A":
-            _go_on_in_child(control, told)
+            _go_on_in_child(control, write_end)
         wall.settle()
         zygote = _ZygoteServer(control, wall, plan["is_kept"])
         _preload(plan, tier)
@@ -112,9 +112,9 @@ def _become_zygote(
         if could:
             raise OSError(0, f"the witness could {', '.join(could)}")
     except BaseException as error:
-        os.write(told, _reason(error).encode())
+        os.write(write_end, _reason(error).encode())
         os._exit(1)
-    os.close(told)
+    os.close(write_end)
     plan.clear()  # a program can inspect the frames below its own
     message = {"tier": tier, "missing": wall.missing, "refused": refusals, "counts": wall.counts_processes}
     with contextlib.suppress(ConnectionError):  # the host died
@@ -129,13 +129,13 @@ def _reason(error: BaseException) -> str:
     return str(error.strerror) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def _go_on_in_child(control: _socket.socket, told: int) -> None:
+def _go_on_in_child(control: _socket.socket, write_end: int) -> None:
     """Continue as the first process of a pid namespace: when it dies, all others in it die."""
     alive, dead = os.pipe()
     child = os.fork()
     if child != 0:
         control.close()
-        os.close(told)
+        os.close(write_end)
         os.close(alive)
         os.waitpid(child, 0)
         os._exit(0)
@@ -256,11 +256,11 @@ class _ZygoteServer:
     def send_witness(self, secrets: list[str]) -> list[str]:
         """Return what a guest can do that it must not; nothing, if the walls work."""
         canary = _canary() if self._wall.tier != "A" else ""
-        heard, told = os.pipe()
+        read_end, write_end = os.pipe()
         child = self._wall.fork()
         if child == 0:
             try:
-                _keep_only(0, told, told, told, told)
+                _keep_only(0, write_end, write_end, write_end, write_end)
                 witness = Witness(self._wall, [*secrets, canary] if canary else secrets)
                 self._wall.close_in(0, 0, witness.look)
                 witness.look_at_calls()
@@ -269,9 +269,9 @@ class _ZygoteServer:
                 os.write(1, json.dumps([f"not be locked in: {_reason(error)}"]).encode())
             finally:
                 os._exit(0)
-        os.close(told)
-        report = _read_all(heard)
-        os.close(heard)
+        os.close(write_end)
+        report = _read_all(read_end)
+        os.close(read_end)
         os.waitpid(child, 0)
         if canary:
             os.unlink(canary)
@@ -308,17 +308,17 @@ def _pidfd_of(child: int) -> int:
         raise
 
 
-def _read_refusal(heard: int, control: _socket.socket) -> bytes:
+def _read_refusal(read_end: int, control: _socket.socket) -> bytes:
     """Read what a child writes until it closes its end. If the host goes away meanwhile, kill everything."""
     poll = select.poll()
-    poll.register(heard, select.POLLIN)
+    poll.register(read_end, select.POLLIN)
     poll.register(control, 0)
     data = b""
     while True:
         for fd, _ in poll.poll():
-            if fd != heard:
+            if fd != read_end:
                 os.killpg(0, signal.SIGKILL)
-            chunk = os.read(heard, 1 << 16)
+            chunk = os.read(read_end, 1 << 16)
             data += chunk
             if not chunk:
                 return data

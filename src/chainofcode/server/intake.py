@@ -1,4 +1,4 @@
-"""What a server does, whatever the protocol: start, replay and remove runs, audit them, keep uploads."""
+"""The work behind every protocol of the server: start, replay and remove runs, audit them, keep uploads."""
 
 from __future__ import annotations
 
@@ -151,8 +151,14 @@ class Intake:
             "budget_per_day": dict(settings.budget),
         }
         names = list(self.models.names)
-        told = {"version": __version__, "model": names[0], "models": names, "methods": METHODS, "limits": limits}
-        return {**told, "mcp": "/mcp" if self.has_mcp else None}
+        return {
+            "version": __version__,
+            "model": names[0],
+            "models": names,
+            "methods": METHODS,
+            "limits": limits,
+            "mcp": "/mcp" if self.has_mcp else None,
+        }
 
     async def problems(self) -> dict[str, str]:
         """Why runs would fail now, by part; empty if all is well. Concurrent callers share one check."""

@@ -120,7 +120,7 @@ class MeteredLM:
             replies = await self._counted(messages, options)
             used = [reply.usage for reply in replies]
             span.usage(sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used))
-            span.tell({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
+            span.set({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
             span.content("gen_ai.output.messages", [("assistant", reply.text) for reply in replies])
         return replies
 

@@ -160,10 +160,10 @@ class Runs:
                 active.wake()
                 asked = [("user", run.question)] if run.question else []
                 with self._telemetry.spans.begun("invoke_agent", run.method, run.model, asked) as span:
-                    span.tell({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
+                    span.set({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
                     await self._work(active)
                     span.usage(active.usage.prompt_tokens, active.usage.completion_tokens)
-                    span.tell({"coc.run.reason": active.answer.reason})
+                    span.set({"coc.run.reason": active.answer.reason})
                     span.content("gen_ai.output.messages", [("assistant", active.answer.text)])
             state: State = "done"
         except asyncio.CancelledError:
@@ -216,8 +216,8 @@ class Runs:
             self._unkept[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
-        said = {"question": run.question, "answer": run.answer}
-        self._log.say("run over", said, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
+        content = {"question": run.question, "answer": run.answer}
+        self._log.say("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
         self._active.pop(run.id, None)
         active.over.set()
         active.wake()

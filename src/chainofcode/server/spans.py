@@ -54,7 +54,7 @@ class Spans:
             try:
                 yield span
             except BaseException as error:
-                span.tell({"error.type": type(error).__name__})
+                span.set({"error.type": type(error).__name__})
                 raise
 
     def close(self) -> None:
@@ -68,15 +68,15 @@ class Span:
     def __init__(self, raw: Any, *, with_content: bool = False) -> None:
         self._raw, self._with_content = raw, with_content
 
-    def tell(self, attributes: Mapping[str, Any]) -> None:
+    def set(self, attributes: Mapping[str, Any]) -> None:
         if self._raw is not None:
             self._raw.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
     def usage(self, prompt_tokens: int, completion_tokens: int) -> None:
-        self.tell({"gen_ai.usage.input_tokens": prompt_tokens, "gen_ai.usage.output_tokens": completion_tokens})
+        self.set({"gen_ai.usage.input_tokens": prompt_tokens, "gen_ai.usage.output_tokens": completion_tokens})
 
     def content(self, name: str, messages: Any) -> None:
         """Messages as pairs of role and text."""
         if self._raw is not None and self._with_content and messages:
             parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in messages]
-            self.tell({name: as_json(parts).decode()})
+            self.set({name: as_json(parts).decode()})

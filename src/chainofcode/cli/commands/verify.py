@@ -64,7 +64,7 @@ def _verify(given: argparse.Namespace) -> int:
 
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
-    said = _told(answer) if answer is not None and answer.reason == "answered" else "none"
+    said = _answer_text(answer) if answer is not None and answer.reason == "answered" else "none"
     verdict = "nothing speaks against it" if not found.flags else "not to be trusted as it stands"
     yield paint("bold", f"answer: {said}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
@@ -78,7 +78,7 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
             yield cut(f"  {'' if number else name:<10} {plain(line)}", 4 * width)
 
 
-def _told(answer: Answer) -> str:
+def _answer_text(answer: Answer) -> str:
     """The answer; if a method converted it, also the original."""
     of = f"   ({plain(cut(answer.type, 60))}, of {plain(cut(answer.said, 200))})" if answer.said else ""
     return plain(cut(answer.text, 200)) + of
@@ -108,14 +108,14 @@ def _shares(found: Verdict) -> str:
 
 def _flips(found: Verdict) -> str:
     counts = {outcome: [flip for flip in found.flips if flip.outcome == outcome] for outcome in ("changes", "unknown")}
-    told = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
+    summary = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
     if counts["unknown"]:
-        told += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
-    told += "; all of them others at once: the same answer" if found.are_moot else ""
-    told += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
+        summary += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
+    summary += "; all of them others at once: the same answer" if found.are_moot else ""
+    summary += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
     for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
-        told += f"\n{_flip(flip)}"
-    return told
+        summary += f"\n{_flip(flip)}"
+    return summary
 
 
 def _flip(flip: Flip) -> str:
@@ -125,7 +125,7 @@ def _flip(flip: Flip) -> str:
 
 def _samples(found: Verdict) -> str:
     asked, agreeing = sum(one.asked for one in found.sampled), sum(one.agreeing for one in found.sampled)
-    told = f"{agreeing} of {count(asked, 'sample')} agree"
+    summary = f"{agreeing} of {count(asked, 'sample')} agree"
     for one in [one for one in found.sampled if one.agreeing < one.asked][:_MAX_FLIPS_SHOWN]:
-        told += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
-    return told
+        summary += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
+    return summary

@@ -143,8 +143,8 @@ def _who(timeline: Timeline, step: Step, place: int) -> Text:
 
 
 def _recorded(step: Step) -> str:
-    told = what(step, _MAX_LINE)
-    return f"{told}   prints {step.output.rstrip()}".strip() if step.output else told
+    summary = what(step, _MAX_LINE)
+    return f"{summary}   prints {step.output.rstrip()}".strip() if step.output else summary
 
 
 def output_lines(timeline: Timeline, place: int) -> list[Text]:
