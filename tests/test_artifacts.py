@@ -346,7 +346,7 @@ def test_bad_directories(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = 1")
     done = coc("run", program, "--artifacts", program)
-    assert done.returncode == 2 and "is none" in done.stderr
+    assert done.returncode == 2 and "takes a directory, not the file" in done.stderr
     done = coc("run", tmp_path / "x.jsonl", "--artifacts", tmp_path)
     assert done.returncode == 2 and "--artifacts takes one program" in done.stderr
     done = coc("run", program, "--artifacts", tmp_path / "out", "--sandbox", "none")
