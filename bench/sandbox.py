@@ -26,7 +26,7 @@ from typing import Any
 
 from chainofcode import arun
 from chainofcode.sandbox import Jail, Job, NoWall
-from chainofcode.sandbox.frames import Ended, Parsed, Paused, Reader, encode
+from chainofcode.sandbox.frames import Ended, Paused, ProgramParsed, Reader, encode
 
 TRIVIAL = "answer = 1 + 1"
 LOOP = """
@@ -103,7 +103,7 @@ async def session_times(place: Jail | NoWall, program: str, packages: tuple[str,
     ready = 0.0
     async with place.start(Job(program, packages=packages)) as session:
         async for signal in session:
-            if isinstance(signal, Parsed):
+            if isinstance(signal, ProgramParsed):
                 ready = time.perf_counter()
         return (ready - started) * 1000, (time.perf_counter() - started) * 1000
 
@@ -129,13 +129,13 @@ async def callback(place: Jail | NoWall) -> float:
     moments = []
     async with place.start(Job(f"for i in range({CALLS}):\n    value = ask(i)\nanswer = value")) as session:
         reader, guest = Reader(1 << 24, 1 << 24), session._guest
-        os.set_blocking(guest.read_fd, True)
+        os.set_blocking(guest.pipes.read_fd, True)
         while not isinstance(signal := reader.next(), Ended):
             if isinstance(signal, Paused):
                 moments.append(time.perf_counter())
-                os.write(guest.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
+                os.write(guest.pipes.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
             elif signal is None:
-                reader.feed(os.read(guest.read_fd, 1 << 16))
+                reader.feed(os.read(guest.pipes.read_fd, 1 << 16))
     return median(later - earlier for earlier, later in pairwise(moments)) * 1e6
 
 
@@ -175,8 +175,8 @@ async def main() -> int:
     peers = {"bubblewrap": bool(shutil.which("bwrap")), "smolagents": _has_smolagents()}
     rows: dict[str, Row] = {}
     with Jail(spares=0) as forking, Jail(spares=1) as spare:
-        holds = await spare.holds()
-        await forking.holds()
+        holds = await spare.status()
+        await forking.status()
         for turn in range(9):
             exec_row(rows.setdefault("plain exec", {}))
             process_row([], rows.setdefault("python -I", {}))

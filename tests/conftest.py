@@ -89,7 +89,7 @@ def records(path: str) -> list[dict[str, Any]]:
 def has_tier(tier: str) -> bool:
     with Jail(tier, spares=0) as jail:
         try:
-            return asyncio.run(jail.holds()).tier == tier
+            return asyncio.run(jail.status()).tier == tier
         except SandboxError:
             return False
 

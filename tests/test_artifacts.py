@@ -235,7 +235,7 @@ def test_hostile_guests(how: str) -> None:
 
 def test_a_guest_without_scratch_sends_none() -> None:
     result = run(f"{WIRE}\nwrote('a')\nanswer = 1")
-    assert result.error is not None and "where there is no scratch directory" in result.error.message
+    assert result.error is not None and "without a scratch directory" in result.error.message
 
 
 def test_what_does_not_come_is_bounded() -> None:
@@ -346,7 +346,7 @@ def test_bad_directories(tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = 1")
     done = coc("run", program, "--artifacts", program)
-    assert done.returncode == 2 and "is none" in done.stderr
+    assert done.returncode == 2 and "takes a directory, not the file" in done.stderr
     done = coc("run", tmp_path / "x.jsonl", "--artifacts", tmp_path)
     assert done.returncode == 2 and "--artifacts takes one program" in done.stderr
     done = coc("run", program, "--artifacts", tmp_path / "out", "--sandbox", "none")

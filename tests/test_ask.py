@@ -23,7 +23,7 @@ from conftest import ROOT
 from test_cli import COC, coc
 
 from chainofcode import LMError, Program, ScriptedLM, Step, Trace, arun, ask, asolve, solve
-from chainofcode.cli.live import Live
+from chainofcode.cli.live import LiveDisplay
 from chainofcode.evals import Sample, Score, evaluate, is_same, load
 from chainofcode.lm.local import LocalLM
 from chainofcode.methods import Inquiry, Ways, compose
@@ -328,7 +328,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int, monkeypatch: pytest.Mo
             return True
 
     drawn = Terminal()
-    with Live(drawn) as live:
+    with LiveDisplay(drawn) as live:
         program = Program.parse("名前 = '漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字漢字'\nanswer = f(名前)\n")
         live.progress(0, 0, "loading 漢字" * 9)
         live.show(program)

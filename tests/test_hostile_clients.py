@@ -21,14 +21,15 @@ from serving import FRUIT, Serving, served
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from chainofcode.errors import SandboxError
-from chainofcode.server.intake import Desk
-from chainofcode.server.metrics import Heard, Log, Metrics
+from chainofcode.server.intake import Intake
+from chainofcode.server.metrics import LibraryLog, ServerLog
 from chainofcode.server.quotas import Ledger
-from chainofcode.server.run_kinds import Models, Request, job_of
+from chainofcode.server.run_kinds import Models, RunRequest, source_of
 from chainofcode.server.runs import Runs, new_run
-from chainofcode.server.settings import MAX_FILES_BYTES, Terms
-from chainofcode.server.spans import Spans
+from chainofcode.server.settings import MAX_FILES_BYTES, ServerSettings
+from chainofcode.server.sqlite_store import SQLiteStore
 from chainofcode.server.store import Store, StoredFile
+from chainofcode.server.telemetry import Telemetry
 
 TOKEN, OTHER = "a-secret-of-many-letters", "another-secret-of-letters"
 
@@ -160,7 +161,7 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_is_no_fault_of_ours(serv
 
 def test_a_flood_of_what_libraries_log_is_told_now_and_then() -> None:
     written = io.StringIO()
-    heard = Heard(Log("json", False, written))
+    heard = LibraryLog(ServerLog("json", False, written))
     for n in range(3001):
         place = {"name": "asyncio", "levelno": logging.ERROR, "levelname": "ERROR", "lineno": 7, "created": n / 1000}
         heard.handle(logging.makeLogRecord({**place, "msg": "socket.accept() out of system resource"}))
@@ -206,19 +207,20 @@ class Counting:
 
 
 @contextlib.contextmanager
-def desk(directory: Path) -> Iterator[tuple[Desk, Counting]]:
-    terms, sandbox = Terms(directory, ()), Counting()
-    with contextlib.closing(Store(directory)) as store, contextlib.closing(Models((), 1)) as models:
+def intake(directory: Path) -> Iterator[tuple[Intake, Counting]]:
+    settings, sandbox = ServerSettings(directory, ()), Counting()
+    with contextlib.closing(SQLiteStore(directory)) as store, contextlib.closing(Models((), 1)) as models:
         ledger = Ledger({}, store)
-        runs = Runs(terms, store, sandbox, models, ledger, Metrics(), Log("json", False, io.StringIO()), Spans())
-        yield Desk(terms, store, runs, models, ledger), sandbox
+        telemetry = Telemetry(log=ServerLog("json", False, io.StringIO()))
+        runs = Runs(settings, store=store, sandbox=sandbox, models=models, ledger=ledger, telemetry=telemetry)
+        yield Intake(settings, store, runs, models, ledger), sandbox
 
 
 def test_readiness_is_looked_into_once_for_all_who_ask(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> list[dict[str, str]]:
-        return await asyncio.gather(*(desk.problems() for _ in range(20)), desk.problems())
+    async def ask(intake: Intake) -> list[dict[str, str]]:
+        return await asyncio.gather(*(intake.problems() for _ in range(20)), intake.problems())
 
-    with desk(tmp_path) as (made, sandbox):
+    with intake(tmp_path) as (made, sandbox):
         assert asyncio.run(ask(made)) == [{"sandbox": "no guests here"}] * 21
         assert sandbox.count == 1
 
@@ -226,16 +228,16 @@ def test_readiness_is_looked_into_once_for_all_who_ask(tmp_path: Path) -> None:
 def test_who_leaves_while_a_run_is_being_kept_has_cancelled_it(tmp_path: Path) -> None:
     """Clients of MCP do: the run is on its way to the disk, and would wait there for good."""
 
-    async def leave(desk: Desk) -> list[str]:
-        job = job_of(Request(program="answer = 1"), [], desk.terms, None)
-        asking = asyncio.create_task(desk.runs.submit(new_run("", None, "run", None), job))
+    async def leave(intake: Intake) -> list[str]:
+        source = source_of(RunRequest(program="answer = 1"), [], intake.settings, model=None)
+        asking = asyncio.create_task(intake.runs.submit(new_run("", None, "run", None), source))
         await asyncio.sleep(0)  # until it waits for the disk
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
-        await desk.runs.close()
-        return [run.state for run in await desk.runs.listed("", 10, None)]
+        await intake.runs.close()
+        return [run.state for run in await intake.runs.listed("", 10, None)]
 
-    with desk(tmp_path) as (made, _):
+    with intake(tmp_path) as (made, _):
         assert asyncio.run(leave(made)) == ["cancelled"]
 
 
@@ -246,6 +248,6 @@ def test_files_sent_at_once_count_together_and_empty_ones_count_too(tmp_path: Pa
         sending = [store.keep_file(file, "ann", b"") for file in [*most, *empty]]
         return [*await asyncio.gather(*sending, store.keep_file(most[1], "bob", b""), return_exceptions=True)]
 
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         told = asyncio.run(send(store))
     assert [getattr(one, "status", None) for one in told] == [None, 413, 413, None, 413, None]

@@ -104,7 +104,7 @@ def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
         ("solve", {"question": FRUIT, "answer_type": "/etc/passwd"}, "a type is int"),
         ("solve", {"question": "Unheard"}, "no reply left"),
         ("run_program", {"program": "answer = 1", "values": [{"call": 3}]}, "expected"),
-        ("run_program", {"program": "answer = 1", "inputs": {"a b": 1}}, "cannot be one"),
+        ("run_program", {"program": "answer = 1", "inputs": {"a b": 1}}, "needs the name of a variable"),
         ("verify", {"id": "nope"}, "there is no run 'nope'"),
         ("verify", {"trace": "nonsense"}, "this is not a trace"),
         ("verify", {"trace": reads}, "granted reads"),

@@ -17,7 +17,8 @@ from conftest import ROOT, has_tier
 from endpoint import Model, Relay, telling
 from serving import Serving, served
 
-from chainofcode.server.store import Run, Store
+from chainofcode.server.sqlite_store import SQLiteStore
+from chainofcode.server.store import RunRecord
 from chainofcode.trace import Trace
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
@@ -92,9 +93,9 @@ def opened(seen: Seen, url: str) -> None:
     seen.wait_for("document.querySelectorAll('#method option').length > 1")
 
 
-def kept(directory: Path, *runs: tuple[Run, Trace]) -> None:
+def kept(directory: Path, *runs: tuple[RunRecord, Trace]) -> None:
     """Runs that a server finds in its directory, the last one the newest."""
-    store = Store(directory / "data")
+    store = SQLiteStore(directory / "data")
     for run, trace in runs:
         apart(lambda run=run: asyncio.run(store.keep(run)))
         trace.write(store.trace_path(run.id))
@@ -376,7 +377,7 @@ def test_history_is_searched_and_walked(seen: Seen, tmp_path: Path) -> None:
     """All of it, not only what was loaded."""
     trace = Trace.read(FRUIT)
     asked = ["How many apples?", "Which day?", "How many pears (100%)?", *(f"Filler {n}" for n in range(60))]
-    runs = [Run(f"{n:024}", "done", text, "coc", None, float(n), answer=OUTCOME) for n, text in enumerate(asked)]
+    runs = [RunRecord(f"{n:024}", "done", text, "coc", None, float(n), answer=OUTCOME) for n, text in enumerate(asked)]
     kept(tmp_path, *((run, trace) for run in runs))
     with served(tmp_path) as server:
         opened(seen, server.url)
@@ -611,7 +612,7 @@ def test_hostile_text_of_a_recorded_run_stays_text(seen: Seen, tmp_path: Path) -
     """What no program of ours would leave in a trace: tools, votes, artifacts and their digests, all of it hostile."""
     files = [{"name": f"{text}.png", "bytes": 3, "sha256": text} for text in HOSTILE]
     told = {"answer": ALL_HOSTILE, "reason": ALL_HOSTILE, "artifacts": files}
-    run = Run("0" * 24, "done", ALL_HOSTILE.replace("\0", ""), ALL_HOSTILE, ALL_HOSTILE, 1.0, **told)  # type: ignore[arg-type]
+    run = RunRecord("0" * 24, "done", ALL_HOSTILE.replace("\0", ""), ALL_HOSTILE, ALL_HOSTILE, 1.0, **told)  # type: ignore[arg-type]
     kept(tmp_path, (run, hostile_trace()))
     with served(tmp_path) as server:
         opened(seen, f"{server.url}/#run={run.id}")

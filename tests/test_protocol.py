@@ -12,7 +12,7 @@ from chainofcode import Program, Table, run
 from chainofcode.languages import Language
 from chainofcode.sandbox import Job, NoWall
 from chainofcode.sandbox.artifacts import Wrote
-from chainofcode.sandbox.frames import Ended, Parsed, Paused, Ran, Settled, Surveyed
+from chainofcode.sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Surveyed
 
 PAGE = (Path(__file__).parent.parent / "docs" / "protocol.md").read_text(encoding="utf-8")
 
@@ -30,7 +30,7 @@ def fields_of(table: str) -> list[str]:
 def test_frames_from_the_guest() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (`.+`) \|$", PAGE, re.MULTILINE)
     described = {kind: names_in(fields) for kind, fields in rows}
-    frames = (Parsed, Ran, Paused, Settled, Surveyed, Wrote, Ended)
+    frames = (ProgramParsed, Ran, Paused, Settled, Surveyed, Wrote, Ended)
     assert described == {frame.__struct_config__.tag: list(frame.__struct_fields__) for frame in frames}
 
 

@@ -20,7 +20,9 @@ from serving import Serving, served
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from chainofcode.server import removal
-from chainofcode.server.store import Run, Store, StoredFile, TraceFile, digest_of
+from chainofcode.server.sqlite_store import SQLiteStore
+from chainofcode.server.store import RunRecord, StoredFile, new_file
+from chainofcode.server.trace_files import TraceWriter
 
 SOON = "0.00003"  # days: 2.6 seconds
 
@@ -153,13 +155,17 @@ def test_a_kill_in_the_middle_leaves_nothing_in_disagreement(tmp_path: Path) -> 
             assert server.client.get(f"/api/runs/{id}/verify").status_code == 200
 
 
-def run_of(id: str, store: Store, *artifacts: bytes, files: list[str] | None = None) -> Run:
+def digest_of(data: bytes) -> str:
+    return new_file("a", data).sha256
+
+
+def run_of(id: str, store: SQLiteStore, *artifacts: bytes, files: list[str] | None = None) -> RunRecord:
     digests = [{"name": "a", "bytes": len(data), "sha256": digest_of(data)} for data in artifacts]
-    trace = TraceFile(store.trace_path(id))
+    trace = TraceWriter(store.trace_path(id))
     trace.append({"event": "trace"})
     trace.close()
     asyncio.run(store.keep_artifacts(id, {digest_of(data): data for data in artifacts}))
-    return Run(id, "done", None, "run", None, 1.0, artifacts=digests, files=files or [])
+    return RunRecord(id, "done", None, "run", None, 1.0, artifacts=digests, files=files or [])
 
 
 def parts(directory: Path) -> dict[str, set[str]]:
@@ -168,7 +174,7 @@ def parts(directory: Path) -> dict[str, set[str]]:
 
 def test_files_that_a_killed_server_left_are_removed_at_the_start(tmp_path: Path) -> None:
     """Each state that a kill can leave: rows are gone and files are not, or files came and rows did not."""
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         for id, own in (("kept", b"1"), ("gone", b"2")):
             asyncio.run(store.keep(run_of(id, store, own, b"both")))
         asyncio.run(store.keep_file(StoredFile("f1", "a", 1, "x"), "", b"1"))
@@ -177,25 +183,25 @@ def test_files_that_a_killed_server_left_are_removed_at_the_start(tmp_path: Path
     (tmp_path / "artifacts" / "1234.partial").write_bytes(b"half")
     (tmp_path / "files" / "f2").mkdir()
     (tmp_path / "files" / "f2" / "b").write_bytes(b"never told")
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         assert asyncio.run(store.run("gone", "")) is None
         wanted = {"traces": {"kept.jsonl"}, "artifacts": {digest_of(b"1"), digest_of(b"both")}, "files": {"f1"}}
         assert parts(tmp_path) == wanted
 
 
 def test_files_beside_a_new_database_stay(tmp_path: Path) -> None:
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         asyncio.run(store.keep(run_of("r", store, b"1")))
     for path in tmp_path.glob("runs.sqlite*"):
         path.unlink()
     before = parts(tmp_path)
     for _ in range(2):
-        with contextlib.closing(Store(tmp_path)):
+        with contextlib.closing(SQLiteStore(tmp_path)):
             assert parts(tmp_path) == before and before["traces"]
 
 
 def test_an_older_database_learns_what_belongs_to_whom(tmp_path: Path) -> None:
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         asyncio.run(store.keep(run_of("r", store, b"1")))
     with contextlib.closing(sqlite3.connect(tmp_path / "runs.sqlite", isolation_level=None)) as database:
         for statement in ("DROP TABLE artifacts", "DROP TABLE uses", "DROP TABLE files", "PRAGMA user_version = 0"):
@@ -206,9 +212,9 @@ def test_an_older_database_learns_what_belongs_to_whom(tmp_path: Path) -> None:
         database.execute("INSERT INTO files VALUES ('f', '', 'a', 1, 'x')")
     (tmp_path / "files" / "f").mkdir()
     for _ in range(2):  # the second start removes what belongs to nobody
-        with contextlib.closing(Store(tmp_path)) as store:
+        with contextlib.closing(SQLiteStore(tmp_path)) as store:
             assert parts(tmp_path) == {"traces": {"r.jsonl"}, "artifacts": {digest_of(b"1")}, "files": {"f"}}
             assert asyncio.run(store.remove_before(0.5)) == 0
-    with contextlib.closing(Store(tmp_path)) as store:
+    with contextlib.closing(SQLiteStore(tmp_path)) as store:
         assert asyncio.run(store.remove_before(2.0)) == 1
         assert parts(tmp_path) == {"traces": set(), "artifacts": set(), "files": {"f"}}

@@ -631,7 +631,7 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
         ('{"event":"trace","version":1,"python":"\udcff"}', (), "is not a trace: line 1: "),
         ("\n".join(Trace().lines()), (), "nothing to run again"),
         ("\n".join(Trace().lines()), ("--edit", "none.py"), "cannot read none.py"),
-        ("\n".join(Trace().lines()), ("--sandbox", "nope"), "there is no sandbox"),
+        ("\n".join(Trace().lines()), ("--sandbox", "nope"), "unknown sandbox"),
         ("\n".join(Trace().lines()), ("--trace", "t.jsonl"), "a file of its own"),
     ],
 )

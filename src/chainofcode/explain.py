@@ -14,7 +14,7 @@ from .engine import RunKeywords, RunOptions
 from .errors import EmulationError, InputError, ProgramError
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
-from .sandbox.frames import Ended, Failure, Parsed, Paused, Surveyed
+from .sandbox.frames import Ended, Failure, Paused, ProgramParsed, Surveyed
 from .values.codec import ValueFormatError, decode, encode
 
 _MAX_ROUNDS = 100
@@ -68,7 +68,7 @@ async def aexplain(
             raise InputError("explaining a program runs it, side effects included, and needs a sandbox")
         session.survey([])
         async for signal in session:
-            if isinstance(signal, Parsed):
+            if isinstance(signal, ProgramParsed):
                 survey.program = signal.program
             elif isinstance(signal, Paused):
                 survey.rounds[-1].append(signal)

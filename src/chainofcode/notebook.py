@@ -3,8 +3,8 @@
     %%coc [--model NAME] [--method NAME] [--type TYPE] [--input NAME]… [--sandbox WHICH]
     How many of these are fruit?
 
-The answer is the variable `answer` afterwards (None without one), the whole result `_coc`. Other variables of a
-program are not handed back: a trace has them as text, not as values.
+Afterwards the variable `answer` is the answer (None without one), and `_coc` the whole result. Other variables of a
+program are not returned: a trace has them as text, not as values.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _CLOSE_SECONDS = 10.0
 
 
 class Cells:
-    """What runs cells: in a thread whose loop stays, as a notebook's own loop is running; models and sandboxes stay."""
+    """Runs cells in a thread with its own event loop, because the notebook's loop is running. Keeps models and
+    sandboxes for later cells."""
 
     def __init__(self, variables: dict[str, Any]) -> None:
         self._variables = variables
@@ -43,11 +44,11 @@ class Cells:
     def coc(self, line: str, cell: str) -> Result:
         """%%coc [--program] [--model NAME] [--method NAME] [--type TYPE] [--input NAME]… [--sandbox WHICH]
 
-        The cell is a question, or with --program a program, which finds the notebook's variables that it names.
+        The cell is a question, or with --program a program that gets the notebook's variables that it names.
         """
         given = _parser().parse_args(shlex.split(line))
-        self._variables["answer"] = self._variables["_coc"] = None  # not those of another cell, if this one fails
-        result = self._ran(self._program(cell, given) if given.program else self._question(cell, given))
+        self._variables["answer"] = self._variables["_coc"] = None  # not those of an earlier cell, if this one fails
+        result = self._run(self._program(cell, given) if given.program else self._question(cell, given))
         self._variables["answer"] = None if isinstance(result.answer, Opaque) else result.answer
         self._variables["_coc"] = result
         return result
@@ -78,7 +79,7 @@ class Cells:
     async def _program(self, cell: str, given: argparse.Namespace) -> Result:
         inputs = {name: _plain(name, self._variables) for name in given.input}
         for name in _names(cell) - inputs.keys():
-            with contextlib.suppress(InputError):  # functions, modules and the like stay here
+            with contextlib.suppress(InputError):  # functions, modules and the like are not sent
                 inputs[name] = _plain(name, self._variables)
         model = self._model(given.model) if given.model else None
         return await arun(cell, model, sandbox=self._sandbox(given.sandbox), inputs=inputs)
@@ -93,7 +94,7 @@ class Cells:
             self._sandboxes[name] = open_sandbox(name)
         return self._sandboxes[name]
 
-    def _ran(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._loop.run_forever, name="coc cells", daemon=True).start()
@@ -108,7 +109,7 @@ class Cells:
         future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
         try:
             return future.result()
-        except BaseException:  # interrupted, most likely: then the guest ends, too
+        except BaseException:  # interrupted, most likely: the guest must end, too
             future.cancel()
             over.wait(_CLOSE_SECONDS)
             raise
@@ -125,18 +126,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", metavar="NAME", help="as in openai:gpt-4o-mini; else as coc ask chooses")
     parser.add_argument("--method", metavar="NAME", default="coc", help=", ".join(METHODS))
     parser.add_argument("--type", metavar="TYPE", help="what the answer must be: int, date, choice:A,B…")
-    parser.add_argument("--input", metavar="NAME", action="append", default=[], help="a variable to hand in")
+    parser.add_argument("--input", metavar="NAME", action="append", default=[], help="a variable for the program")
     parser.add_argument("--sandbox", metavar="WHICH", default="auto", help="as in coc run")
     return parser
 
 
 def _plain(name: str, variables: Mapping[str, Any]) -> Any:
-    """A variable of the notebook's, where it is data that a program can be handed."""
+    """A variable of the notebook. Raises InputError if it cannot be sent to a program."""
     if name not in variables:
         raise InputError(f"%%coc: there is no variable {name!r} in this notebook")
 
     def refuse(part: object) -> str:
-        raise InputError(f"%%coc: the variable {name!r} holds a {type(part).__name__}, which no program can be handed")
+        raise InputError(
+            f"%%coc: the variable {name!r} holds a {type(part).__name__}, which cannot be sent to a program"
+        )
 
     try:
         encode(variables[name], brief=refuse)
@@ -146,23 +149,23 @@ def _plain(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _names(program: str) -> set[str]:
-    """Names that a program reads; `In`, `_` and others of the notebook's own are not meant."""
+    """Names that a program reads, without `In`, `_` and other names of the notebook itself."""
     try:
         found = {node.id for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = set(re.findall(r"[^\W\d]\w*", program))  # lines of prose, perhaps
+        found = set(re.findall(r"[^\W\d]\w*", program))  # perhaps there are lines of prose
     own = {"In", "Out", "answer", *dir(builtins)}
     return {name for name in found if not name.startswith("_") and name not in own}
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """What `%load_ext` calls."""
+    """Called by `%load_ext`."""
     cells = Cells(shell.user_ns)
     shell.register_magic_function(cells.coc, "cell", "coc")
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """What `%unload_ext` calls."""
+    """Called by `%unload_ext`."""
     function = shell.magics_manager.magics["cell"].pop("coc", None)
     if function is not None:
         function.__self__.close()

@@ -21,7 +21,7 @@ def wall(request: pytest.FixtureRequest) -> Iterator[Wall]:
         patch.setenv("COC_ATTACK_TOKEN", SECRET)
         with Jail(request.param) as jail:
             try:
-                asyncio.run(jail.holds())
+                asyncio.run(jail.status())
             except SandboxError as error:
                 if "the witness could" in str(error):  # it can be built, and does not hold
                     raise

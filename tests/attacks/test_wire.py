@@ -34,7 +34,7 @@ def paused(number, kind="call", name="f", **fields):
     send({"type": "paused", "id": number, "kind": kind, "name": name, "text": f"{name}()", **fields})
 """
 BROKEN = "it broke the protocol: "
-NO_FRAME = BROKEN + "a frame that is none"
+NO_FRAME = BROKEN + "malformed frame"
 
 # what is written, and what the host says to it
 FRAMES = {

@@ -1,4 +1,4 @@
-"""The command `coc`: everything a person does with a program, in one place."""
+"""The command `coc`."""
 
 from __future__ import annotations
 
@@ -15,44 +15,51 @@ from ..errors import ChainOfCodeError
 from ..render import plain
 from .commands import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
 from .parser import Parser
-from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED
+from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, note
+
+_COMMANDS = (ask, run, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, show)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `coc`; the exit code is 0 answered, 1 no answer, 2 could not run."""
-    for stream in (sys.stdout, sys.stderr):  # odd text from a program must not stop us; in JSON it is an escape
+    """Run `coc`. The exit code is 0 answered, 1 no answer, 2 could not run."""
+    for stream in (sys.stdout, sys.stderr):  # programs print odd text, which must not end us; in JSON it is escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if sys.stdout is None:  # closed by whoever started us
+    if sys.stdout is None:  # the parent process closed it
         sys.exit(COULD_NOT_RUN if sys.stderr is None else "coc: cannot write: standard output is closed")
     parser = _parser()
-    if not (sys.argv[1:] if arguments is None else arguments):  # nothing was asked for: say what there is
+    if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
         return COULD_NOT_RUN
     options = parser.parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
+    return _run(options.command, options)
+
+
+def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
     try:
         code = command(options)
         sys.stdout.flush()
         return code
     except ChainOfCodeError as error:
-        lines = map(plain, str(error).split("\n"))  # some of it is what endpoints and paths say
-        print("coc: " + "\n".join(lines), file=sys.stderr)
+        first, *more = str(error).split("\n")
+        note(first)
+        for line in more:
+            print(plain(line), file=sys.stderr)
         return COULD_NOT_RUN
     except KeyboardInterrupt:
-        print("coc: interrupted", file=sys.stderr)
+        note("interrupted")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader has stopped reading
         _forget_stdout()
         return ANSWERED
     except OSError as error:
         _forget_stdout()
-        print(f"coc: cannot write: {error.strerror}", file=sys.stderr)
+        note(f"cannot write: {error.strerror}")
         return COULD_NOT_RUN
 
 
 def _forget_stdout() -> None:
-    """Whatever is still buffered has nowhere to go; Python would complain about it at exit."""
+    """Drop what is still buffered: Python would report an error for it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -66,20 +73,8 @@ def _parser() -> argparse.ArgumentParser:
 
     parser.add_argument("--version", action="version", version=f"coc {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    ask.add_to(commands)
-    run.add_to(commands)
-    replay.add_to(commands)
-    why.add_to(commands)
-    verify.add_to(commands)
-    debug.add_to(commands)
-    explain.add_to(commands)
-    models.add_to(commands)
-    eval.add_to(commands)
-    score.add_to(commands)
-    report.add_to(commands)
-    mcp.add_to(commands)
-    serve.add_to(commands)
-    show.add_to(commands)
+    for command in _COMMANDS:
+        command.add_to(commands)
     methods = commands.add_parser("methods", help="list the ways of answering that --method knows")
     methods.add_argument("--json", action="store_true", help="the list as JSON")
     methods.set_defaults(command=_methods)

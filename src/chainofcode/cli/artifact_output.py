@@ -1,7 +1,7 @@
-"""Files that a program left: written where the user says, listed, shown in terminals that can.
+"""Files that a program left: written to a directory, listed, and shown in terminals that can show images.
 
-Names and contents are a program's, so hostile: nothing is written outside the directory, over a file that is there, or
-hidden. A name that is taken gets a number: `plot.png`, `plot.2.png`.
+Names and contents are hostile: nothing is written outside the directory, over an existing file, or as a hidden file. A
+name that is taken gets a number: `plot.png`, `plot.2.png`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from ..engine import Result
 from ..errors import InputError
 from ..render import plain
+from .terminal import note
 
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _MAX_SHOWN_BYTES = 4 * 1024**2
@@ -31,36 +32,36 @@ _INTO = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _AT = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Into(argparse.Action):
-    """`--artifacts DIR`: files that are to come back must be written somewhere first."""
+class ArtifactsAction(argparse.Action):
+    """`--artifacts DIR`, which implies `--scratch`."""
 
     def __call__(self, parser: Any, given: argparse.Namespace, directory: Any, option: str | None = None) -> None:
         if os.path.lexists(directory) and not os.path.isdir(directory):
-            parser.error(f"--artifacts takes a directory; {directory} is none")
+            parser.error(f"--artifacts takes a directory, not the file {directory}")
         given.artifacts, given.scratch = Path(directory), True
 
 
-def keep(result: Result, given: argparse.Namespace, *, is_quiet: bool = False) -> None:
-    """Write what was left to `--artifacts`, else beside the trace; say so on standard error."""
+def keep_artifacts(result: Result, given: argparse.Namespace, *, is_quiet: bool = False) -> None:
+    """Write artifacts to `--artifacts`, or beside the trace, and list them on standard error."""
     beside = Path(f"{given.trace}.files") if given.trace else None
     directory: Path | None = given.artifacts or beside
     written = write(result.artifacts, directory) if directory is not None and result.artifacts else {}
     if is_quiet:
         return
     for name, data in result.artifacts.items():
-        where = plain(str(written.get(name, name)))
         hint = "" if name in written else "; --artifacts DIR keeps it"
-        print(f"coc: the program left {where} ({len(data):,} bytes{hint})", file=sys.stderr)
+        note(f"the program left {written.get(name, name)} ({len(data):,} bytes{hint})")
         show(data, sys.stderr, os.environ)
-    for why in result.trace.answer.unsent if result.trace.answer is not None else ():
-        print(f"coc: the program also left {plain(why)}", file=sys.stderr)
+    if result.trace.answer is not None:
+        for why in result.trace.answer.unsent:
+            note(f"the program also left {why}")
 
 
 # --- writing ------------------------------------------------------------------------------------------------------
 
 
 def write(artifacts: Mapping[str, bytes], directory: Path) -> dict[str, Path]:
-    """Write files below a directory, each under a name that nothing has; returns where each is."""
+    """Write files below a directory, each with an unused name. Return their paths."""
     written: dict[str, Path] = {}
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -72,13 +73,13 @@ def write(artifacts: Mapping[str, bytes], directory: Path) -> dict[str, Path]:
 
 
 def _parts(name: str) -> list[str]:
-    """The parts of a name, each harmless: printable, not hidden, no option, not too long."""
+    """The parts of a name, made harmless: printable, not hidden, not an option, not too long."""
     parts = [re.sub(r'[<>:"|?*\\]', "_", plain(part)) for part in name.split("/") if part]
     return [re.sub(r"^[.\-~\s]", "_", part[-100:]).rstrip() for part in parts] or ["_"]
 
 
 def _write(at: int, parts: list[str], data: bytes) -> str:
-    """Step by step from the directory downwards: no link on the way leads anywhere else. Takes the descriptor."""
+    """Write a file, opening one directory after the other without following links. Closes the descriptor `at`."""
     *above, name = parts
     made: list[str] = []
     try:
@@ -98,7 +99,7 @@ def _write(at: int, parts: list[str], data: bytes) -> str:
 
 
 def _below(at: int, name: str) -> tuple[str, int]:
-    """A directory in a directory, new or one that is there; where a file or a link has its name, it gets a number."""
+    """Make or open a directory in a directory; if a file or a link has its name, it gets a number."""
     for free in _numbered(name):
         with contextlib.suppress(FileExistsError):
             os.mkdir(free, 0o755, dir_fd=at)
@@ -120,7 +121,7 @@ def _numbered(name: str) -> Iterator[str]:
 
 
 def show(data: bytes, stream: TextIO, environment: Mapping[str, str]) -> None:
-    """A PNG of a sensible size, where the terminal says that it can show one."""
+    """Show a PNG of moderate size, if the terminal can."""
     draw = _protocol(environment) if stream.isatty() else None
     if draw is None or len(data) > _MAX_SHOWN_BYTES or not data.startswith(_PNG) or len(data) < 24:
         return

@@ -1,4 +1,4 @@
-"""What to do next about a run that has no answer, in the words of the options that would help."""
+"""Hints for a run without an answer: the options that would help."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ..engine import Result
 from .model_options import BUDGETS
@@ -17,35 +17,38 @@ _NO_VALUE = re.compile(
     r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean|Python cannot read it:) .*)?",
     re.DOTALL,
 )
-_MORE = 10  # times what was not enough
+_DISK_FULL = re.compile(r"\[Errno (27|28|122)\]")
+_MORE = 10  # times the limit that was not enough
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
-    if any(NOBODY_TO_ASK in (step.error or "") for step in result.trace.steps):
-        yield "a tool was refused, as nobody could be asked: --approve never lets programs use tools without asking"
-    error = result.error
-    if error is None:
+    if any(NOBODY_TO_ASK in str(step.error) for step in result.trace.steps):
+        yield "a tool was refused, because there was no terminal to ask at: --approve never allows all calls of tools"
+    if result.error is None:
         return
-    call = _NO_VALUE.fullmatch(error.message)
-    if result.reason == "emulation failed" and error.message.startswith("no value for the statement "):
-        yield "a line that is not Python is a statement for a model to carry out: --model, or is it a mistake?"
-    if result.reason == "emulation failed" and call:
-        yield f'give it a value, as a line of the file for --values: {json.dumps({"call": call[1]})[:-1]}, "value": …}}'
-    elif result.reason.startswith("limit:"):
-        yield from _limit_hint(result.reason.partition(":")[2], given)
-    elif "can't start new thread" in error.message:
-        yield from _limit_hint("processes", given)
-    elif given.scratch and re.match(r"\[Errno (27|28|122)\]", error.message):
-        yield from _limit_hint("scratch", given)
-    elif error.type == "NameError" and "did you mean" not in error.message:
-        name = error.message.split("'")[1] if error.message.count("'") >= 2 else "NAME"
-        yield (
-            "give the question with --question TEXT" if name == "question" else f"is it an input? --input {name}=VALUE"
-        )
-    elif error.type == "EOFError":
-        yield "a program has no standard input: give it what it needs with --input NAME=VALUE"
-    elif result.trace.answer is not None and result.trace.answer.sandbox != "none":
-        yield from _refusal_hint(error.message, result.trace.answer.sandbox, given)
+    message = result.error.message
+    if result.reason == "emulation failed" and (call := _NO_VALUE.fullmatch(message)):
+        yield from _value_hint(message, call[1])
+    elif limit := _exceeded_limit(result.reason, message, given):
+        yield from _limit_hint(limit, given)
+    elif result.error.type in _ERROR_HINTS:
+        yield from _ERROR_HINTS[result.error.type](message)
+    elif result.trace.answer is not None:
+        yield from _refusal_hint(message, result.trace.answer.sandbox, given)
+
+
+def _value_hint(message: str, call: str) -> Iterator[str]:
+    if message.startswith("no value for the statement "):
+        yield "a line that is not Python is a statement for a model to carry out: use --model, or correct the line"
+    yield f'give it a value, as a line of the file for --values: {json.dumps({"call": call})[:-1]}, "value": …}}'
+
+
+def _exceeded_limit(reason: str, message: str, given: argparse.Namespace) -> str | None:
+    if reason.startswith("limit:"):
+        return reason.partition(":")[2]
+    if "can't start new thread" in message:
+        return "processes"
+    return "scratch" if given.scratch and _DISK_FULL.match(message) else None
 
 
 def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
@@ -56,8 +59,27 @@ def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
         yield f"the budget is an option: --budget {which}=N"
 
 
+def _name_hint(message: str) -> Iterator[str]:
+    if "did you mean" in message:
+        return
+    name = message.split("'")[1] if message.count("'") >= 2 else "NAME"
+    if name == "question":
+        yield "give the question with --question TEXT"
+    else:
+        yield f"is it an input? --input {name}=VALUE"
+
+
+def _eof_hint(message: str) -> Iterator[str]:
+    yield "a program has no standard input: give it what it needs with --input NAME=VALUE"
+
+
+_ERROR_HINTS = {"NameError": _name_hint, "EOFError": _eof_hint}
+
+
 def _refusal_hint(message: str, tier: str, given: argparse.Namespace) -> Iterator[str]:
-    """A refusal of the sandbox's, and what would have been needed."""
+    """What a program needed that the sandbox refused."""
+    if tier == "none":
+        return
     path = re.search(r"\[Errno (1|2|13|30)\].*'(.+)'$", message)
     if path is not None:
         yield _file_hint(path[2], is_write=path[1] == "30", tier=tier, given=given)
@@ -66,21 +88,34 @@ def _refusal_hint(message: str, tier: str, given: argparse.Namespace) -> Iterato
 
 
 def _file_hint(path: str, *, is_write: bool, tier: str, given: argparse.Namespace) -> str:
-    granted = {os.path.abspath(read): read for read in given.allow_read}
-    wanted = os.path.abspath(path)
-    over = next((read for place, read in granted.items() if wanted == place or wanted.startswith(f"{place}/")), None)
-    namesake = next((place for place in granted if os.path.basename(place) == os.path.basename(path)), None)
     if tier == "C":
         return "in tier C of the sandbox no file can be opened; coc doctor says how to get a better one"
     if is_write and given.scratch:
         return "what is granted with --allow-read is read-only; a program writes other files, in its scratch directory"
-    if is_write or (tier == "B" and over is None and not os.path.exists(wanted)):
+    grant = _grant_over(path, given.allow_read)
+    is_new = tier == "B" and grant is None and not os.path.exists(path)
+    if is_write or is_new:
         needs = "" if tier == "A" else ", which needs tier A of the sandbox (coc doctor says how to get it)"
         return f"a program writes only in a scratch directory of its own: run it with --scratch{needs}"
-    if over is not None and os.path.isabs(over) and not os.path.isabs(path):
-        return f"it was granted by its full path: open it as {wanted!r}, or grant it as {path!r}"
-    if over is not None:
+    return _read_hint(path, grant, given.allow_read)
+
+
+def _read_hint(path: str, grant: str | None, granted: Sequence[str]) -> str:
+    if grant is not None and os.path.isabs(grant) and not os.path.isabs(path):
+        return f"it was granted by its full path: open it as {os.path.abspath(path)!r}, or grant it as {path!r}"
+    if grant is not None:
         return "it is granted, but not readable inside: it belongs to another user, or is a link that leads elsewhere"
-    if namesake is not None:
-        return f"a file of that name is granted as {namesake!r}: open it by that name"
+    for other in map(os.path.abspath, granted):
+        if os.path.basename(other) == os.path.basename(path):
+            return f"a file of that name is granted as {other!r}: open it by that name"
     return "a program sees only what it is granted: --allow-read PATH for a file, --scratch to write"
+
+
+def _grant_over(path: str, granted: Sequence[str]) -> str | None:
+    """The option --allow-read that covers a path."""
+    wanted = os.path.abspath(path)
+    for grant in granted:
+        place = os.path.abspath(grant)
+        if wanted == place or wanted.startswith(f"{place}/"):
+            return grant
+    return None

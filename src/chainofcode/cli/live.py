@@ -1,6 +1,6 @@
-"""A run while it runs, on standard error: the program with who runs each line, values as they come, what it costs.
+"""Live display of a run on standard error: who runs each line, values as they come, what it costs.
 
-In a terminal the program stands there and its lines light up; elsewhere each step is a plain line.
+In a terminal you watch each line of the program run; elsewhere each step is a line of text.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
 
 from ..lm import LM, Around, Completion, Message, Usage
 from ..program import Program
-from ..render import Page, cut, fit, plain, what
+from ..render import Page, count, cut, fit, plain, what
 from ..trace import Answer, Call, Event, Step
-from .commands.models import Bar
+from .progress import ProgressBar
 
 _TICK_SECONDS = 0.1
-_MIN_COLUMNS = 50  # for a program and beside it what came of it
+_MIN_COLUMNS = 50  # for a program with values beside it
 _GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtl\x1b[0m  "}
 _BARE = {"python": "py  ", "lm": "lm  ", "tool": "tl  "}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
-class Live:
-    """Shows events as they come. Use as a context: what it drew is finished when it is left."""
+class LiveDisplay:
+    """Shows events as they come. Use it as a context manager, which finishes the drawing."""
 
     def __init__(self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False) -> None:
         self._stream, self._is_quiet = stream, is_quiet
         self._model = self._doing = ""
-        self._bar = Bar("weights")
+        self._bar = ProgressBar("weights")
         self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb" and not is_quiet
         size = shutil.get_terminal_size((100, 24))
         self._width, self._height = min(size.columns, 140), size.lines
@@ -40,14 +40,14 @@ class Live:
         self._usage, self._open, self._asked = Usage(), 0, 0
         self._started = time.monotonic()
         self._program: Program | None = None
-        self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and what came of it
+        self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and the value
         self._drawn = 0
-        self._held: list[str] | None = None  # what is to be said once the screen is ours again
+        self._held: list[str] | None = None  # lines to print when the screen is free again
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, daemon=True)
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> LiveDisplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -59,15 +59,15 @@ class Live:
                 self._stream.flush()
 
     def watch(self, lm: LM) -> LM:
-        """The model, with its requests counted while they are open. From here on the screen is ours."""
+        """Wrap the model to count its open requests, and start to draw."""
         self._model = plain(lm.name)
         if self._is_terminal:
             self._ticker.start()
-        return _Seen(lm, self)
+        return _CountedLM(lm, self)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """The screen is someone else's: what was drawn is gone, and nothing is said until the end."""
+        """Leave the screen to others: erase the drawing, and print nothing until the end."""
         with self._lock:
             self._erase()
             self._stream.flush()
@@ -77,16 +77,20 @@ class Live:
         finally:
             with self._lock:
                 held, self._held = self._held, None
-                for line in held or ():
-                    self._say(line)
+                self._say_all(held or ())
                 self._draw()
 
     def progress(self, done: int, total: int, source: str) -> None:
-        """What a model does before it can answer: download, load, read its instructions."""
+        """Show what a model does before it can answer: download, load, read its instructions."""
         if self._is_terminal:
-            self._doing = plain(self._bar.text(done, total, source) if done < total else "" if total else source)
+            self._doing = plain(self._activity(done, total, source))
         elif not self._is_quiet or total:
             self._bar(done, total, source)
+
+    def _activity(self, done: int, total: int, source: str) -> str:
+        if done < total:
+            return self._bar.text(done, total, source)
+        return "" if total else source
 
     def show(self, event: Event) -> None:
         if self._is_quiet:
@@ -99,15 +103,14 @@ class Live:
                         self._say(f"{plain(event.model)} replied in {event.seconds:.1f} s")
                 case Program():
                     self._program = event
-                    for line in self._page.notes(event):
-                        self._say(line)
+                    self._say_all(self._page.notes(event))
                 case Step():
                     self._step(event)
                 case Answer():
                     self._end(event)
             self._draw()
 
-    # --- what changes -----------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------
 
     def _step(self, step: Step) -> None:
         if self._program is None:
@@ -115,45 +118,40 @@ class Live:
         if self._fits():
             came = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
             by = self._notes.get(step.line, ("", ""))[0]
-            if step.by != "python" or by in ("", "python"):  # what the model said stays in sight
+            if step.by != "python" or by in ("", "python"):  # values of the model stay visible
                 self._notes[step.line] = (step.by, came or self._notes.get(step.line, ("", ""))[1])
         else:
-            for line in self._page.next(self._program, step):
-                self._say(line)
+            self._say_all(self._page.next(self._program, step))
 
     def _end(self, answer: Answer) -> None:
         if self._fits():
             self._erase()
-            for line in self._listing():
-                self._say(line)
+            self._say_all(self._listing())
             self._drawn = 0
         elif self._program is not None:
-            for line in self._page.rest(self._program):
-                self._say(line)
+            self._say_all(self._page.rest(self._program))
         self._program = None
         self._notes.clear()
         if answer.then:
-            for line in self._page.turn(answer):
-                self._say(line)
+            self._say_all(self._page.turn(answer))
             return
         if answer.reason != "answered":
-            for line in self._page.answer(answer):
-                self._say(line)
+            self._say_all(self._page.answer(answer))
         self._say(self._status(is_over=True))
         self._ended.set()
 
-    def opened(self, count: int) -> None:
+    def opened(self, number: int) -> None:
         with self._lock:
-            self._open += count
-            self._asked += max(count, 0)
-            self._doing = "" if count < 0 else self._doing
-            if not self._is_terminal and not self._is_quiet and self._asked == 1 and count > 0:
+            self._open += number
+            self._asked += max(number, 0)
+            self._doing = "" if number < 0 else self._doing
+            if not self._is_terminal and not self._is_quiet and self._asked == 1 and number > 0:
                 self._say(f"asking {self._model} …")
 
     # --- drawing ----------------------------------------------------------------------------------------------
 
     def _fits(self) -> bool:
-        """Whether the whole program can stay in sight."""
+        """Whether the whole program fits on the screen."""
         is_roomy = self._is_terminal and self._width >= _MIN_COLUMNS
         return is_roomy and self._program is not None and len(self._lines()) + 4 < self._height
 
@@ -175,7 +173,7 @@ class Live:
     def _status(self, is_over: bool = False) -> str:
         seconds = time.monotonic() - self._started
         usage = self._usage
-        parts = [self._model, f"{self._asked} LM request{'' if self._asked == 1 else 's'}"]
+        parts = [self._model, count(self._asked, "LM request")]
         if self._open and not is_over:
             parts[1] += f" ({self._open} in flight)"
         parts.append(f"{usage.prompt_tokens + usage.completion_tokens:,} tokens")
@@ -211,22 +209,26 @@ class Live:
         self._stream.write(line + "\n")
         self._stream.flush()
 
+    def _say_all(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._say(line)
+
     def _tick(self) -> None:
         while not self._ended.wait(_TICK_SECONDS):
             with self._lock:
                 self._draw()
 
 
-class _Seen(Around):
+class _CountedLM(Around):
     """A model whose open requests are counted."""
 
-    def __init__(self, lm: LM, live: Live) -> None:
+    def __init__(self, lm: LM, display: LiveDisplay) -> None:
         super().__init__(lm)
-        self._live = live
+        self._display = display
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self._live.opened(1)
+        self._display.opened(1)
         try:
             return await self._lm.complete(messages, **options)
         finally:
-            self._live.opened(-1)
+            self._display.opened(-1)

@@ -1,4 +1,4 @@
-"""The options that say which model is asked, and the model they say. Shared by all commands that ask one."""
+"""Options that choose a model, and the model that they choose."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from ..lm import LM, connect
 from ..lm.choose import default_model
 from ..lm.weights import MODELS, Progress
 from ..lm.wrappers import Batched, Budgeted
-from .commands.models import Bar
+from .parser import add_list, check_range
+from .progress import ProgressBar
+from .terminal import note
 
 _MAX_ROWS = 64
 BUDGETS = {"tokens": "tokens", "money": "dollars"}
@@ -31,14 +33,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="where an OpenAI-compatible or Anthropic endpoint is")
     parser.add_argument("--api-key", metavar="KEY", help="its key; better in OPENAI_API_KEY or ANTHROPIC_API_KEY")
     parser.add_argument("--yes", action="store_true", help="download the embedded model's weights without asking")
-    parser.add_argument(
-        "--budget",
-        metavar="WHICH=N",
-        action="append",
-        default=[],
-        help="what models may use in all: tokens=100000, money=0.50 (dollars)",
-    )
-
+    add_list(parser, "--budget", "WHICH=N", "what models may use in all: tokens=100000, money=0.50 (dollars)")
     parser.add_argument(
         "--rows",
         metavar="N",
@@ -49,19 +44,16 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
-    """The model, closed afterwards; says which it is where nobody named one."""
+    """The chosen model, closed at the end. A default model is named on standard error."""
     budget = read_budget(given.budget)
-    if given.rows is not None and not 1 <= given.rows <= _MAX_ROWS:
-        raise InputError(f"--rows takes 1 to {_MAX_ROWS}, not {given.rows}")
-    name, why = (given.model, "") if given.model else default_model()
-    if why and not getattr(given, "quiet", False):
-        print(f"coc: asking {name} ({why})", file=sys.stderr)
-    label = name.partition(":")[2]
-    if name.startswith("local:") and label in MODELS and not MODELS[label].is_here:
-        if importlib.util.find_spec("xllamacpp") is None:  # better known before a download than after it
+    check_range(given, "rows", 1, _MAX_ROWS)
+    name = given.model or announced_default(is_quiet=getattr(given, "quiet", False))
+    provider, _, label = name.partition(":")
+    if provider == "local" and label in MODELS and not MODELS[label].is_here:
+        if importlib.util.find_spec("xllamacpp") is None:  # checked before the download
             raise InputError("the embedded model needs the extra `local`: pip install 'chainofcode[local]'")
-        _may_download(label, given.yes)
-    lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or Bar(label))
+        _confirm_download(label, is_agreed=given.yes)
+    lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or ProgressBar(label))
     try:
         chosen: LM = Budgeted(lm, **budget) if budget else lm
         yield Batched(chosen, given.rows) if given.rows else chosen
@@ -71,8 +63,8 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
 
 @contextmanager
 def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
-    """The model, where one is named: a program runs without, too."""
-    read_budget(given.budget)  # a mistake is one without a model, too
+    """The model that --model names, if any."""
+    read_budget(given.budget)  # checked in any case
     if not given.model:
         yield None
         return
@@ -80,20 +72,28 @@ def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
         yield lm
 
 
-def reached(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
-    """Key and address of the model's endpoint, as told or as the environment here says: other machines have theirs."""
+def announced_default(*, is_quiet: bool = False) -> str:
+    """The name of the default model; it is announced on standard error."""
+    name, why = default_model()
+    if not is_quiet:
+        note(f"asking {name} ({why})")
+    return name
+
+
+def endpoint_of(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
+    """Key and address of the model's endpoint, from the options or the environment of this machine."""
     provider = lm.name.partition(":")[0].upper()
-    told = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
+    environment = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
     return (
-        given.api_key or told.get(f"{provider}_API_KEY") or None,
-        given.base_url or told.get(f"{provider}_BASE_URL") or None,
+        given.api_key or environment.get(f"{provider}_API_KEY") or None,
+        given.base_url or environment.get(f"{provider}_BASE_URL") or None,
     )
 
 
-def _may_download(model: str, is_agreed: bool) -> None:
+def _confirm_download(model: str, *, is_agreed: bool) -> None:
     size = f"{MODELS[model].bytes / 1e9:.1f} GB"
     if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        print(f"coc: downloading {model}, {size}, once", file=sys.stderr)
+        note(f"downloading {model}, {size}, once")
         return
     print(f"coc: {model} must be downloaded once, {size}. Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):

@@ -1,4 +1,4 @@
-"""The options that say what a program is given: inputs, grants, limits, its world. Shared by all that run programs."""
+"""Options of commands that run programs: inputs, grants, limits, sandbox, clock."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import argparse
 import ast
 import datetime
 import keyword
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 from ..engine import RunOptions
 from ..errors import InputError
 from ..sandbox import CHOICES, MAX_IN_FLIGHT, Limits, Sandbox, open_sandbox
-from .artifact_output import Into
+from .artifact_output import ArtifactsAction
+from .parser import add_list, check_range
+from .terminal import note
 
 LIMITS = {
     "cpu": "cpu_seconds",
@@ -31,30 +32,17 @@ LIMITS = {
 
 
 def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
-    parser.add_argument(
-        "--input",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a variable for the program: a Python literal, else text",
-    )
-    parser.add_argument(
+    add_list(parser, "--input", "NAME=VALUE", "a variable for the program: a Python literal, else text")
+    add_list(
+        parser,
         "--file",
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="a file that the program finds as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+        "FILE",
+        "a file that the program finds as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
     )
     if has_question:
         parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
     add_packages(parser)
-    parser.add_argument(
-        "--allow-read",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="let the program read a file, or all below a directory",
-    )
+    add_list(parser, "--allow-read", "PATH", "let the program read a file, or all below a directory")
     parser.add_argument(
         "--scratch",
         action="store_true",
@@ -63,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
     parser.add_argument(
         "--artifacts",
         metavar="DIR",
-        action=Into,
+        action=ArtifactsAction,
         help="keep the files that the program leaves in its scratch directory (with --trace: in TRACE.files)",
     )
     add_overlap(parser)
@@ -82,13 +70,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
 
 
 def add_packages(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--allow-package",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="let the program import an installed package",
-    )
+    add_list(parser, "--allow-package", "NAME", "let the program import an installed package")
 
 
 def read_packages(given: argparse.Namespace) -> tuple[str, ...]:
@@ -109,8 +91,7 @@ def add_overlap(parser: argparse.ArgumentParser) -> None:
 
 
 def read_in_flight(given: argparse.Namespace) -> int | None:
-    if given.in_flight is not None and not 1 <= given.in_flight <= MAX_IN_FLIGHT:
-        raise InputError(f"--in-flight takes 1 to {MAX_IN_FLIGHT}, not {given.in_flight}")
+    check_range(given, "in-flight", 1, MAX_IN_FLIGHT)
     if given.in_flight is not None and given.sequential:
         raise InputError("--sequential is --in-flight 1: give one of them")
     in_flight: int | None = 1 if given.sequential else given.in_flight
@@ -118,9 +99,7 @@ def read_in_flight(given: argparse.Namespace) -> int | None:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--limit", metavar="WHICH=N", action="append", default=[], help=f"{', '.join(LIMITS)} (seconds, bytes, count)"
-    )
+    add_list(parser, "--limit", "WHICH=N", f"{', '.join(LIMITS)} (seconds, bytes, count)")
 
 
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
@@ -188,9 +167,6 @@ def read_limits(given: Sequence[str]) -> Limits:
 @contextmanager
 def chosen_sandbox(given: argparse.Namespace, *, spares: int) -> Iterator[Sandbox]:
     if given.sandbox == "none":
-        print("coc: no sandbox: the program can use your files and your network as you can", file=sys.stderr)
-    sandbox = open_sandbox(given.sandbox, spares=spares)
-    try:
+        note("no sandbox: the program can use your files and your network as you can")
+    with closing(open_sandbox(given.sandbox, spares=spares)) as sandbox:
         yield sandbox
-    finally:
-        sandbox.close()

@@ -1,4 +1,4 @@
-"""The options that say which tools a program may call, and who approves of it. Shared by all that run programs."""
+"""Options that grant tools to programs, and the approval of their calls."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
+from types import ModuleType
 
 from ..emulator import Tool, Toolbox, tool
 from ..emulator.tools import ToolFailed
 from ..errors import InputError
 from ..render import plain
+from .parser import add_list
+from .terminal import note
 
 NOBODY_TO_ASK = "there is no terminal to ask at"
 _WITH_BASE = re.compile(r"(.+?)=(https?://.*)", re.S)
 
 
 def add_tools(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    add_list(
+        parser,
         "--tool",
-        metavar="MODULE:FUNCTION",
-        action="append",
-        default=[],
-        help="let the program call a function of yours, which runs here, with your rights",
+        "MODULE:FUNCTION",
+        "let the program call a function of yours, which runs here, with your rights",
     )
-    parser.add_argument(
+    add_list(
+        parser,
         "--openapi",
-        metavar="FILE[=URL]",
-        action="append",
-        default=[],
-        help="let it call the operations of an OpenAPI 3 document, at the server it names or at URL; credentials are "
+        "FILE[=URL]",
+        "let it call the operations of an OpenAPI 3 document, at the server it names or at URL; credentials are "
         "taken from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
     )
-    parser.add_argument(
+    add_list(
+        parser,
         "--mcp",
-        metavar="COMMAND|URL",
-        action="append",
-        default=[],
-        help="let it call the tools of an MCP server: a command to start, or an address (streamable HTTP)",
+        "COMMAND|URL",
+        "let it call the tools of an MCP server: a command to start, or an address (streamable HTTP)",
     )
     parser.add_argument(
         "--approve",
@@ -57,66 +57,65 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def chosen_tools(given: argparse.Namespace) -> Iterator[list[Tool]]:
-    """The tools; servers that they need are there for as long as this takes."""
+    """The granted tools, with the MCP servers that they need."""
     tools = [*map(_imported, given.tool), *(_operations(given.openapi) if given.openapi else ())]
     if not given.mcp:
         yield tools
         return
     try:
-        from ..emulator.mcp_client import mcp_tools  # late: few want it, and it is an extra
+        from ..emulator.mcp_client import mcp_tools  # an extra
     except ImportError:
         raise InputError("--mcp needs the package mcp: pip install 'chainofcode[mcp]'") from None
-    with mcp_tools(given.mcp, [tool.name for tool in tools], _note) as served:
+    with mcp_tools(given.mcp, [tool.name for tool in tools], note) as served:
         yield [*tools, *served]
 
 
-def approved(
+def toolbox_of(
     tools: Sequence[Tool],
     given: argparse.Namespace,
     screen: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Toolbox:
-    """Tools with a person who approves. `screen` gives the terminal to a question for as long as it is open."""
+    """Tools whose calls a person approves. `screen` is entered while a question is open."""
     return Toolbox.of(tools, _Approval(given.approve, screen))
 
 
 def _imported(text: str) -> Tool:
-    """A function by the name of its module, which is in the working directory or installed."""
+    """The tool MODULE:FUNCTION, from the working directory or an installed package."""
     module, _, name = text.partition(":")
     if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
         raise InputError(f"--tool takes MODULE:FUNCTION, as in shop:price_of; not {text!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
-        found = importlib.import_module(module)
-    except (Exception, SystemExit) as error:  # the user's module: whatever happens in it
-        top = module.partition(".")[0]
-        if isinstance(error, ModuleNotFoundError) and error.name in (module, top):
-            raise InputError(f"--tool {text}: there is no module {error.name} here, and none is installed") from None
-        raise InputError(f"--tool {text}: cannot import {module}: {type(error).__name__}: {error}") from None
-    if not hasattr(found, name):
-        near = difflib.get_close_matches(name, dir(found), n=1)
-        where = getattr(found, "__file__", None) or module
-        raise InputError(f"--tool {text}: {where} has no {name}" + (f"; did you mean {near[0]}?" if near else ""))
-    try:
+        found = _module(module)
+        if not hasattr(found, name):
+            near = difflib.get_close_matches(name, dir(found), n=1)
+            where = getattr(found, "__file__", None) or module
+            raise InputError(f"{where} has no {name}" + (f"; did you mean {near[0]}?" if near else ""))
         return tool(getattr(found, name), name=name)
     except InputError as error:
         raise InputError(f"--tool {text}: {error}") from None
 
 
+def _module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # the user's code
+        if isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0]):
+            raise InputError(f"there is no module {error.name} here, and none is installed") from None
+        raise InputError(f"cannot import {name}: {type(error).__name__}: {error}") from None
+
+
 def _operations(given: Sequence[str]) -> list[Tool]:
-    from ..emulator.rest import rest_tools  # late: few want it, and it brings what speaks TLS
+    from ..emulator.rest import rest_tools  # late: it imports a TLS library
 
     named = [_WITH_BASE.fullmatch(text) or text for text in given]
     documents = [(Path(one), None) if isinstance(one, str) else (Path(one[1]), one[2]) for one in named]
-    return rest_tools(documents, os.environ, _note)
-
-
-def _note(text: str) -> None:
-    print(f"coc: {plain(text)}", file=sys.stderr)
+    return rest_tools(documents, os.environ, note)
 
 
 class _Approval:
-    """Asks the person at the terminal. What was refused stays refused, however often a program tries."""
+    """Asks the person at the terminal. A refused call stays refused when the program repeats it."""
 
     def __init__(self, when: str, screen: Callable[[], AbstractContextManager[object]]) -> None:
         self._when, self._screen = when, screen
@@ -126,7 +125,7 @@ class _Approval:
     async def __call__(self, used: Tool, call: str) -> bool:
         if self._when == "never" or (self._when == "effects" and not used.has_effect):
             return True
-        async with self._lock:  # several calls may wait: one question at a time
+        async with self._lock:  # one question at a time
             if call in self._refused:
                 return False
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -139,9 +138,9 @@ class _Approval:
 
 
 async def _ask(question: str) -> bool:
-    """Yes or no, from the terminal; waiting for it can be cancelled, unlike a thread that reads."""
+    """Ask a yes-or-no question at the terminal. Unlike a thread that reads, this can be cancelled."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before was no answer to this
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # drop what was typed before the question
     print(question, end="", file=sys.stderr, flush=True)
     loop.add_reader(sys.stdin, answered.set)
     try:

@@ -10,7 +10,7 @@ from typing import Unpack
 from ..emulator import Answering, Emulator, as_emulator
 from ..program import Program
 from ..sandbox import Sandbox, opened
-from ..sandbox.frames import Ended, Parsed, Paused, Ran, Settled
+from ..sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled
 from ..trace import Event, Returned, Sent
 from .fetches import Fetches
 from .log import Log
@@ -58,7 +58,7 @@ async def execute_program(
     ):
         async for signal in session:
             match signal:
-                case Parsed(parsed):
+                case ProgramParsed(parsed):
                     yield log.open(parsed)
                 case Ran(steps):
                     for step in steps:

@@ -1,7 +1,8 @@
-"""The host's side of the guest: somewhere to run a job, and the session that comes of it."""
+"""Sandboxes: where guests run programs, and the sessions with them."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
@@ -32,7 +33,7 @@ CHOICES = ("auto", *TIERS, *ENGINES, "none")
 
 
 class Sandbox(Protocol):
-    """Somewhere to run guests; close it when there are no more programs."""
+    """A place to run guests. Close it after the last program."""
 
     def start(self, job: Job) -> AbstractAsyncContextManager[Session]: ...
 
@@ -40,9 +41,9 @@ class Sandbox(Protocol):
 
 
 def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
-    """`auto` is the best wall this machine can build, or an error; the others are one kind and nothing else.
+    """Open a sandbox by name. `auto` is the best tier that this machine can build, or an error.
 
-    `docker:IMAGE` and `podman:IMAGE` take an image's own Python instead of the host's.
+    `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's.
     """
     engine, _, image = name.partition(":")
     if engine in ENGINES:
@@ -51,19 +52,16 @@ def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
         return NoWall()
     if name == "auto" or name in TIERS:
         return Jail(TIERS if name == "auto" else name, spares=spares)
-    raise InputError(f"there is no sandbox {name!r}; there are {', '.join(CHOICES)}")
+    raise InputError(f"unknown sandbox {name!r} (expected one of: {', '.join(CHOICES)})")
 
 
 @asynccontextmanager
 async def opened(sandbox: Sandbox | str) -> AsyncIterator[Sandbox]:
-    """The caller's own sandbox, which stays open, or one by name for as long as this takes."""
+    """The caller's own sandbox, which stays open; or one by name, closed at the end."""
     if sandbox is None:
         raise InputError("sandbox takes a name, such as 'auto', or a sandbox, not None")
     if not isinstance(sandbox, str):
         yield sandbox
         return
-    place = open_sandbox(sandbox)
-    try:
-        yield place
-    finally:
-        place.close()
+    with contextlib.closing(open_sandbox(sandbox)) as own:
+        yield own

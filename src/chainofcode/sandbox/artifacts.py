@@ -1,4 +1,4 @@
-"""What a program left in its scratch directory, as it comes from a guest: checked, never believed."""
+"""Files that a program left in its scratch directory, as a guest sends them: checked, never trusted."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from ..languages.python.guest.run.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_
 
 
 class Wrote(msgspec.Struct, frozen=True, tag="wrote"):
-    """A part of a file; the parts of one file follow each other."""
+    """A part of a file. The parts of one file follow each other."""
 
     name: str
     data: bytes
     is_last: bool = True
 
 
-class Artifacts:
-    """The files of one run. `take` raises ValueError for what no guest of ours sends."""
+class ReceivedFiles:
+    """The files of one run. `add` raises ValueError for parts that an honest guest does not send."""
 
     def __init__(self, *, is_wanted: bool) -> None:
         self._is_wanted, self._bytes = is_wanted, 0
-        self._name: str | None = None  # of the file whose parts are coming
+        self._name: str | None = None  # of the file that is being received
         self._parts = bytearray()
-        self.files: dict[str, bytes] = {}  # whole ones
+        self.files: dict[str, bytes] = {}  # complete ones
 
-    def take(self, wrote: Wrote) -> None:
+    def add(self, wrote: Wrote) -> None:
         if not self._is_wanted:
-            raise ValueError("a file, where there is no scratch directory")
+            raise ValueError("a file without a scratch directory")
         if wrote.name != self._name:
             if self._name is not None:
                 raise ValueError("a file in the middle of another")
@@ -43,14 +43,14 @@ class Artifacts:
 
     def _begin(self, name: str) -> None:
         if not is_name(name) or name in self.files:
-            raise ValueError(f"a file of the name {name[:100]!r}")
+            raise ValueError(f"a file with the name {name[:100]!r}")
         if len(self.files) == MAX_FILES:
             raise ValueError(f"over {MAX_FILES} files")
         self._name = name
 
 
 def is_name(name: str) -> bool:
-    """Whether a name is a relative one, downwards, of printable text."""
+    """Whether a name is a relative path of printable text without hidden parts."""
     parts = name.split("/")
     return (
         len(name.encode("utf-8", "replace")) <= MAX_NAME_BYTES

@@ -1,15 +1,14 @@
-"""Guests in containers, through the command line of docker or podman: for machines where no wall of our own holds.
+"""Guests in containers of docker or podman, for machines where no wall of our own can be built.
 
-Covered: what the engine's containers cover, with no network, no capability, a read-only root, an unprivileged user,
-limits on memory, processes, files and CPU. By default the image is empty and made here: the guest sees the host's own
-Python, read-only, and nothing is downloaded. Not covered: bugs of the engine and its daemon, which usually is root.
-A container takes a few hundred milliseconds to start, against one for a fork.
+Covered: what containers cover, with no network, no capabilities, a read-only root, an unprivileged user, and limits on
+memory, processes, files and CPU. The default image is empty and made here: the guest sees the host's own Python,
+read-only, and nothing is downloaded. Not covered: bugs of the engine and its daemon, which usually runs as root.
+A container takes a few hundred milliseconds to start; a fork takes one.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import csv
 import io
 import os
@@ -30,7 +29,7 @@ from .jail import WORK
 from .job import Job
 from .packages import Grant, Packages
 from .process import ENVIRONMENT
-from .session import Exit, Session
+from .session import Exit, Pipes, Session, session_of
 
 ENGINES = ("docker", "podman")
 _EMPTY = "chainofcode-empty"
@@ -52,32 +51,29 @@ class Container:
     async def start(self, job: Job) -> AsyncIterator[Session]:
         await asyncio.to_thread(self.prepare)
         grant = Grant.of(Packages(job.packages), job.reads)
-        session = Session(_ContainerGuest(self._engine, self._command(job, grant)), job, grant)
-        try:
-            session.begin()
+        guest = _ContainerGuest(self._engine, self._command(job, grant))
+        async with session_of(guest, job, grant) as session:
             yield session
-        finally:
-            await session.close()
 
     def prepare(self) -> None:
-        """Make sure that the engine answers and has the image. Raises SandboxError."""
+        """Check that the engine works and has the image. Raises SandboxError."""
         if self._is_ready:
             return
         if shutil.which(self._engine) is None:
             raise SandboxError(f"there is no command `{self._engine}` on this machine")
         if not self._image:
-            if _ask(self._engine, "image", "inspect", _EMPTY).returncode != 0:
+            if _run_engine(self._engine, "image", "inspect", _EMPTY).returncode != 0:
                 nothing = io.BytesIO()
                 tarfile.open(fileobj=nothing, mode="w").close()
-                self._check(_ask(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
-        elif _ask(self._engine, "image", "inspect", self._image).returncode != 0:
-            self._check(_ask(self._engine, "pull", self._image, seconds=1800))
+                self._check(_run_engine(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
+        elif _run_engine(self._engine, "image", "inspect", self._image).returncode != 0:
+            self._check(_run_engine(self._engine, "pull", self._image, seconds=1800))
         self._is_ready = True
 
-    def _check(self, asked: subprocess.CompletedProcess[bytes]) -> None:
-        if asked.returncode != 0:
-            said = asked.stderr.decode(errors="replace").strip().splitlines() or ["it did not say why"]
-            raise SandboxError(f"{self._engine} cannot run containers here: {said[-1][:300]}")
+    def _check(self, done: subprocess.CompletedProcess[bytes]) -> None:
+        if done.returncode != 0:
+            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+            raise SandboxError(f"{self._engine} cannot run containers here: {lines[-1][:300]}")
 
     def _command(self, job: Job, grant: Grant) -> list[str]:
         limits, files = job.limits, max(job.scratch_bytes, 1)
@@ -85,7 +81,7 @@ class Container:
         python = "python3"
         if not self._image:
             python = os.path.realpath(sys.executable)
-            real = map(os.path.realpath, runtime_paths())  # it looks for its library beside itself, past all links
+            real = map(os.path.realpath, runtime_paths())  # Python looks for its library beside its real path
             shown |= dict.fromkeys([*runtime_paths(), *real, python, *grant.shown])
         else:
             shown |= dict.fromkeys(path for path in grant.shown if path not in grant.search)
@@ -113,7 +109,7 @@ def _mount(source: str, target: str) -> str:
     return f"--mount={line.getvalue()}"
 
 
-def _ask(
+def _run_engine(
     engine: str, *arguments: str, given: bytes = b"", seconds: float = _ENGINE_SECONDS
 ) -> subprocess.CompletedProcess[bytes]:
     command = [engine, *arguments]
@@ -140,14 +136,15 @@ class _ContainerGuest:
         except OSError as error:
             raise SandboxError(f"cannot start {engine}: {error.strerror}") from None
         pipes = self._process.stdout, self._process.stdin, self._process.stderr
-        self.read_fd, self.write_fd, self.noise_fd = (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
+        read_fd, write_fd, noise_fd = (os.dup(pipe.fileno()) for pipe in pipes if pipe is not None)
         for pipe in pipes:
             if pipe is not None:
                 pipe.close()
-        self.exit_fd = os.pidfd_open(self._process.pid)
-        self.pid = 0  # the client's number would say nothing about the guest
+        exit_fd = os.pidfd_open(self._process.pid)
+        self.pipes = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
+        self.pid = 0  # only the client's number is known
         self._is_killed = False
-        self._messengers: list[subprocess.Popen[bytes]] = []
+        self._signallers: list[subprocess.Popen[bytes]] = []
 
     def interrupt(self) -> None:
         self._send("USR1")
@@ -161,26 +158,26 @@ class _ContainerGuest:
         if self._process.poll() is None:
             quiet = subprocess.DEVNULL
             command = [self._engine, "kill", f"--signal={name}", self._name]
-            self._messengers.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
+            self._signallers.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
 
     async def wait(self) -> Exit:
         while self._process.poll() is None:  # noqa: ASYNC110 (a process is no event)
             await asyncio.sleep(0.01)
         code = self._process.returncode
-        has_started = self._is_killed or code not in (125, 126, 127)  # the engine's own failures
-        return Exit(128 - code if 128 < code < 128 + signal.NSIG else code, 0.0, has_started)  # so it tells a signal
+        has_started = self._is_killed or code not in (125, 126, 127)  # failures of the engine itself
+        if 128 < code < 128 + signal.NSIG:  # how the client reports a signal
+            code = 128 - code
+        return Exit(code=code, cpu_seconds=0.0, has_started=has_started)
 
     async def close(self) -> None:
-        """The container is gone when its client is; a client that does not go is not waited for."""
+        """The container is gone when its client is; a client that hangs is killed."""
         self.kill()
         try:
             await asyncio.wait_for(self.wait(), 10)
         except TimeoutError:
             self._process.kill()
             self._process.wait()
-            await asyncio.to_thread(_ask, self._engine, "rm", "--force", self._name)
-        for messenger in self._messengers:
-            await asyncio.to_thread(messenger.wait)
-        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
-            with contextlib.suppress(OSError):
-                os.close(fd)
+            await asyncio.to_thread(_run_engine, self._engine, "rm", "--force", self._name)
+        for signaller in self._signallers:
+            await asyncio.to_thread(signaller.wait)
+        self.pipes.close()

@@ -1,4 +1,4 @@
-"""What holds on this machine: every tier tried, every layer named, and how to get the rest."""
+"""`coc doctor`: tries every tier of the sandbox on this machine, and shows how to get what is missing."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .job import Job
 from .pool import TIERS, Jail
 
 _IN_CONTAINER = "in docker or podman: --security-opt seccomp=unconfined, as root also --cap-add SYS_ADMIN"
-# What a refusal says, and what helps against it.
+# Patterns of refusals, and remedies.
 _REMEDIES = (
     (
         r"^((unshare|mount|pivot_root|sethostname|open_tree).*not permitted|Permission denied: .*_map)",
-        "namespaces are taken from ordinary users here. Debian: sysctl kernel.unprivileged_userns_clone=1; Ubuntu: "
+        "ordinary users cannot create namespaces here. Debian: sysctl kernel.unprivileged_userns_clone=1; Ubuntu: "
         f"sysctl kernel.apparmor_restrict_unprivileged_userns=0; {_IN_CONTAINER}",
     ),
     (r"^unshare.*No space left", "sysctl user.max_user_namespaces=10000"),
@@ -37,7 +37,7 @@ _REMEDIES = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One tier, layer or engine: whether it holds, what was found, and what would help where it does not."""
+    """One tier, layer or engine: whether it works, details, and a remedy if it does not."""
 
     name: str
     holds: bool
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """`tier` is the one that programs run in, empty when there is none."""
+    """`tier` is the one that programs run in, empty if there is none."""
 
     tier: str
     machine: str
@@ -63,7 +63,7 @@ class Report:
             yield f"programs run in tier {self.tier}; a witness behind its walls failed at everything it tried"
         else:
             yield "no tier holds: programs are refused, unless run with --sandbox=docker, podman or none"
-        yield f"{self.machine}"
+        yield self.machine
         for title, findings in (("tier", self.tiers), ("layer", self.layers), ("engine", self.engines)):
             yield ""
             yield f"{title:<18} holds"
@@ -74,7 +74,7 @@ class Report:
 
 
 async def _engine(name: str) -> Finding:
-    """Whether an engine answers, and can really run a container."""
+    """Whether an engine can run a container."""
     try:
         async with Container(name).start(Job("answer = 1")) as session:
             ends = [signal async for signal in session if isinstance(signal, Ended)]
@@ -84,18 +84,17 @@ async def _engine(name: str) -> Finding:
 
 
 async def examine() -> Report:
-    """Try every tier, with its witness, and ask every engine."""
+    """Try every tier, with its witness, and every container engine."""
     tiers: list[Finding] = []
     missing: dict[str, str] = {}
     for tier in TIERS:
         with Jail(tier, spares=0) as jail:
             try:
-                holds = await jail.holds()
+                missing |= (await jail.status()).missing
             except SandboxError:
                 why = jail.refusals.get(tier, "it did not start")
                 tiers.append(Finding(f"{tier}  {_WALLS[tier]}", False, why, _remedy(why)))
             else:
-                missing |= holds.missing
                 tiers.append(Finding(f"{tier}  {_WALLS[tier]}", True))
     best = next((tier for tier, finding in zip(TIERS, tiers, strict=True) if finding.holds), "")
     layers = [
@@ -106,7 +105,8 @@ async def examine() -> Report:
     ]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     machine = f"Linux {platform.release()} on {platform.machine()}, Python {platform.python_version()}, as {who}"
-    return Report(best, machine, tiers, layers, [await _engine(name) for name in ENGINES])
+    engines = [await _engine(name) for name in ENGINES]
+    return Report(tier=best, machine=machine, tiers=tiers, layers=layers, engines=engines)
 
 
 _WALLS = {"A": "all walls", "B": "no namespaces", "C": "no files at all"}

@@ -1,4 +1,4 @@
-"""The wire, host side. Every frame from a guest is hostile: bounded, typed, checked against what came before."""
+"""The wire, host side. Every frame from a guest is hostile: bounded, typed, checked against earlier frames."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import msgspec
 from ..languages.python.guest.link import MAX_PARTS, MAX_QUESTIONS, RUN_FRAMES, parts_of
 from ..languages.python.guest.run.scratch import MAX_UNSENT
 from ..program import Program
-from .artifacts import Artifacts, Wrote
+from .artifacts import ReceivedFiles, Wrote
 
 _LENGTH = struct.Struct("<I")
 _MAX_STEPS = 100_000  # a guest that keeps its own limits stays far below, not counting calls
 _STEPS_PER_CALL = 4  # requested, awaited, settled, and output printed before
-
-
 _GUESTS_REASONS = frozenset(
     ["answered", "error", "limit:memory", "limit:cpu", "limit:frame", "limit:bytes", "limit:modules", "halted"]
 )
@@ -40,11 +38,15 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     about: str = ""
 
 
-class Parsed(msgspec.Struct, frozen=True, tag="parsed"):
+class ProgramParsed(msgspec.Struct, frozen=True, tag="parsed"):
+    """The program, as the guest's compiler understood it."""
+
     program: Program
 
 
 class RanStep(msgspec.Struct, frozen=True):
+    """One visit of a statement, with the names that it changed."""
+
     statement: int
     visit: int
     delta: dict[str, str | None] = {}
@@ -88,15 +90,15 @@ class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
-    """The program took the value of a pause, perhaps not for the first time: in program order."""
+    """The program used the value of a pause, perhaps again. Sent in program order."""
 
     id: int
     statement: int
 
 
 class LineageNode(msgspec.Struct, frozen=True, array_like=True):
-    """One run of a statement (-1: none, an input or a name at the end), the visits of it and the values asked for in
-    it by their places in the trace; what it depends on: nodes by data, by control, and logs up to a length."""
+    """One run of a statement (-1: none, for inputs and names at the end), with its visits and values by their places
+    in the trace, and what it depends on: nodes by data and by control, and logs up to a length."""
 
     statement: int
     visits: list[int] = []
@@ -108,14 +110,14 @@ class LineageNode(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """What came from what. `logs` are pairs of lists of nodes: who set something, and who might have."""
+    """Dependencies between statements. `logs` are pairs of lists of nodes: those that set something, those that may."""
 
     nodes: list[LineageNode]
     logs: list[tuple[list[int], list[int]]] = []
-    ends: dict[str, int] = {}  # the module's names at the end; `$last` and `$output` are ways to answer, too
+    ends: dict[str, int] = {}  # the module's names at the end; `$last` and `$output` are answers without a name
     inputs: dict[str, int] = {}
     guards: list[int] = []  # conditions under which the program would have ended with an error
-    failed: list[int] = []  # what was under way when it did
+    failed: list[int] = []  # nodes that were running when it did
     works: list[int] = []  # of each statement what it does itself: nothing, it hands values on, or it works them out
 
 
@@ -129,11 +131,11 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     source: Literal["variable", "expression", "output", ""] = ""
     error: Failure | None = None
     stderr: str = ""
-    unsent: list[str] = []  # files in its scratch directory that did not come, and why
-    lineage: Lineage | None = None  # where it was asked for, and is not too large
+    unsent: list[str] = []  # files in its scratch directory that were not sent, and why
+    lineage: Lineage | None = None  # if the job asked for it, and it is not too large
 
 
-Signal = Parsed | Ran | Paused | Surveyed | Settled | Wrote | Ended
+Signal = ProgramParsed | Ran | Paused | Surveyed | Settled | Wrote | Ended
 _decoder: msgspec.json.Decoder[Signal] = msgspec.json.Decoder(Signal)
 
 
@@ -143,7 +145,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 
 class Reader:
-    """Cuts a guest's bytes into signals and holds them against the protocol."""
+    """Decodes the signals of a guest and checks them against the protocol."""
 
     def __init__(
         self,
@@ -155,7 +157,7 @@ class Reader:
         is_shadow: bool = False,
     ) -> None:
         self._is_shadow = is_shadow
-        self.artifacts = Artifacts(is_wanted=may_write)
+        self.artifacts = ReceivedFiles(is_wanted=may_write)
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
         self._max_bytes = self._bytes_left = RUN_FRAMES * frame_bytes
         self._max_steps = _MAX_STEPS + _STEPS_PER_CALL * calls
@@ -169,8 +171,8 @@ class Reader:
         self._bytes_left -= len(data)
 
     def next(self) -> Signal | None:
-        """The next whole signal, None when more bytes are needed. Raises FrameError, or OutputLimit."""
-        if self._bytes_left < 0:  # what it says is kept in the trace: memory of ours
+        """The next signal; None if more bytes are needed. Raises FrameError or OutputLimit."""
+        if self._bytes_left < 0:  # the host keeps it in memory, as a trace
             raise FrameError(f"over {self._max_bytes:,} bytes in all")
         if len(self._buffer) < _LENGTH.size:
             return None
@@ -187,7 +189,7 @@ class Reader:
         try:
             signal = _decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
-            raise FrameError(f"a frame that is none: {error}") from None
+            raise FrameError(f"malformed frame: {error}") from None
         self._check(signal)
         return signal
 
@@ -196,60 +198,77 @@ class Reader:
 
     def _check(self, signal: Signal) -> None:
         match signal:
-            case Parsed(program):
+            case ProgramParsed():
                 if self._statements >= 0:
                     raise FrameError("a second program")
-                self._statements = len(program.statements)
-            case Ran(steps):
-                self._take_step(len(steps) or 1)
-                self._output += sum(len(step.output.encode()) for step in steps)
-                for step in steps:
-                    self._check_statement(step.statement)
-                if self._output > self._output_bytes:
-                    raise OutputLimit(signal)
+                self._statements = len(signal.program.statements)
+            case Ran():
+                self._check_ran(signal)
             case Paused():
-                self._questions += signal.kind == "module"
-                if self._questions > MAX_QUESTIONS:
-                    raise FrameError(f"over {MAX_QUESTIONS:,} module lookups")
-                if signal.id <= self._last_pause:
-                    raise FrameError(f"pause {signal.id} after pause {self._last_pause}")
-                self._take_step()
-                self._last_pause = signal.id
-                self._opened[signal.id] = signal.kind
-                self._check_statement(signal.statement)
-            case Surveyed(calls, skipped):
-                self._take_step()
-                if not self._is_shadow:  # a `surveyed` guest counts as waiting
-                    raise FrameError("a `surveyed` frame from a guest that is not a shadow")
-                if len(set(calls)) < len(calls) or any(call not in self._opened for call in calls):
-                    raise FrameError("a `surveyed` frame with unknown or repeated calls")
-                for statement, _ in skipped:
-                    self._check_statement(statement)
-            case Settled(id, statement):
-                kind = self._opened.get(id)
-                if kind is None:
-                    raise FrameError(f"pause {id} is not open")
-                if kind != "call":  # taken once, unlike a value that others may share
-                    del self._opened[id]
-                self._take_step()
-                self._check_statement(statement)
+                self._check_paused(signal)
+            case Surveyed():
+                self._check_surveyed(signal)
+            case Settled():
+                self._check_settled(signal)
             case Wrote():
                 try:
-                    self.artifacts.take(signal)
+                    self.artifacts.add(signal)
                 except ValueError as error:
                     raise FrameError(str(error)) from None
             case Ended():
-                if len(signal.unsent) > MAX_UNSENT:
-                    raise FrameError(f"over {MAX_UNSENT} files that did not come")
-                if signal.reason not in _GUESTS_REASONS:
-                    raise FrameError(f"an end for the reason {signal.reason[:40]!r}")
-                if signal.error is not None and signal.error.statement is not None:
-                    self._check_statement(signal.error.statement)
-                for node in signal.lineage.nodes if signal.lineage is not None else ():
-                    for statement in (max(node.statement, 0), *node.whole):
-                        self._check_statement(statement)
+                self._check_ended(signal)
 
-    def _take_step(self, count: int = 1) -> None:
+    def _check_ran(self, ran: Ran) -> None:
+        self._count_steps(len(ran.steps) or 1)
+        self._output += sum(len(step.output.encode()) for step in ran.steps)
+        for step in ran.steps:
+            self._check_statement(step.statement)
+        if self._output > self._output_bytes:
+            raise OutputLimit(ran)
+
+    def _check_paused(self, paused: Paused) -> None:
+        self._questions += paused.kind == "module"
+        if self._questions > MAX_QUESTIONS:
+            raise FrameError(f"over {MAX_QUESTIONS:,} module lookups")
+        if paused.id <= self._last_pause:
+            raise FrameError(f"pause {paused.id} after pause {self._last_pause}")
+        self._count_steps()
+        self._last_pause = paused.id
+        self._opened[paused.id] = paused.kind
+        self._check_statement(paused.statement)
+
+    def _check_surveyed(self, surveyed: Surveyed) -> None:
+        self._count_steps()
+        if not self._is_shadow:  # a `surveyed` guest counts as waiting
+            raise FrameError("a `surveyed` frame from a guest that is not a shadow")
+        calls = surveyed.calls
+        if len(set(calls)) < len(calls) or any(call not in self._opened for call in calls):
+            raise FrameError("a `surveyed` frame with unknown or repeated calls")
+        for statement, _ in surveyed.skipped:
+            self._check_statement(statement)
+
+    def _check_settled(self, settled: Settled) -> None:
+        kind = self._opened.get(settled.id)
+        if kind is None:
+            raise FrameError(f"pause {settled.id} is not open")
+        if kind != "call":  # used once; the value of a call may be shared
+            del self._opened[settled.id]
+        self._count_steps()
+        self._check_statement(settled.statement)
+
+    def _check_ended(self, ended: Ended) -> None:
+        if len(ended.unsent) > MAX_UNSENT:
+            raise FrameError(f"over {MAX_UNSENT} files that were not sent")
+        if ended.reason not in _GUESTS_REASONS:
+            raise FrameError(f"an end for the reason {ended.reason[:40]!r}")
+        if ended.error is not None and ended.error.statement is not None:
+            self._check_statement(ended.error.statement)
+        if ended.lineage is not None:
+            for node in ended.lineage.nodes:
+                for statement in (max(node.statement, 0), *node.whole):
+                    self._check_statement(statement)
+
+    def _count_steps(self, count: int = 1) -> None:
         self._steps += count
         if self._steps > self._max_steps:
             raise FrameError(f"over {self._max_steps:,} steps")
@@ -260,7 +279,7 @@ class Reader:
 
 
 class OutputLimit(Exception):
-    """The program printed more than it may; `ran` is the signal in which it did."""
+    """The program printed too much; `ran` is the signal that exceeded the limit."""
 
     def __init__(self, ran: Ran) -> None:
         self.ran = ran

@@ -1,4 +1,4 @@
-"""The host's handle on a zygote and on the guests that come of it: births are asked for, deaths are heard of."""
+"""The host's handle on a zygote and its guests: it requests forks, and learns of exits."""
 
 from __future__ import annotations
 
@@ -25,59 +25,59 @@ from ..boot import boot_command
 from ..errors import SandboxError
 from .packages import Grant, is_below
 from .process import ENVIRONMENT
-from .session import Exit
+from .session import Exit, Pipes
 
 _LIBRARY = os.path.dirname(os.__file__)
-_START_SECONDS = 120  # packages may take their time to import
+_START_SECONDS = 120  # importing packages may take long
 _SECRETS = (__file__, os.path.dirname(__file__), "/etc/passwd", "/etc", "/home", "/root", "/proc", "/proc/self/environ")
 _MESSAGE_BYTES = 1 << 16
-# How long after a start the next guests are forked: it and its shadow need the processor first. Less without spares.
-_REST_SECONDS, _SHORT_REST_SECONDS = 0.02, 0.003
+# Delay before the next spare is forked: the guest just started needs the processor first. Shorter without spares.
+_SPARE_SECONDS, _FIRST_SPARE_SECONDS = 0.02, 0.003
 _LIBRARIES = ("/lib64", "/usr/lib64", "/usr/share/zoneinfo")
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-_BEFOREHAND = {"matplotlib": ("matplotlib.pyplot",)}  # what a program will want of a package besides the package
+_ALSO_IMPORTED = {"matplotlib": ("matplotlib.pyplot",)}  # modules that programs usually import with a package
 
 
 @dataclass(frozen=True)
-class Holds:
-    """What holds around a guest: the tier, layers of it that this kernel lacks, and why better tiers were refused."""
+class SandboxStatus:
+    """The tier in use, its layers that this kernel lacks, and why better tiers were refused."""
 
     tier: str
     missing: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
     def why_not(self, tier: str) -> str:
-        return (
-            f", which cannot be had here ({self.refused[tier]})" if tier in self.refused else f"; this is {self.tier}"
-        )
+        if tier in self.refused:
+            return f", which is not available here ({self.refused[tier]})"
+        return f"; this is {self.tier}"
 
 
-class Zygote:
-    """The zygote's handle: births are asked for and awaited, deaths are heard of."""
+class ZygoteHandle:
+    """Starts a zygote, requests forks of it, and learns how they ended."""
 
     def __init__(self, python: str, tiers: tuple[str, ...], grant: Grant, spares: int) -> None:
         self._spares = spares
         self._lock = threading.RLock()
-        self._asked = 0
+        self._requested = 0
         self._outbox: deque[bytes] = deque()
-        self._ahead: deque[int] = deque()  # guests asked for that have no program yet
-        self._born: dict[int, JailGuest | str] = {}  # or why it could not be
+        self._spare: deque[int] = deque()  # requested guests without a program
+        self._forked: dict[int, JailGuest | str] = {}  # or why the fork failed
         self._unwanted: set[int] = set()
         self._alive: set[int] = set()
-        self._died: dict[int, Exit] = {}
+        self._exits: dict[int, Exit] = {}
         self._started = time.monotonic()
         self._answer: dict[str, Any] | None = None
         self.users = 0
         self.is_gone = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        plan, self._said = os.memfd_create("plan"), os.memfd_create("said")
+        plan, self._output_fd = os.memfd_create("plan"), os.memfd_create("said")
         os.pwrite(plan, json.dumps(_plan(tiers, grant, spares)).encode(), 0)
         try:
             self._process = subprocess.Popen(
                 boot_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=self._output_fd,
+                stderr=self._output_fd,
                 pass_fds=[theirs.fileno(), plan],
                 env={**ENVIRONMENT, **_ONE_THREAD},
                 cwd="/",
@@ -85,18 +85,18 @@ class Zygote:
             )
         except OSError as error:
             self._control.close()
-            os.close(self._said)
+            os.close(self._output_fd)
             raise SandboxError(f"cannot start a guest with {python}: {error.strerror}") from None
         finally:
             theirs.close()
             os.close(plan)
         self._control.setblocking(False)
-        self._end = weakref.finalize(self, _end, os.getpid(), self._control, self._said, self._process)
+        self._end = weakref.finalize(self, _end, os.getpid(), self._control, self._output_fd, self._process)
 
     @property
-    def holds(self) -> Holds:
+    def status(self) -> SandboxStatus:
         answer = self._answer or {}
-        return Holds(answer["tier"], answer["missing"], answer["refused"])
+        return SandboxStatus(tier=answer["tier"], missing=answer["missing"], refused=answer["refused"])
 
     @property
     def refusals(self) -> dict[str, str]:
@@ -104,76 +104,77 @@ class Zygote:
         return refused
 
     async def ready(self) -> None:
-        """Wait until the walls stand. Raises SandboxError with what each tier lacked."""
+        """Wait until the sandbox is built. Raises SandboxError with what each tier lacked."""
         while self._answer is None:
             self._hear()
             if self._answer is None:
                 if self.is_gone or time.monotonic() - self._started > _START_SECONDS:
-                    said = self._last_words()
+                    output = self._last_words()
                     self.close()
-                    raise SandboxError(f"the sandbox did not start: {said}")
+                    raise SandboxError(f"the sandbox did not start: {output}")
                 await asyncio.sleep(0.0005)
         if "tier" not in self._answer:
             self.close()
             raise SandboxError(no_wall(self._answer["refused"]))
 
     def _last_words(self) -> str:
-        said = os.pread(self._said, 1 << 16, 0).decode(errors="replace").strip().splitlines()
-        return said[-1][:300] if said else "its first process died or took too long"
+        output = os.pread(self._output_fd, 1 << 16, 0).decode(errors="replace").strip().splitlines()
+        return output[-1][:300] if output else "its first process died or took too long"
 
-    async def take(self, scratch_bytes: int) -> JailGuest:
-        """A guest for a program; another is asked for, to be there for the next one."""
+    async def start_guest(self, scratch_bytes: int) -> JailGuest:
+        """A guest for a program. A spare for the next one is requested soon after."""
         while True:
             with self._lock:
-                number = self._ahead.popleft() if self._ahead and not scratch_bytes else self._ask(scratch_bytes)
-            rest = _REST_SECONDS if self._ahead else _SHORT_REST_SECONDS
-            asyncio.get_running_loop().call_later(rest, self.ask_ahead)
+                is_spare = bool(self._spare) and not scratch_bytes
+                number = self._spare.popleft() if is_spare else self._request(scratch_bytes)
+            delay = _SPARE_SECONDS if self._spare else _FIRST_SPARE_SECONDS
+            asyncio.get_running_loop().call_later(delay, self.request_spares)
             try:
-                guest = await self._birth(number)
-            except BaseException:  # cancelled, perhaps: whoever comes is not wanted any more
-                self._refuse(number)
+                guest = await self._forked_guest(number)
+            except BaseException:  # cancelled, perhaps
+                self._discard(number)
                 raise
             if not guest.is_dead():
                 return guest
             guest.close_now()
 
-    async def _birth(self, number: int) -> JailGuest:
+    async def _forked_guest(self, number: int) -> JailGuest:
         pause = 0.0001
         while True:
             with self._lock:
-                born = self._born.pop(number, None)
-                if isinstance(born, JailGuest):
+                forked = self._forked.pop(number, None)
+                if isinstance(forked, JailGuest):
                     self._alive.add(number)
-                    return born
-            if born is not None or self.is_gone:
-                raise SandboxError(f"no guest can be started: {born or 'its zygote died'}")
+                    return forked
+            if forked is not None or self.is_gone:
+                raise SandboxError(f"no guest can be started: {forked or 'its zygote died'}")
             self._hear()
-            if number not in self._born:
+            if number not in self._forked:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.01)
 
-    def _refuse(self, number: int) -> None:
+    def _discard(self, number: int) -> None:
         with self._lock:
-            born = self._born.pop(number, None)
-            if born is None and not self.is_gone:
+            forked = self._forked.pop(number, None)
+            if forked is None and not self.is_gone:
                 self._unwanted.add(number)
-        if isinstance(born, JailGuest):
-            born.close_now()
+        if isinstance(forked, JailGuest):
+            forked.close_now()
 
-    def ask_ahead(self) -> None:
-        """Fork guests for later programs."""
+    def request_spares(self) -> None:
+        """Request forks for later programs."""
         with self._lock:
-            while len(self._ahead) < self._spares and not self.is_gone:
-                self._ahead.append(self._ask(0))
+            while len(self._spare) < self._spares and not self.is_gone:
+                self._spare.append(self._request(0))
 
-    def _ask(self, scratch_bytes: int) -> int:
-        self._asked += 1
-        self._outbox.append(json.dumps({"number": self._asked, "scratch_bytes": scratch_bytes}).encode())
+    def _request(self, scratch_bytes: int) -> int:
+        self._requested += 1
+        self._outbox.append(json.dumps({"number": self._requested, "scratch_bytes": scratch_bytes}).encode())
         self._send()
-        return self._asked
+        return self._requested
 
     def _send(self) -> None:
-        """Send what the socket takes now; whoever listens next sends the rest."""
+        """Send what the socket takes now; `_hear` sends the rest."""
         try:
             while self._outbox and not self.is_gone:
                 self._control.send(self._outbox[0])
@@ -184,7 +185,7 @@ class Zygote:
             self.is_gone = True
 
     def _hear(self) -> None:
-        """Take in what the zygote has said."""
+        """Read the messages of the zygote."""
         with self._lock:
             self._send()
             while not self.is_gone:
@@ -200,38 +201,40 @@ class Zygote:
                 self._note(json.loads(data), fds)
 
     def _note(self, message: dict[str, Any], fds: list[int]) -> None:
-        if "born" in message:
-            self._note_birth(message["born"], fds)
-        elif "died" in message:
-            if message["died"] in self._alive:
-                self._died[message["died"]] = Exit(message["code"], message["cpu"])
+        if "forked" in message:
+            self._note_fork(message["forked"], fds)
+        elif "ended" in message:
+            if message["ended"] in self._alive:
+                self._exits[message["ended"]] = Exit(code=message["code"], cpu_seconds=message["cpu"])
         elif "failed" in message:
             if message["failed"] not in self._unwanted:
-                self._born[message["failed"]] = str(message["why"])
+                self._forked[message["failed"]] = str(message["why"])
             self._unwanted.discard(message["failed"])
         else:
             self._answer = message
 
-    def _note_birth(self, number: int, fds: list[int]) -> None:
-        if len(fds) != 4:  # this process has no room for them
+    def _note_fork(self, number: int, fds: list[int]) -> None:
+        if len(fds) != 4:  # this process is at its limit of descriptors
             for fd in fds:
                 os.close(fd)
-            self._born[number] = "too many open files in this process"
+            self._forked[number] = "too many open files in this process"
             return
-        holds = self._answer or {}
-        guest = JailGuest(self, number, holds["tier"], holds["counts"], *fds)
+        answer = self._answer or {}
+        read_fd, write_fd, noise_fd, exit_fd = fds
+        pipes = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
+        guest = JailGuest(self, number, pipes, wall=answer["tier"], counts_processes=answer["counts"])
         if number in self._unwanted:
             self._unwanted.discard(number)
             guest.close_now()
         else:
-            self._born[number] = guest
+            self._forked[number] = guest
 
     async def wait(self, number: int) -> Exit:
         pause = 0.0002
         while True:
             self._hear()
-            if number in self._died:
-                return self._died[number]
+            if number in self._exits:
+                return self._exits[number]
             if self.is_gone:
                 return Exit(-signal.SIGKILL, 0.0)
             await asyncio.sleep(pause)
@@ -239,13 +242,13 @@ class Zygote:
 
     def forget(self, number: int) -> None:
         self._alive.discard(number)
-        self._died.pop(number, None)
+        self._exits.pop(number, None)
 
     def close(self) -> None:
         self.is_gone = True
         with self._lock:
-            unused = list(self._born.values())
-            self._born.clear()
+            unused = list(self._forked.values())
+            self._forked.clear()
         for guest in unused:
             if isinstance(guest, JailGuest):
                 guest.close_now()
@@ -253,22 +256,19 @@ class Zygote:
 
 
 class JailGuest:
-    """One guest of a zygote's, by its pipes and its pidfd."""
+    """A fork of a zygote, by its pipes and its pidfd."""
 
-    def __init__(
-        self, zygote: Zygote, number: int, wall: str, counts_processes: bool,
-        read_fd: int, write_fd: int, noise_fd: int, exit_fd: int,
-    ) -> None:  # fmt: skip
-        self._zygote, self._number, self.wall, self.counts_processes = zygote, number, wall, counts_processes
-        self.read_fd, self.write_fd, self.noise_fd, self.exit_fd = read_fd, write_fd, noise_fd, exit_fd
+    def __init__(self, zygote: ZygoteHandle, number: int, pipes: Pipes, *, wall: str, counts_processes: bool) -> None:
+        self._zygote, self._number, self.pipes = zygote, number, pipes
+        self.wall, self.counts_processes = wall, counts_processes
 
     @functools.cached_property
     def pid(self) -> int:
-        return _pid_of(self.exit_fd)
+        return _pid_of(self.pipes.exit_fd)
 
     def is_dead(self) -> bool:
         poll = select.poll()
-        poll.register(self.exit_fd, select.POLLIN)
+        poll.register(self.pipes.exit_fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def interrupt(self) -> None:
@@ -279,25 +279,24 @@ class JailGuest:
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.exit_fd, number)
+            signal.pidfd_send_signal(self.pipes.exit_fd, number)
 
     async def wait(self) -> Exit:
         return await self._zygote.wait(self._number)
 
     async def close(self) -> None:
         self.close_now()
-        self._zygote.ask_ahead()
+        self._zygote.request_spares()
 
     def close_now(self) -> None:
-        """Nobody need wait for its death: it is not our child, and the zygote buries it."""
+        """Kill it without waiting: the zygote reaps it."""
         self.kill()
         self._zygote.forget(self._number)
-        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
-            os.close(fd)
+        self.pipes.close()
 
 
 def _pid_of(pidfd: int) -> int:
-    """The process number, as this process sees it; 0 where that cannot be known."""
+    """The process number, as this process sees it; 0 if unknown."""
     try:
         lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
     except OSError:
@@ -305,22 +304,22 @@ def _pid_of(pidfd: int) -> int:
     return max(0, next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), 0))
 
 
-def _end(owner: int, control: socket.socket, said: int, process: subprocess.Popen[bytes]) -> None:
+def _end(owner: int, control: socket.socket, output: int, process: subprocess.Popen[bytes]) -> None:
     """Close the socket, which ends the zygote and all its guests, and wait for that."""
     control.close()
-    os.close(said)
-    if os.getpid() != owner:  # a fork of the host: they are not its own
+    os.close(output)
+    if os.getpid() != owner:  # a fork of the host: they belong to its parent
         return
     try:
         process.wait(2)
-    except subprocess.TimeoutExpired:  # it is busy importing: its whole group goes
+    except subprocess.TimeoutExpired:  # it is busy importing
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _plan(tiers: tuple[str, ...], grant: Grant, spares: int) -> dict[str, Any]:
     runtime, shown = runtime_paths(), [*runtime_paths(), *grant.shown]
-    modules = [module for package in grant.packages for module in (package, *_BEFOREHAND.get(package, ()))]
+    modules = [module for package in grant.packages for module in (package, *_ALSO_IMPORTED.get(package, ()))]
     secrets = [path for path in _SECRETS if not any(is_below(path, p) or is_below(p, path) for p in shown)]
     try:
         cwd = os.getcwd()
@@ -343,31 +342,30 @@ def _plan(tiers: tuple[str, ...], grant: Grant, spares: int) -> dict[str, Any]:
 
 @functools.cache
 def runtime_paths() -> tuple[str, ...]:
-    """What Python itself is made of: its library, and the system's where extension modules need them."""
+    """The files of Python itself: its library, and system libraries that extension modules need."""
     kind = sysconfig.get_config_var("MULTIARCH") or ""
-    libraries = (
-        [f"/lib/{kind}", f"/usr/lib/{kind}"] if kind and os.path.isdir(f"/usr/lib/{kind}") else ["/lib", "/usr/lib"]
-    )
+    libraries = ["/lib", "/usr/lib"]
+    if kind and os.path.isdir(f"/usr/lib/{kind}"):
+        libraries = [f"/lib/{kind}", f"/usr/lib/{kind}"]
     own = [_LIBRARY, sysconfig.get_config_var("DESTSHARED") or _LIBRARY]
     if sys.base_prefix != "/usr":
         own.append(os.path.join(sys.base_prefix, "lib"))
-    return tuple(
-        dict.fromkeys(path for path in [*sorted(own, key=len), *libraries, *_LIBRARIES] if os.path.exists(path))
-    )
+    paths = [*sorted(own, key=len), *libraries, *_LIBRARIES]
+    return tuple(dict.fromkeys(filter(os.path.exists, paths)))
 
 
 def _site_directories() -> list[str]:
-    """Where installed packages lie: hidden, but for those that are granted."""
+    """Directories of installed packages: hidden, except for granted packages."""
     inside = [os.path.join(_LIBRARY, name) for name in ("site-packages", "dist-packages")]
     return [*inside, os.path.join(sys.base_prefix, "lib", "python3", "dist-packages")]
 
 
 def no_wall(refused: dict[str, str]) -> str:
-    """The error where no tier holds: what each lacked, and what to do about it."""
+    """The error when no tier can be built: what each lacked, and what to do."""
     lines = ["no sandbox can be built on this machine, and programs are not run without one."]
     if len(refused) < 3:
         lines = [f"tier {' or '.join(refused)} of the sandbox cannot be built on this machine."]
     lines += [f"  tier {tier}: {why}" for tier, why in refused.items()]
-    lines.append("`coc doctor` says how to get what is missing; --sandbox=docker or podman uses a container engine;")
+    lines.append("`coc doctor` shows how to get what is missing; --sandbox=docker or podman uses a container engine;")
     lines.append("--sandbox=none runs programs with your own rights, files and network.")
     return "\n".join(lines)

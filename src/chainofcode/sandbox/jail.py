@@ -1,17 +1,17 @@
-"""The wall: what the kernel takes away from a guest before it sees a program.
+"""The walls: rights that the kernel takes from a guest before it sees a program.
 
 | tier | walls | where it works |
 |---|---|---|
 | A | user, mount, pid, net, ipc, uts, cgroup namespaces; an empty read-only root; Landlock; seccomp; rlimits | Linux |
-| B | Landlock, seccomp, rlimits | containers with default settings, systems that take namespaces from ordinary users |
+| B | Landlock, seccomp, rlimits | containers with default settings, systems without namespaces for ordinary users |
 | C | seccomp without any call that takes a path, rlimits; modules imported beforehand | no Landlock either |
 
-Covered in every tier: no file is opened but what was granted, none is written but in the scratch directory; no socket
-but a connected pair within the process; no new process, no signal to another one, no program executed; memory, CPU,
-threads, file size and descriptors are limited; no capability, no way to gain one; nothing of the host's environment.
-Covered in tier A only: files that are not granted do not exist; their names and sizes are visible in tier B.
-Not covered: bugs of the kernel, side channels (timing, load, caches), what the guest says about its own run. In tiers
-B and C the kernel's version, the host's name and the number of the user are visible.
+Covered in every tier: only granted files can be opened, only files in the scratch directory can be written; no sockets
+except connected pairs within the process; no new processes, no signals to others, no execution of programs; limits on
+memory, CPU, threads, file size and descriptors; no capabilities and no way to gain them; nothing of the host's
+environment. Covered in tier A only: files that are not granted do not exist; tier B shows their names and sizes.
+Not covered: bugs of the kernel, side channels (timing, load, caches), what the guest reports about its own run. In
+tiers B and C the kernel's version, the host's name and the number of the user are visible.
 
 Standard library only: this runs in the zygote and in its children.
 """
@@ -27,10 +27,10 @@ from collections.abc import Callable
 from . import kernel, seccomp
 
 WORK = "/guest"  # the guest's working directory in tier A
-KEPT = "/.kept"  # where packages may keep what they compute while they are imported; read-only from then on
-CANARY = "/.canary"  # a file that everybody may read, but for Landlock
+KEPT = "/.kept"  # for files that packages write while they are imported; read-only afterwards
+CANARY = "/.canary"  # a file that only Landlock protects
 HOST_NAME = "guest"
-_NEW_ROOT = "/sys"  # where the new root is mounted while it is built; no grant lies there
+_NEW_ROOT = "/sys"  # where the new root is built; grants cannot be there
 _NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET | kernel.NEWCGROUP
 _READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
 _ROOT_BYTES = 64 << 20
@@ -41,26 +41,33 @@ _NULL = {"/dev/null": kernel.READ_FILE | kernel.WRITE_FILE}
 
 
 class Wall:
-    """One tier's walls, and the steps in which a zygote and then each guest go behind them.
+    """The walls of one tier, and the steps by which a zygote and then each guest go behind them.
 
-    `runtime` and `granted` are the paths a guest may read, `hidden` directories of the former that it sees only in
-    tiers without namespaces, `links` names for the working directory and where they lead.
+    `runtime` and `granted` are the paths that a guest may read; `hidden` are directories in `runtime` that tier A
+    hides; `links` are names in the working directory and their targets.
     """
 
     def __init__(
-        self, tier: str, runtime: list[str], hidden: list[str], granted: list[str], links: dict[str, str], cwd: str
+        self,
+        tier: str,
+        *,
+        runtime: list[str],
+        hidden: list[str],
+        granted: list[str],
+        links: dict[str, str],
+        cwd: str,
     ) -> None:
         if not seccomp.is_supported():
             raise OSError(0, f"seccomp: no list of system calls for {kernel.MACHINE} processors")
         self.tier = tier
-        self.missing: dict[str, str] = {}  # layers that this kernel does not have, and why
+        self.missing: dict[str, str] = {}  # layers that this kernel lacks, and why
         self.shown = [os.path.realpath(path) for path in (*runtime, *granted) if os.path.exists(path)]
         self._runtime, self._hidden, self._granted, self._links, self._cwd = runtime, hidden, granted, links, cwd
-        self._uid = 0  # a user of its own for each guest, from here on; 0 where it stays the user it is
+        self._uid = 0  # the first of the users for guests; 0 if guests keep the user
         self._own_pids: int | None = None
         self._rights: dict[str, int] | None = None
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if tier == "A" else -1
-        self.counts_processes = False  # whether a limit on processes counts the guest's own only
+        self.counts_processes = False  # whether a limit on processes counts only those of the guest
         self.has_landlock = tier != "C" and self._find_landlock()
 
     def _find_landlock(self) -> bool:
@@ -77,12 +84,12 @@ class Wall:
             self.missing["Landlock"] = f"version {abi} of 6: no rules for {lacks}"
         return True
 
-    # --- the zygote goes in -----------------------------------------------------------------------------------------
+    # --- in the zygote ----------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Leave the host's namespaces. The caller then forks, and goes on in the child, with `settle`."""
+        """Leave the host's namespaces. The caller then forks, and continues in the child with `settle`."""
         if self.tier == "A":
-            is_exempt = os.getuid() == 0  # real root's processes are not counted
+            is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
             nobody = _unused_uid()
             is_root = self._leave_namespaces(as_root=nobody > 0)
             self._build_root(self._roots_files_for(nobody) if is_root else None)
@@ -96,7 +103,7 @@ class Wall:
             self.counts_processes = True
 
     def settle(self) -> None:
-        """In the zygote: note what is needed to make namespaces of processes, and what guests may read."""
+        """Note what is needed to make pid namespaces, and what guests may read."""
         if self.tier == "A":
             self._own_pids = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
             os.close(self._proc)
@@ -105,12 +112,12 @@ class Wall:
             self._rights = {**dict.fromkeys([*self.shown, *own], _READ), **_NULL}
 
     def seal_root(self) -> None:
-        """After everything is imported, nothing below the root can be written any more."""
+        """After the imports: make everything below the root read-only."""
         if self.tier == "A":
             kernel.restrict_mount(KEPT, _READ_ONLY)
 
     def _leave_namespaces(self, *, as_root: bool) -> bool:
-        """Whether we are root, and need no user namespace to do it."""
+        """Unshare namespaces. Return whether this worked as root, without a user namespace."""
         if as_root:
             with contextlib.suppress(PermissionError):
                 kernel.unshare(_NAMESPACES)
@@ -121,13 +128,13 @@ class Wall:
         return False
 
     def _become(self, uid: int) -> None:
-        """Real root escapes limits on processes: become a user nobody else is, with a namespace to be root in."""
+        """Become an unused user with its own user namespace, because real root escapes limits on processes."""
         kernel.become(uid)
         kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
         self._map_ids(uid, uid)
 
     def _roots_files_for(self, uid: int) -> int:
-        """A user namespace in which root is that user: what only root may read is shown to it, where it is granted."""
+        """A user namespace that maps root to that user: it can read granted files that only root may read."""
         ready, go = os.pipe()
         child = os.fork()
         if child == 0:
@@ -155,7 +162,7 @@ class Wall:
                 os.close(fd)
 
     def _is_readable_for(self, uid: int) -> bool:
-        """Whether another user could read what guests must read."""
+        """Whether another user can read what guests must read."""
         pid = os.fork()
         if pid == 0:
             try:
@@ -186,7 +193,7 @@ class Wall:
         kernel.pivot_root(_NEW_ROOT)
 
     def _show_paths(self, owners: int | None) -> None:
-        """The runtime, with what is hidden of it covered, then what is granted; parents before what lies in them."""
+        """Bind the runtime, with hidden directories covered, then what is granted; parents before their contents."""
         shown: list[str] = []
         covers: list[str] = []
         for path in [*sorted(self._runtime, key=len), *sorted(self._granted, key=len)]:
@@ -197,18 +204,24 @@ class Wall:
                 continue
             _show(real, _READ_ONLY, owners)
             shown.append(real)
-            for inner in map(os.path.realpath, self._hidden if path in self._runtime else ()):
-                if inner not in covers and _is_below(inner, real) and os.path.isdir(inner):
-                    kernel.mount_tmpfs(_NEW_ROOT + inner, _ROOT_BYTES, 0o755)
-                    covers.append(inner)
+            if path in self._runtime:
+                covers += self._cover_hidden(real, covers)
         for cover in covers:
             if cover not in shown:  # else something granted lies on top of it
                 kernel.restrict_mount(_NEW_ROOT + cover, _READ_ONLY)
 
-    # --- a guest goes in --------------------------------------------------------------------------------------------
+    def _cover_hidden(self, directory: str, covered: list[str]) -> list[str]:
+        """Cover the hidden directories below a shown one. Return the new covers."""
+        inside = [path for path in map(os.path.realpath, self._hidden) if _is_below(path, directory)]
+        covers = [path for path in dict.fromkeys(inside) if path not in covered and os.path.isdir(path)]
+        for cover in covers:
+            kernel.mount_tmpfs(_NEW_ROOT + cover, _ROOT_BYTES, 0o755)
+        return covers
+
+    # --- in a guest -------------------------------------------------------------------------------------------------
 
     def fork(self) -> int:
-        """`os.fork`, where the child is alone in a namespace of processes."""
+        """Fork; in tier A the child is alone in a pid namespace."""
         if self._own_pids is None:
             return os.fork()
         kernel.unshare(kernel.NEWPID)
@@ -221,13 +234,10 @@ class Wall:
                 kernel.setns(self._own_pids, kernel.NEWPID)
 
     def close_in(self, scratch_bytes: int, number: int, look: Callable[[str], None] = lambda stage: None) -> None:
-        """In a guest, before anything of a program is known: give up every right. There is no way back.
-
-        `look` is called between the layers.
-        """
+        """In a guest, before it gets a program: give up all rights for good. `look` is called between the layers."""
         kernel.die_with_parent()
         if self.tier == "A":
-            if scratch_bytes:  # in a mount namespace of its own: no other program sees it
+            if scratch_bytes:  # in its own mount namespace: other programs do not see it
                 kernel.unshare(kernel.NEWNS)
                 kernel.mount_tmpfs(WORK, scratch_bytes, 0o700)
                 for name, target in self._links.items():
@@ -237,7 +247,7 @@ class Wall:
             os.setgroups([])
             os.setresgid(*[self._uid + number % 1000] * 3)
             os.setresuid(*[self._uid + number % 1000] * 3)
-            kernel.die_with_parent()  # a change of user forgets it
+            kernel.die_with_parent()  # again: a change of user resets it
         with contextlib.suppress(OSError):
             os.chdir(WORK if self.tier == "A" else self._cwd)
         for which, most in limits(scratch_bytes):
@@ -256,7 +266,7 @@ class Wall:
 
 
 def limits(scratch_bytes: int) -> list[tuple[int, int]]:
-    """The limits that are the same for every program, never above those we have; the job's own follow with it."""
+    """The limits that all programs share, never above the current ones. Limits of a job come with the job."""
     found = []
     for which, most in (
         (resource.RLIMIT_CORE, 0),
@@ -272,7 +282,7 @@ def limits(scratch_bytes: int) -> list[tuple[int, int]]:
 
 
 def _unused_uid() -> int:
-    """A user number that nobody has, or at least nobody's; 0 if the user namespace around us has neither."""
+    """An unused user number, else that of nobody; 0 if the current user namespace has neither."""
     with open("/proc/self/uid_map") as file:
         ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
     wanted = (_FIRST_UID + os.getpid(), _NOBODY)
@@ -280,7 +290,7 @@ def _unused_uid() -> int:
 
 
 def _show(real: str, flags: int, owners: int | None = None) -> None:
-    """Bring a file or directory of the host's into the new root, at the same place."""
+    """Bind a file or directory of the host into the new root, at the same path."""
     target = _NEW_ROOT + real
     if os.path.isdir(real):
         os.makedirs(target, exist_ok=True)
@@ -291,13 +301,13 @@ def _show(real: str, flags: int, owners: int | None = None) -> None:
 
 
 def _copy_links(path: str) -> None:
-    """What leads to a path through symbolic links leads there in the new root too."""
+    """Copy the symbolic links on the way to a path into the new root."""
     done = "/"
     for part in path.strip("/").split("/"):
         here = os.path.join(done, part)
         done = os.path.realpath(here)
         if os.path.islink(here) and not os.path.lexists(_NEW_ROOT + here):
-            with contextlib.suppress(OSError):  # inside something that is read-only, and came with it
+            with contextlib.suppress(OSError):  # inside a read-only bind, which has the link already
                 os.makedirs(os.path.dirname(_NEW_ROOT + here), exist_ok=True)
                 os.symlink(done, _NEW_ROOT + here)
 

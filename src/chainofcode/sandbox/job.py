@@ -1,4 +1,4 @@
-"""What a guest is asked to do, and what it may use for it."""
+"""A job for a guest: the program, its inputs and grants, and the limits of the run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ MAX_IN_FLIGHT = 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use. `run_seconds` counts while the guest runs, `wall_seconds` always."""
+    """Limits of one run. `run_seconds` counts while the guest runs, `wall_seconds` always."""
 
     cpu_seconds: float = 60
     run_seconds: float = 60
     wall_seconds: float = 3600
     memory_bytes: int = 2 * 1024**3
     output_bytes: int = 1_000_000
-    frame_bytes: int = 16 * 1024**2  # for a call with its arguments, or an answer; 15 times as much for a run
-    processes: int = 512  # threads count, other processes cannot be had
+    frame_bytes: int = 16 * 1024**2  # of a call with its arguments, or of an answer; a run may use 15 times as much
+    processes: int = 512  # counts threads; a program cannot start other processes
     scratch_bytes: int = 64 * 1024**2
     lm_calls: int = 1000
 
@@ -36,7 +36,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class File:
-    """A file that the program finds as a variable of that name; see guest/run/file_readers.py for the kinds."""
+    """A file that the program gets as a variable; see guest/run/file_readers.py for the kinds."""
 
     name: str
     path: str
@@ -46,7 +46,7 @@ class File:
 
 @dataclass(frozen=True)
 class Job:
-    """One program to run and the world it runs in. `clock` and `seed` make runs repeatable."""
+    """One program and the environment that it runs in. `clock` and `seed` make runs repeatable."""
 
     source: str
     language: Language = PYTHON
@@ -56,30 +56,27 @@ class Job:
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()  # granted for importing
     reads: Sequence[str] = ()  # files and directories granted for reading
-    prelude: Sequence[File] = ()  # what is read before the program runs; granted for reading apart
-    scratch: bool = False  # a writable directory that starts empty and is gone afterwards
+    prelude: Sequence[File] = ()  # read before the program runs; `reads` must grant them
+    scratch: bool = False  # a writable directory, empty at first, removed afterwards
     clock: float = 1_735_689_600.0  # 2025-01-01T00:00:00Z
     seed: int = 0
-    tools: Sequence[str] = ()  # functions that the host runs
-    with_state: bool = False  # pauses tell the program's variables: a model will read them
-    in_flight: int = 1  # calls that may be asked for at once, those ahead of the program among them
+    tools: Sequence[str] = ()  # names of functions that the host runs
+    with_state: bool = False  # pauses carry the program's variables, for a model
+    in_flight: int = 1  # concurrent calls, including those sent ahead of the program
     is_shadow: bool = False  # a speculative run, to find the calls that the program will make
-    is_recorded: bool = False  # the run is followed, to tell what came from what
+    is_recorded: bool = False  # the guest reports its lineage
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if type(self.in_flight) is not int or not 1 <= self.in_flight <= MAX_IN_FLIGHT:
-            raise InputError(f"in_flight is from 1 to {MAX_IN_FLIGHT}, not {self.in_flight!r}")
+            raise InputError(f"in_flight must be 1 to {MAX_IN_FLIGHT}, not {self.in_flight!r}")
         for name in ("packages", "reads"):
-            given = getattr(self, name)
-            if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
-                raise InputError(f"{name} takes a tuple of names, not {given!r}")
-            object.__setattr__(self, name, tuple(os.fspath(part) for part in given))
+            object.__setattr__(self, name, _names(name, getattr(self, name)))
         if not isinstance(self.limits, Limits):
             raise InputError(f"limits takes Limits(…), not {self.limits!r}")
         for name in self.inputs:
             if not name.isidentifier():
-                raise InputError(f"an input is a variable: {name!r} cannot be one")
+                raise InputError(f"invalid input name {name!r}: it must be an identifier")
 
     @property
     def scratch_bytes(self) -> int:
@@ -108,8 +105,16 @@ class Job:
         }
 
 
+def _names(option: str, given: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
+        raise InputError(f"{option} takes a tuple of names, not {given!r}")
+    return tuple(os.fspath(part) for part in given)
+
+
 def _refuse(name: str) -> Callable[[object], str]:
     def refuse(part: object) -> str:
-        raise InputError(f"the input {name!r} holds a {type(part).__name__}, or too much, to be sent to a program")
+        raise InputError(
+            f"cannot send the input {name!r} to a program: it holds a {type(part).__name__}, or is too large"
+        )
 
     return refuse

@@ -1,4 +1,4 @@
-"""The few Linux calls that Python has no name for, by ctypes; each raises an OSError that names the call.
+"""Linux system calls that Python lacks, through ctypes. Each raises an OSError that names the call.
 
 Standard library only: this runs in the zygote, before any wall is up.
 """
@@ -49,7 +49,7 @@ def _syscall(name: str, number: int, *arguments: Any) -> int:
 
 
 def raw_errno(number: int) -> int:
-    """Make a system call with arguments that no call can use; gives its error, 0 when there was none."""
+    """Make a system call with invalid arguments. Return its errno, 0 if it succeeded."""
     return ctypes.get_errno() if _libc.syscall(ctypes.c_long(number), *[ctypes.c_long(-1)] * 6) < 0 else 0
 
 
@@ -83,16 +83,16 @@ def mount_tmpfs(target: str, size_bytes: int, mode: int) -> None:
 
 
 def bind(source: str, target: str, flags: int, owners: int | None = None) -> None:
-    """Show a path at another place, with MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC as wanted.
+    """Bind a path to another one, with the flags MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC.
 
-    Everything mounted below comes along: the kernel lets an ordinary user hide none of it. With a user namespace for
-    `owners`, files look as if they belonged to whom it maps their owners to.
+    Mounts below it are included: the kernel does not let ordinary users hide them. `owners` is a user namespace that
+    maps the owners of the files.
     """
     kinds = _OPEN_TREE_CLONE | os.O_CLOEXEC | _AT_RECURSIVE
     tree = _syscall("open_tree", _OPEN_TREE, _AT_FDCWD, ctypes.c_char_p(os.fsencode(source)), kinds)
     try:
         if owners is not None:
-            with contextlib.suppress(OSError):  # not every file system can: then those stay as they are
+            with contextlib.suppress(OSError):  # not all file systems can map owners
                 _set_mount(tree, b"", _AT_EMPTY_PATH, _MOUNT_ATTR_IDMAP, owners)
         _set_mount(tree, b"", _AT_EMPTY_PATH | _AT_RECURSIVE, flags)
         place = ctypes.c_char_p(os.fsencode(target))
@@ -102,7 +102,7 @@ def bind(source: str, target: str, flags: int, owners: int | None = None) -> Non
 
 
 def restrict_mount(target: str, flags: int) -> None:
-    """Set such flags on a mount that is there already."""
+    """Set such flags on an existing mount."""
     _set_mount(_AT_FDCWD, os.fsencode(target), 0, flags)
 
 
@@ -113,7 +113,7 @@ def _set_mount(directory: int, path: bytes, how: int, flags: int, owners: int = 
 
 
 def pivot_root(new_root: str) -> None:
-    """Make a mount the root, and let go of the old one."""
+    """Make a mount the root, and unmount the old root."""
     os.chdir(new_root)
     _syscall("pivot_root", _PIVOT_ROOT, ctypes.c_char_p(b"."), ctypes.c_char_p(b"."))
     _call("umount2", b".", _MNT_DETACH)
@@ -136,17 +136,17 @@ def set_no_new_privileges() -> None:
 
 
 def become(uid: int) -> None:
-    """Change user and group for good, but keep the right to make namespaces until `drop_capabilities`."""
+    """Change user and group for good, but keep the right to create namespaces until `drop_capabilities`."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     _prctl("PR_SET_KEEPCAPS", _PR_SET_KEEPCAPS, 1)
     os.setresuid(uid, uid, uid)
     _set_capabilities(1 << _CAP_SYS_ADMIN)
-    set_dumpable(True)  # else our own /proc/self belongs to root, and no map can be written
+    set_dumpable(True)  # else /proc/self belongs to root, and the id maps cannot be written
 
 
 def close_from(first: int) -> None:
-    """Close this descriptor and all above it, however high they are."""
+    """Close this descriptor and all above it."""
     _syscall("close_range", _CLOSE_RANGE, first, 0x7FFFFFFF, 0)
 
 
@@ -157,7 +157,7 @@ def has_capabilities() -> bool:
 
 
 def is_locked_in() -> bool:
-    """Whether no new privileges can be had, and nobody may look into this process."""
+    """Whether this process can gain no privileges and others cannot inspect it."""
     nothing = [ctypes.c_ulong(0)] * 4
     return bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, *nothing) == 1 and _libc.prctl(_PR_GET_DUMPABLE, *nothing) == 0)
 
@@ -166,7 +166,7 @@ def drop_capabilities() -> None:
     for number in range(64):
         try:
             _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
-        except OSError:  # past the kernel's last one, or no right to shrink the set; nothing can be gained by exec
+        except OSError:  # past the last capability, or no right to shrink the set; exec can gain nothing
             break
     try:
         _prctl("PR_CAP_AMBIENT", _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
@@ -197,20 +197,23 @@ CHANGE_FILES = READ_FILE | READ_DIR | WRITE_FILE | _REMOVE | _MAKE_DIR_REG | _MA
 
 
 def landlock_abi() -> int:
-    """The kernel's Landlock version; raises OSError where there is none."""
+    """The kernel's Landlock version. Raises OSError without Landlock."""
     return _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, None, 0, 1)
 
 
 def restrict_files(rights: dict[str, int]) -> None:
-    """From now on only these rights below these paths, no TCP, no signal and no abstract socket to outside.
+    """Allow only these rights below these paths from now on; no TCP, no signals and abstract sockets to outside.
 
-    Rules hold for what lies at a path now: mount first.
+    Rules apply to the file that is at a path now: mount first.
     """
     abi = landlock_abi()
     handled = sum(bits for since, bits in _SINCE.items() if since <= abi)
-    attributes = struct.pack("<QQQ", handled, _ALL_NET if abi >= 4 else 0, _ALL_SCOPES if abi >= 6 else 0)
-    size = 24 if abi >= 6 else 16 if abi >= 4 else 8
-    ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attributes[:size], size, 0)
+    attributes = struct.pack("<Q", handled)
+    if abi >= 4:
+        attributes += struct.pack("<Q", _ALL_NET)
+    if abi >= 6:
+        attributes += struct.pack("<Q", _ALL_SCOPES)
+    ruleset = _syscall("landlock_create_ruleset", _LANDLOCK_CREATE, attributes, len(attributes), 0)
     try:
         for path, bits in rights.items():
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What is granted to a program: packages of the host's and what those need themselves, files to read."""
+"""Grants of a program: installed packages with their dependencies, and files to read."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any
 
 from ..errors import InputError
 
-_NEVER = ("/proc", "/sys", "/dev")  # the kernel's own, and the processes'
+_NEVER = ("/proc", "/sys", "/dev")
 _MAX_LINKS = 10_000
 
 
 @dataclass(frozen=True)
 class Grant:
-    """`shown` are the paths that a guest may read, `links` names in its working directory and where they lead."""
+    """`shown` are the paths that a guest may read, `links` are names in its working directory and their targets."""
 
     packages: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()  # what may be imported
-    search: tuple[str, ...] = ()  # and where it lies
+    modules: tuple[str, ...] = ()  # that may be imported
+    search: tuple[str, ...] = ()  # directories of these modules
     shown: tuple[str, ...] = ()
     links: tuple[tuple[str, str], ...] = ()
-    identities: tuple[tuple[int, int], ...] = ()  # a path that leads to another file than before is another grant
+    identities: tuple[tuple[int, int], ...] = ()  # if a path leads to another file, it is another grant
 
     @classmethod
     def of(cls, packages: Packages, reads: Iterable[str]) -> Grant:
-        """Raises InputError for what is not there."""
+        """Raises InputError for packages and files that do not exist."""
         paths = {read: _readable(read) for read in reads}
         return cls(
-            packages.names,
-            tuple(sorted(packages.modules)),
-            tuple(sorted(packages.search)),
-            tuple(dict.fromkeys([*packages.shown, *paths.values()])),
-            tuple(_links(paths).items()),
-            tuple((found.st_dev, found.st_ino) for found in map(os.stat, paths.values())),
+            packages=packages.names,
+            modules=tuple(sorted(packages.modules)),
+            search=tuple(sorted(packages.search)),
+            shown=tuple(dict.fromkeys([*packages.shown, *paths.values()])),
+            links=tuple(_links(paths).items()),
+            identities=tuple((found.st_dev, found.st_ino) for found in map(os.stat, paths.values())),
         )
 
     def message(self) -> dict[str, Any]:
@@ -46,24 +46,24 @@ class Grant:
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Whether a path is that directory, or lies in it, wherever links lead."""
+    """Whether a path is that directory or in it, with links resolved."""
     directory = os.path.realpath(directory)
     return os.path.commonpath([os.path.realpath(path), directory]) == directory
 
 
 def is_installed(name: str) -> bool:
-    """Whether the host could import a top-level module."""
+    """Whether the host can import a top-level module."""
     if not name.isidentifier() or name in sys.builtin_module_names:
         return False
     try:
         spec = importlib.util.find_spec(name)
-        return spec is not None and spec.origin is not None  # a bare directory of that name is no package
+        return spec is not None and spec.origin is not None  # a bare directory of that name is not a package
     except (ImportError, ValueError):
         return False
 
 
 def _namespace(name: str) -> list[str]:
-    """The directories of a package without a file of its own, which several distributions may share."""
+    """The directories of a namespace package, which several distributions may share."""
     try:
         spec = importlib.util.find_spec(name) if name.isidentifier() else None
     except (ImportError, ValueError):
@@ -79,14 +79,14 @@ def _namespace(name: str) -> list[str]:
 
 def _why_not(package: str) -> str:
     if package in sys.stdlib_module_names:
-        return "it is part of Python, which is there anyway"
+        return "it is part of Python and needs no grant"
     import importlib.metadata
 
     homes = importlib.metadata.packages_distributions()
     modules = [module for module, owners in homes.items() if _normal(package) in map(_normal, owners)]
     if modules:
-        return f"a package is granted by the name it is imported by; did you mean {modules[0]}?"
-    return f"no such package is installed here (pip install {package})" if package else "name a package"
+        return f"use the name that programs import; did you mean {modules[0]}?"
+    return f"no such package is installed here (pip install {package})" if package else "the name is empty"
 
 
 def _readable(read: str) -> str:
@@ -98,28 +98,37 @@ def _readable(read: str) -> str:
         raise InputError(f"cannot grant {read!r} for reading: {why}")
     real = os.path.realpath(path)
     if real == "/" or any(real == never or real.startswith(never + "/") for never in _NEVER):
-        raise InputError(f"cannot grant {read!r} for reading: a program gets no {real}; name what it needs")
+        raise InputError(f"cannot grant {read!r} for reading: {real} is never granted; name the files that are needed")
     return path
 
 
 def _links(paths: Mapping[str, str]) -> dict[str, str]:
-    """How a program may call granted paths that were named relative to the host's working directory."""
+    """Names for granted paths that were given relative to the host's working directory."""
     names: dict[str, str] = {}
     for read, path in paths.items():
-        below = os.path.relpath(path) if not os.path.isabs(read) else ".."
-        if below == ".":
-            entries = os.listdir(path)
-            if len(entries) > _MAX_LINKS:
-                raise InputError(f"cannot grant {read!r} for reading: over {_MAX_LINKS:,} entries; name what is needed")
-            names |= {entry: os.path.join(path, entry) for entry in entries}
-        elif below != ".." and not below.startswith("../"):
-            names[below] = path
-    parents = {name: [name[:i] for i, letter in enumerate(name) if letter == "/"] for name in names}
-    return {name: path for name, path in names.items() if not any(parent in names for parent in parents[name])}
+        relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
+        if relative == ".":
+            names |= _entries(read, path)
+        elif relative.partition("/")[0] != "..":
+            names[relative] = path
+    return {name: path for name, path in names.items() if not any(parent in names for parent in _parents(name))}
+
+
+def _entries(read: str, path: str) -> dict[str, str]:
+    entries = os.listdir(path)
+    if len(entries) > _MAX_LINKS:
+        raise InputError(
+            f"cannot grant {read!r} for reading: over {_MAX_LINKS:,} entries; name the files that are needed"
+        )
+    return {entry: os.path.join(path, entry) for entry in entries}
+
+
+def _parents(name: str) -> list[str]:
+    return [name[:place] for place, letter in enumerate(name) if letter == "/"]
 
 
 class Packages:
-    """Granted packages and, step by step, what they need. Raises InputError for what is not installed."""
+    """Granted packages and their dependencies. Raises InputError for packages that are not installed."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(dict.fromkeys(names))
@@ -137,7 +146,7 @@ class Packages:
         if not is_installed(package) and not _namespace(package):
             raise InputError(f"cannot grant {package!r}: {_why_not(package)}")
         if self._homes is None:
-            import importlib.metadata  # late: it takes longer to import than the rest of us
+            import importlib.metadata  # late: importing it takes longer than the rest of this package
 
             self._homes = dict(importlib.metadata.packages_distributions())
         pending = [package]
@@ -148,8 +157,18 @@ class Packages:
                 pending += self._add_module(name, self._homes)
 
     def _add_module(self, name: str, homes: dict[str, list[str]]) -> list[str]:
-        """Add one module with all that its distributions brought; returns the modules those need."""
+        """Add a module with everything that its distributions installed. Return the modules that those need."""
         self.modules.add(name)
+        self._add_paths(name)
+        needed: list[str] = []
+        for distribution in homes.get(name, []):
+            self._shown.update(_files(distribution))
+            self.modules.update(module for module, owners in homes.items() if distribution in owners)
+            wanted = _requirements(distribution)
+            needed += [module for module, owners in homes.items() if not wanted.isdisjoint(map(_normal, owners))]
+        return needed
+
+    def _add_paths(self, name: str) -> None:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.origin:
             origin = Path(spec.origin)
@@ -159,17 +178,10 @@ class Packages:
         for part in _namespace(name):
             self.search.add(os.path.dirname(part))
             self._shown.add(part)
-        needed: list[str] = []
-        for distribution in homes.get(name, []):
-            self._shown.update(_files(distribution))
-            self.modules.update(module for module, owners in homes.items() if distribution in owners)
-            for other in _requirements(distribution):
-                needed += [module for module, owners in homes.items() if other in {_normal(o) for o in owners}]
-        return needed
 
 
 def _files(distribution: str) -> set[str]:
-    """The top of everything a distribution installed beside its modules: data, shared libraries, metadata."""
+    """The top-level files and directories of a distribution: modules, data, shared libraries, metadata."""
     import importlib.metadata
 
     found = importlib.metadata.distribution(distribution)

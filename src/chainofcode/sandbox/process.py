@@ -1,7 +1,7 @@
-"""A guest in a process of its own, without a wall: limits, deadlines and a hostile-proof wire, but no isolation.
+"""A guest in a process without a wall: limits, deadlines and a checked wire, but no isolation.
 
-Covered: CPU, memory, run and wall time, output and frame size; a guest that lies, hangs, dies or floods; what it
-started stays in its process group and is killed with it. No secret reaches it: its environment is our own.
+Covered: CPU, memory, run and wall time, output and frame size; a guest that lies, hangs, dies or floods; processes that
+it started stay in its process group and are killed with it. Its environment contains nothing of the host's.
 Not covered: files, network and other processes of the same user. SECURITY.md says what that means.
 """
 
@@ -20,21 +20,21 @@ from ..errors import SandboxError
 from ..languages import Language
 from .job import Job
 from .packages import Grant, Packages
-from .session import Exit, Session
+from .session import Exit, Pipes, Session, session_of
 
-# Explicit: nothing of the host's environment reaches the guest, and hashes, zone and text are the same everywhere.
+# The whole environment of a guest: nothing of the host's, and the same hashes, time zone and encoding everywhere.
 ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "TZ": "UTC",
     "LC_ALL": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
     "MALLOC_ARENA_MAX": "2",
-    "MPLBACKEND": "Agg",  # no figure has a window to go to
+    "MPLBACKEND": "Agg",  # figures have no window
 }
 
 
 class NoWall:
-    """Starts one process per program, with the rights, files and working directory of whoever asks for it."""
+    """Starts one process per program, with the rights, files and working directory of this process."""
 
     def __init__(self, python: str = sys.executable) -> None:
         self._python = python
@@ -45,14 +45,10 @@ class NoWall:
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
         if job.scratch_bytes:
-            raise SandboxError("without a sandbox there is no scratch directory: a program writes where you may")
+            raise SandboxError("without a sandbox there is no scratch directory: a program can write where you can")
         grant = Grant.of(Packages(job.packages), job.reads)
-        session = Session(ProcessGuest(self._python, job.language), job, grant)
-        try:
-            session.begin()
+        async with session_of(ProcessGuest(self._python, job.language), job, grant) as session:
             yield session
-        finally:
-            await session.close()
 
 
 class ProcessGuest:
@@ -61,9 +57,9 @@ class ProcessGuest:
     wall, counts_processes = "none", False
 
     def __init__(self, python: str, language: Language) -> None:
-        guest_read, self.write_fd = os.pipe()
-        self.read_fd, guest_write = os.pipe()
-        self.noise_fd, noise_write = os.pipe()
+        guest_read, write_fd = os.pipe()
+        read_fd, guest_write = os.pipe()
+        noise_fd, noise_write = os.pipe()
         command = language.command(python, str(guest_read), str(guest_write))
         try:
             self._process = subprocess.Popen(
@@ -77,14 +73,15 @@ class ProcessGuest:
                 cwd=None if os.path.isdir(".") else "/",
             )
         except OSError as error:
-            for fd in (self.write_fd, self.read_fd, self.noise_fd):
+            for fd in (write_fd, read_fd, noise_fd):
                 os.close(fd)
             raise SandboxError(f"cannot start a guest with {python}: {error.strerror}") from None
         finally:
             for fd in (guest_read, guest_write, noise_write):
                 os.close(fd)
         self.pid = self._process.pid
-        self.exit_fd = os.pidfd_open(self.pid)
+        exit_fd = os.pidfd_open(self.pid)
+        self.pipes = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
         self._exit: Exit | None = None
 
     def interrupt(self) -> None:
@@ -119,5 +116,4 @@ class ProcessGuest:
     async def close(self) -> None:
         self.kill()
         await self.wait()
-        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
-            os.close(fd)
+        self.pipes.close()

@@ -1,7 +1,7 @@
-"""Which system calls a guest may make: a list, and nothing else.
+"""The system calls that a guest may make: an allowlist.
 
-The rest fail with EPERM, so that a program sees a PermissionError and not its death. `clone` makes threads only;
-`clone3` and `openat2`, whose arguments lie in memory where a filter cannot look, do not exist (the C library then
+All others fail with EPERM, so that a program gets a PermissionError instead of being killed. `clone` makes threads
+only; `clone3` and `openat2`, whose arguments are in memory where a filter cannot look, do not exist (the C library then
 uses the old ones). No call sends anything to another process.
 
 Standard library only: this runs in the zygote.
@@ -58,13 +58,13 @@ _PRLIMIT64, _SCHED_GETAFFINITY, _SOCKETPAIR, _SENDTO = (302, 261), (204, 123), (
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 _X32 = 0x40000000
-# A thread shares memory, files and handlers with its process: with a table of files of its own it would have its own
-# limit of descriptors, and buffers in the kernel without end.
+# A thread must share memory, files and handlers with its process: with its own table of files it would have its own
+# limit of descriptors, and unlimited buffers in the kernel.
 _CLONE_THREAD, _CLONE_NAMESPACES = 0x00050F00, 0x7E020080
 _O_ACCMODE, _O_TRUNC, _O_PATH, _O_TMPFILE = 0o3, 0o1000, 0o10000000, 0o20000000
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0o2000000 | 0o4000
-# Reading and copying descriptors. Not F_SETOWN or F_SETSIG, which send signals to other processes; locks only where
-# there are files of the program's own: a lock on a file that is granted for reading would reach the host.
+# Reading and copying descriptors. Not F_SETOWN or F_SETSIG, which send signals to other processes. Locks only if the
+# program has its own files: a lock on a file that is granted for reading would affect the host.
 _FCNTLS, _LOCKS = (0, 1, 2, 3, 4, 1030, 1032), (5, 6, 7, 36, 37, 38)
 _IOCTLS = (termios.TCGETS, termios.FIONBIO, termios.FIOCLEX, termios.FIONCLEX, termios.FIONREAD)
 
@@ -79,7 +79,7 @@ def is_supported() -> bool:
 
 
 def assemble(pid: int, *, paths: bool, changes: bool) -> bytes:
-    """The filter for a guest with this process number, with calls that take paths and that change files, or without."""
+    """The filter for a guest with this process number, with or without calls that take paths or change files."""
     column, architecture = _ARCHITECTURES[MACHINE]
     plain = {**_ALWAYS, **(_PATHS if paths else {}), **(_CHANGES if changes else {})}
     code = [
@@ -103,7 +103,7 @@ def assemble(pid: int, *, paths: bool, changes: bool) -> bytes:
 
 
 def _guarded(pid: int, paths: bool, changes: bool) -> Iterator[tuple[tuple[int, int], list[bytes]]]:
-    """Calls that are allowed with some arguments only."""
+    """Calls that are allowed only with some arguments."""
     yield _CLONE, _one_of(0, (_CLONE_THREAD,), mask=_CLONE_THREAD | _CLONE_NAMESPACES)
     yield _KILL, _one_of(0, (pid,))
     yield _TGKILL, _one_of(0, (pid,))
@@ -111,15 +111,15 @@ def _guarded(pid: int, paths: bool, changes: bool) -> Iterator[tuple[tuple[int, 
     yield _IOCTL, _one_of(1, _IOCTLS)
     yield _PRLIMIT64, _one_of(0, (0,))
     yield _SCHED_GETAFFINITY, _one_of(0, (0, pid))
-    # A connected pair, for event loops. A pair of datagram sockets could send to any address; so could an address here.
+    # A connected pair, for event loops. Datagram sockets could send to any address; so could `sendto` with an address.
     stream = _one_of(1, (_SOCK_STREAM,), mask=0xFFFFFFFF & ~_SOCK_FLAGS)
     yield _SOCKETPAIR, _all_of(_is(0, _AF_UNIX), stream)
     yield _SENDTO, _all_of(_is(4, 0), _one_of(4, (0,), high=True))
     if paths:
         for numbers, flags in ((_OPEN["open"], 1), (_OPEN["openat"], 2)):
-            # Neither reading nor writing: Landlock asks for no right then, yet files are truncated and devices opened.
+            # Neither reading nor writing: Landlock requires no right then, but files are truncated and devices opened.
             neither = _is_not(flags, _O_ACCMODE, mask=_O_ACCMODE)
-            # Reading and truncating at once changes what may only be read, where Landlock is too old to see it.
+            # Reading and truncating: old versions of Landlock do not see that this changes a file.
             emptying = _is_not(flags, _O_TRUNC, mask=_O_ACCMODE | _O_TRUNC)
             yield numbers, _all_of(neither, emptying, _one_of(flags, (0,), mask=_O_PATH | _O_TMPFILE))
 

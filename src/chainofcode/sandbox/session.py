@@ -1,4 +1,4 @@
-"""One guest at work, whatever it runs in: its signals, its pauses, its limits enforced from outside."""
+"""A session with one guest: its signals, its pauses, and its limits as the host enforces them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
-from .usage import Use
+from .usage import ProcessUsage
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
@@ -34,22 +34,33 @@ class Exit:
 
     code: int  # negative: the signal that killed it
     cpu_seconds: float
-    has_started: bool = True  # False: whatever was to run it could not
+    has_started: bool = True  # False: the container engine could not start it
 
 
-class Guest(Protocol):
-    """A started guest process: pipes to and from it, what it says outside the protocol, and power over its life."""
+@dataclass(frozen=True, kw_only=True)
+class Pipes:
+    """The host's ends of a guest's pipes, and a descriptor of its process."""
 
     read_fd: int
     write_fd: int
-    noise_fd: int
+    noise_fd: int  # what the process writes outside the protocol
     exit_fd: int  # readable when the process has ended: what it started may hold its pipes open
-    wall: str  # the tier that holds around it, or what else does
+
+    def close(self) -> None:
+        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
+            os.close(fd)
+
+
+class Guest(Protocol):
+    """A started guest process."""
+
+    pipes: Pipes
+    wall: str  # the tier of the sandbox, or the name of a container engine, or `none`
     counts_processes: bool  # whether the kernel's limit on processes counts only its own
 
     @property
     def pid(self) -> int:
-        """Its number as this process sees it, 0 where that cannot be known."""
+        """Its number as this process sees it, 0 if unknown."""
 
     def interrupt(self) -> None:
         """Send it SIGUSR1."""
@@ -67,7 +78,8 @@ class Session:
     """Iterate over the guest's signals; the last is always an Ended."""
 
     def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
-        self._guest, self._job, self._limits, self._grant = guest, job, job.limits, grant
+        self._guest, self._pipes = guest, guest.pipes
+        self._job, self._limits, self._grant = job, job.limits, grant
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(
             job.limits.frame_bytes,
@@ -76,9 +88,9 @@ class Session:
             may_write=job.scratch,
             is_shadow=job.is_shadow,
         )
-        self._open: set[int] = set()  # asked for, no value sent
-        self._awaited: set[int] = set()  # those of them that the guest waits for; 0: the next survey
-        self._private: set[int] = set()  # pauses that are nobody's business but ours
+        self._open: set[int] = set()  # requested, no value sent
+        self._awaited: set[int] = set()  # those that the guest waits for; 0: the next survey
+        self._private: set[int] = set()  # pauses that the session answers itself
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._posted: deque[Any] = deque()
@@ -88,15 +100,15 @@ class Session:
         self._noise, self._noise_bytes = b"", 0
         self._is_gone = self._has_exited = self._is_listening = False
         self._ran_seconds = 0.0
-        self._received = self._rested = 0
-        self._cpu_seconds = self._looked = self._paused_at = 0.0
+        self._signals = self._received = self._rested = 0
+        self._cpu_seconds = self._checked_at = self._paused_at = 0.0
         self._started = self._resumed = time.monotonic()
 
     def begin(self) -> None:
-        for fd in (self._guest.read_fd, self._guest.write_fd, self._guest.noise_fd):
+        for fd in (self._pipes.read_fd, self._pipes.write_fd, self._pipes.noise_fd):
             os.set_blocking(fd, False)
-        self._loop.add_reader(self._guest.noise_fd, self._hear_noise)
-        self._loop.add_reader(self._guest.exit_fd, self._hear_exit)
+        self._loop.add_reader(self._pipes.noise_fd, self._hear_noise)
+        self._loop.add_reader(self._pipes.exit_fd, self._hear_exit)
         shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
         self._tick_seconds = min(0.1, max(0.005, shortest / 10))
         self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
@@ -110,14 +122,14 @@ class Session:
 
     async def close(self) -> None:
         self._timer.cancel()
-        self._loop.remove_writer(self._guest.write_fd)
-        for fd in (self._guest.read_fd, self._guest.noise_fd, self._guest.exit_fd):
+        self._loop.remove_writer(self._pipes.write_fd)
+        for fd in (self._pipes.read_fd, self._pipes.noise_fd, self._pipes.exit_fd):
             self._loop.remove_reader(fd)
         await self._guest.close()
 
     @property
     def wall(self) -> str:
-        """What holds around the guest: a tier, `docker`, `podman` or `none`."""
+        """The wall around the guest: a tier, `docker`, `podman` or `none`."""
         return self._guest.wall
 
     @property
@@ -125,15 +137,15 @@ class Session:
         """The files that the program has left in its scratch directory."""
         return self._reader.artifacts.files
 
-    # --- what the caller does ---------------------------------------------------------------------------------
+    # --- for the caller ---------------------------------------------------------------------------------------
 
     def resume(
         self, pause: Paused, value: Any, error: str | None = None, raised: Any = None, *, is_once: bool = False
     ) -> None:
         """Let the guest go on with a tagged value, or with an error that is raised at the call.
 
-        A pause is resumed once; after the end it no longer matters. A value that `is_once` is for this call alone:
-        the same call made again is asked for again.
+        A pause is resumed once; after the end, this does nothing. With `is_once` the value is for this call only: the
+        guest requests it again when the program repeats the call.
         """
         if self._verdict is not None:
             return
@@ -142,8 +154,11 @@ class Session:
             self._awaited.remove(pause.id)
             self._resumed = time.monotonic()
         message = {"type": "resume", "id": pause.id, "value": value}
-        failed = {"error": error, "raised": raised} if error else {}
-        self._send({**message, **failed, **({"once": True} if is_once else {})})
+        if error:
+            message |= {"error": error, "raised": raised}
+        if is_once:
+            message["once"] = True
+        self._send(message)
 
     def survey(self, values: Sequence[dict[str, Any]]) -> None:
         """Begin a round of a shadow, with these additional values."""
@@ -169,7 +184,7 @@ class Session:
 
     def end(self, reason: str, message: str, **more: Any) -> None:
         """Stop the guest; its last signal is an Ended with this reason. `more` are further fields of its Failure."""
-        self._decide(Ended(reason, error=Failure(reason, message, **more)))
+        self._decide(_ended(reason, message, **more))
 
     def post(self, event: Any) -> None:
         """Let the caller's own event come up among the signals."""
@@ -190,49 +205,43 @@ class Session:
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         """Yield the guest's signals, and what was posted."""
-        signals = 0
         while True:
             while self._posted:
                 yield self._posted.popleft()
             received = self._next()
-            signals += 1
-            if signals % 64 == 0 or self._received > self._rested + _REST_BYTES:
-                self._rested = self._received
-                await asyncio.sleep(0)  # a guest that never stops talking must not keep others from their turn
-            if isinstance(self._verdict, BaseException):
-                raise self._verdict
-            if self._verdict is not None:
-                if self._last_ran is not None:
-                    yield self._last_ran
-                yield self._verdict
+            await self._let_others_run()
+            last = await self._last_signals(received)
+            for signal_ in last:
+                yield signal_
+            if last:
                 return
-            if isinstance(received, Ended):
-                yield self._as_asked(received)
-                return
-            if received is None and self._is_gone:
-                yield await self._obituary()
-                return
-            if received is None:
+            if received is None and not self._posted:
                 await self._wait()
-            elif not self._is_private(received):
+            elif received is not None and not self._is_private(received):
                 yield received
 
+    async def _let_others_run(self) -> None:
+        """Yield to the event loop from time to time, also when the guest never stops sending."""
+        self._signals += 1
+        if self._signals % 64 == 0 or self._received > self._rested + _REST_BYTES:
+            self._rested = self._received
+            await asyncio.sleep(0)
+
+    async def _last_signals(self, received: Signal | None) -> list[Signal]:
+        """The signals that end the session; empty while it goes on."""
+        if isinstance(self._verdict, BaseException):
+            raise self._verdict
+        if self._verdict is not None:
+            return [self._verdict] if self._last_ran is None else [self._last_ran, self._verdict]
+        if isinstance(received, Ended):
+            return [self._with_reason(received)]
+        if received is None and self._is_gone:
+            return [await self._obituary()]
+        return []
+
     def _next(self) -> Signal | None:
-        """The guest's next signal, if it is there. A broken protocol decides the run."""
-        try:
-            received = self._reader.next()
-            while received is None and self._receive():
-                received = self._reader.next()
-        except OutputLimit as limit:
-            self._last_ran = limit.ran
-            self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
-            return None
-        except FrameError as error:
-            if self._halting is not None:  # its last word came in the middle of another
-                self.end(*self._halting)
-            else:
-                self.end("guest died", f"it broke the protocol: {error}")
-            return None
+        """The guest's next signal, if there is one. A violation of the protocol ends the run."""
+        received = self._read_signal()
         if isinstance(received, Settled) and received.id in self._open:
             self.end("guest died", f"it broke the protocol: pause {received.id} settled before it was resumed")
             return None
@@ -242,6 +251,23 @@ class Session:
                 self._note_wait(received.id)
         elif isinstance(received, Surveyed):
             self._note_wait(0)
+        return received
+
+    def _read_signal(self) -> Signal | None:
+        try:
+            received = self._reader.next()
+            while received is None and self._receive():
+                received = self._reader.next()
+        except OutputLimit as limit:
+            self._last_ran = limit.ran
+            self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
+            return None
+        except FrameError as error:
+            if self._halting is not None:  # its last frame interrupted another one
+                self.end(*self._halting)
+            else:
+                self.end("guest died", f"it broke the protocol: {error}")
+            return None
         return received
 
     def _note_wait(self, pause: int) -> None:
@@ -263,7 +289,7 @@ class Session:
     def _receive(self) -> bool:
         """Whether more bytes came from the guest."""
         try:
-            data = os.read(self._guest.read_fd, _READ_BYTES)
+            data = os.read(self._pipes.read_fd, _READ_BYTES)
         except BlockingIOError:
             self._is_gone = self._has_exited
             return False
@@ -275,7 +301,7 @@ class Session:
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
         if not self._is_listening:
-            self._loop.add_reader(self._guest.read_fd, self._hear)
+            self._loop.add_reader(self._pipes.read_fd, self._hear)
             self._is_listening = True
         try:
             await self._waiter
@@ -283,9 +309,9 @@ class Session:
             self._waiter = None
 
     def _hear(self) -> None:
-        """The guest says something. If nobody waits for it, stop listening until someone does."""
+        """The guest has sent something. Without a waiter, stop listening until there is one."""
         if self._waiter is None:
-            self._loop.remove_reader(self._guest.read_fd)
+            self._loop.remove_reader(self._pipes.read_fd)
             self._is_listening = False
         self._wake()
 
@@ -294,7 +320,7 @@ class Session:
             self._waiter.set_result(None)
 
     def _hear_exit(self) -> None:
-        self._loop.remove_reader(self._guest.exit_fd)
+        self._loop.remove_reader(self._pipes.exit_fd)
         self._has_exited = True
         self._wake()
 
@@ -307,13 +333,13 @@ class Session:
         try:
             with _without_sigpipe():
                 while self._outbox:
-                    del self._outbox[: os.write(self._guest.write_fd, self._outbox)]
+                    del self._outbox[: os.write(self._pipes.write_fd, self._outbox)]
         except BlockingIOError:
-            self._loop.add_writer(self._guest.write_fd, self._write)
+            self._loop.add_writer(self._pipes.write_fd, self._write)
             return
-        except BrokenPipeError:  # it died; reading tells how
+        except BrokenPipeError:  # it died; reading finds out how
             self._outbox.clear()
-        self._loop.remove_writer(self._guest.write_fd)
+        self._loop.remove_writer(self._pipes.write_fd)
 
     # --- limits and death -------------------------------------------------------------------------------------
 
@@ -324,17 +350,17 @@ class Session:
         elif self.program_seconds > self._limits.run_seconds:
             self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
         else:
-            self._check_use()
+            self._check_usage()
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
 
-    def _check_use(self) -> None:
-        """The kernel holds the guest to its limits from inside; this is the look from outside."""
-        use = Use.of(self._guest.pid) if self._verdict is None and not self._has_exited else None
+    def _check_usage(self) -> None:
+        """Check the limits from outside; the kernel enforces them inside."""
+        use = ProcessUsage.of(self._guest.pid) if self._verdict is None and not self._has_exited else None
         if use is None:
             return
-        if self._awaited and self._paused_at < self._looked:  # it has said that it waits, since we looked last
+        if self._awaited and self._paused_at < self._checked_at:  # it has been waiting since the last check
             self._ran_seconds += use.cpu_seconds - self._cpu_seconds
-        self._cpu_seconds, self._looked = use.cpu_seconds, time.monotonic()
+        self._cpu_seconds, self._checked_at = use.cpu_seconds, time.monotonic()
         if use.cpu_seconds > self._limits.cpu_seconds + _LAST_CPU_SECONDS:
             self.end("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
         elif use.memory_bytes > self._limits.memory_bytes:
@@ -343,63 +369,78 @@ class Session:
             self.end("limit:processes", f"the program started over {self._limits.processes:,} threads")
 
     def _halt(self, reason: str, message: str) -> None:
-        """Ask the guest to stop and to say where it is; what does not do so in time is killed without a word."""
+        """Ask the guest to stop and to report where it is; kill it if it does not answer in time."""
         self._halting = (reason, message)
         self._guest.interrupt()
         self._timer = self._loop.call_later(_LAST_WORD_SECONDS, self.end, reason, message)
 
-    def _as_asked(self, ended: Ended) -> Ended:
+    def _with_reason(self, ended: Ended) -> Ended:
+        """The guest's end; if the host halted it, with the host's reason."""
         if ended.reason != "halted":
             return ended
         reason, message = self._halting or ("guest died", "it halted by itself")
-        told = ended.error or Failure(reason, message)
-        return Ended(reason, error=Failure(reason, message, told.line, told.statement))
+        if ended.error is None:
+            return _ended(reason, message)
+        return _ended(reason, message, line=ended.error.line, statement=ended.error.statement)
 
     def _hear_noise(self) -> None:
-        """What reaches the process's own output (C code, child processes): counted, the last of it kept."""
+        """Count what the process writes outside the protocol (C code, child processes), and keep the end of it."""
         try:
-            data = os.read(self._guest.noise_fd, _READ_BYTES)
+            data = os.read(self._pipes.noise_fd, _READ_BYTES)
         except BlockingIOError:
             return
         if not data:
-            self._loop.remove_reader(self._guest.noise_fd)
+            self._loop.remove_reader(self._pipes.noise_fd)
         self._noise = (self._noise + data)[-_NOISE_BYTES:]
         self._noise_bytes += len(data)
         if self._noise_bytes > self._limits.output_bytes:
             self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
 
     async def _obituary(self) -> Ended:
-        """Why the guest stopped talking: a limit of the kernel's, a crash, or its own will."""
+        """Why the guest stopped sending: a limit of the kernel, a crash, or its own will."""
         try:
             ended = await asyncio.wait_for(self._guest.wait(), 0.5)
         except TimeoutError:
             self._guest.kill()
-            if self._halting is not None:  # on a busy machine dying takes a while, too
-                return Ended(self._halting[0], error=Failure(*self._halting))
-            return Ended("guest died", error=Failure("guest died", "it closed its pipe and went on running"))
+            # If it was halted: on a busy machine, dying takes a while, too.
+            return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
         self._hear_noise()
-        if self._halting is not None:  # it was asked to stop before it could hear
-            return Ended(self._halting[0], error=Failure(*self._halting))
-        said = self._noise.decode("utf-8", "replace").strip().splitlines()
+        if self._halting is not None:  # it was halted before it could listen
+            return _ended(*self._halting)
+        noise = self._noise.decode("utf-8", "replace").strip().splitlines()
+        detail = f": {noise[-1][:300]}" if noise else ""
         if not ended.has_started:
-            raise SandboxError(
-                f"{self._guest.wall} could not start the guest" + (f": {said[-1][:300]}" if said else "")
-            )
+            raise SandboxError(f"{self._guest.wall} could not start the guest{detail}")
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
-            text = f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU"
-            return Ended("limit:cpu", error=Failure("limit:cpu", text))
-        how = f"with exit code {ended.code}"
-        if ended.code < 0:
-            how = f"of signal {-ended.code} ({signal.strsignal(-ended.code) or 'a real-time one'})"
-        if self._reader.is_cut():
-            how += ", in the middle of a frame"
-        message = f"the guest process ended {how}" + (f": {said[-1][:300]}" if said else "")
-        return Ended("guest died", error=Failure("guest died", message))
+            return _ended("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
+        cut = ", in the middle of a frame" if self._reader.is_cut() else ""
+        return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
+
+
+def _ended(reason: str, message: str, **more: Any) -> Ended:
+    return Ended(reason, error=Failure(type=reason, message=message, **more))
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"with exit code {code}"
+    return f"of signal {-code} ({signal.strsignal(-code) or 'a real-time one'})"
+
+
+@contextlib.asynccontextmanager
+async def session_of(guest: Guest, job: Job, grant: packages.Grant) -> AsyncIterator[Session]:
+    """Run a job in a guest, which is killed at the end."""
+    session = Session(guest, job, grant)
+    try:
+        session.begin()
+        yield session
+    finally:
+        await session.close()
 
 
 @contextlib.contextmanager
 def _without_sigpipe() -> Iterator[None]:
-    """A guest that closes its end must not kill a host that has SIGPIPE as C programs do."""
+    """A guest that closes its pipe must not kill a host with the default SIGPIPE."""
     if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
         yield
         return

@@ -9,7 +9,7 @@ _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
-class Use:
+class ProcessUsage:
     """CPU time, threads and memory of one process."""
 
     cpu_seconds: float
@@ -17,11 +17,11 @@ class Use:
     memory_bytes: int
 
     @classmethod
-    def of(cls, pid: int) -> Use | None:
+    def of(cls, pid: int) -> ProcessUsage | None:
         try:
             with open(f"/proc/{pid}/stat", "rb") as file:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:  # the process has ended, or there is no /proc
             return None
         user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
-        return cls((user + system) / _TICKS, threads, pages * _PAGE_BYTES)
+        return cls(cpu_seconds=(user + system) / _TICKS, threads=threads, memory_bytes=pages * _PAGE_BYTES)

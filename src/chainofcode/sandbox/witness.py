@@ -1,6 +1,6 @@
-"""Tries, from where a program will be, everything that must not work. A wall is used only if all of it fails.
+"""Tries everything that must not work, from where a program will be. A wall is used only if all of it fails.
 
-Each layer is looked at while no later one stands before it: rights and mounts first, then Landlock, then seccomp.
+Each layer is checked before the next one is built: rights and mounts first, then Landlock, then seccomp.
 Standard library only: this runs in a child of the zygote.
 """
 
@@ -17,7 +17,7 @@ from functools import partial
 from . import kernel
 from .jail import CANARY, HOST_NAME, KEPT, WORK, Wall, limits
 
-# Calls that would reach the kernel or another process: number on x86_64, on aarch64.
+# System calls that must be refused: number on x86_64, on aarch64.
 _CALLS = {
     "ptrace": (101, 117), "bpf": (321, 280), "keyctl": (250, 219), "add_key": (248, 217), "io_uring_setup": (425, 425),
     "userfaultfd": (323, 282), "perf_event_open": (298, 241), "memfd_create": (319, 279), "setuid": (105, 146),
@@ -33,7 +33,7 @@ _MEMORY_BYTES = 512 << 20
 
 
 class Witness:
-    """`could` collects what worked and must not. `secrets` are paths that are not granted."""
+    """`could` collects what worked although it must not. `secrets` are paths that are not granted."""
 
     def __init__(self, wall: Wall, secrets: list[str]) -> None:
         self._wall, self._secrets = wall, secrets
@@ -65,7 +65,7 @@ class Witness:
         if os.uname().nodename != HOST_NAME:
             self.could.append("see the host's name")
         sender = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-        self._try("reach a network", partial(sender.connect, ("192.0.2.1", 9)))  # sends nothing; needs a route
+        self._try("reach a network", partial(sender.connect, ("192.0.2.1", 9)))  # sends nothing, but needs a route
         self._try("see the host's processes", partial(os.stat, "/proc/self"))
         for path in self._secrets:
             self._try(f"see {path}", partial(os.stat, path))
@@ -87,7 +87,7 @@ class Witness:
         self._try("open without a mode", partial(os.open, "/dev/null", os.O_RDWR | os.O_WRONLY))
         for path in self._secrets:
             self._try(f"write {path}", partial(os.open, path, os.O_WRONLY))
-        if self._wall.tier == "A":  # elsewhere what is made could not be removed again
+        if self._wall.tier == "A":  # in other tiers, a file that is created could not be removed
             for place in ("/", WORK, KEPT):
                 self._try(f"write in {place}", partial(os.open, f"{place}/.made", os.O_CREAT | os.O_WRONLY))
         self._try("start a process", lambda: os.fork() or os._exit(0))
@@ -99,7 +99,7 @@ class Witness:
         self._try("raise a limit", _raise_file_size)
 
     def _look_at_descriptors(self) -> None:
-        fds = range(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])  # as many as one call may ask about
+        fds = range(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])  # the most that one call of poll takes
         poll = select.poll()
         for fd in fds:
             poll.register(fd)
@@ -114,7 +114,7 @@ class Witness:
         self.could.append(name)
 
     def _call(self, name: str, number: int) -> None:
-        """Refused by the filter: further inside the kernel such arguments give another error."""
+        """The filter must refuse it: inside the kernel, these arguments give another error."""
         if kernel.raw_errno(number) not in (errno.EPERM, errno.ENOSYS):
             self.could.append(name)
 
@@ -129,5 +129,5 @@ def _raise_file_size() -> None:
     most = resource.getrlimit(resource.RLIMIT_FSIZE)[1] + 1
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    except ValueError as error:  # Python's word for the kernel's refusal
+    except ValueError as error:  # how Python reports the kernel's refusal
         raise PermissionError(str(error)) from None

@@ -1,10 +1,10 @@
-"""The process all guests are forked from: started clean, walled in, everything imported, then one fork per program.
+"""The process that guests are forked from: started clean, walled in, with modules imported.
 
     host ── keeper ── zygote ── guests
 
-The keeper tries one tier after the other, each in a child of its own, until a witness behind the walls has failed at
-everything it tried. The host hands over a plan, hears on the control socket which tier holds, then asks there for
-guests; each comes as three pipes and a pidfd. When the host closes the socket or dies, everything dies.
+The keeper tries one tier after the other, each in a child process, until a witness behind the walls has failed at
+everything it tried. The host sends a plan, learns on the control socket which tier works, then requests guests there;
+each comes as three pipes and a pidfd. When the host closes the socket or dies, all these processes die.
 
 Standard library only.
 """
@@ -31,10 +31,11 @@ from .witness import Witness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from collections.abc import Iterator
     from typing import Any, NoReturn
 
 _MESSAGE_BYTES = 1 << 18
-# What programs commonly import: a guest that has it at hand starts faster, and in tier C has nothing else.
+# Modules that programs commonly import: guests start faster with them, and in tier C they have no others.
 _COMMON = """
     abc argparse array asyncio base64 bisect calendar cmath collections collections.abc colorsys concurrent.futures
     contextlib copy csv dataclasses datetime decimal difflib enum fractions functools graphlib hashlib heapq hmac html
@@ -47,23 +48,23 @@ _COMMON = """
 
 
 def main(control_fd: str, plan_fd: str) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which then closes the socket
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whatever our host does with these
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which closes the socket
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whatever the host does with these
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     control = _socket.socket(fileno=int(control_fd))
     plan: dict[str, Any] = json.loads(_read_all(int(plan_fd)))
     os.close(int(plan_fd))
     refusals: dict[str, str] = {}
     for tier in plan["tiers"]:
-        heard, told = os.pipe()
+        read_end, write_end = os.pipe()
         keeper = os.getpid()
         child = os.fork()
         if child == 0:
-            os.close(heard)
-            _grow(tier, plan, refusals, control, told, keeper)
-        os.close(told)
-        refusal = _hear_out(heard, control)
-        os.close(heard)
+            os.close(read_end)
+            _become_zygote(tier, plan, refusals=refusals, control=control, write_end=write_end, keeper=keeper)
+        os.close(write_end)
+        refusal = _read_refusal(read_end, control)
+        os.close(read_end)
         if not refusal:
             control.close()
             os.waitpid(child, 0)
@@ -74,36 +75,49 @@ def main(control_fd: str, plan_fd: str) -> NoReturn:
     os._exit(0)
 
 
-def _grow(
-    tier: str, plan: dict[str, Any], refusals: dict[str, str], control: _socket.socket, told: int, keeper: int
+def _become_zygote(
+    tier: str,
+    plan: dict[str, Any],
+    *,
+    refusals: dict[str, str],
+    control: _socket.socket,
+    write_end: int,
+    keeper: int,
 ) -> NoReturn:
-    """Become a zygote behind this tier's walls, or tell the keeper why not."""
+    """Build the walls of a tier and serve behind them, or write the reason of a refusal to `write_end`."""
     try:
-        wall = Wall(tier, plan["runtime"], plan["hidden"], plan["granted"], plan["links"], plan["cwd"])
+        wall = Wall(
+            tier,
+            runtime=plan["runtime"],
+            hidden=plan["hidden"],
+            granted=plan["granted"],
+            links=plan["links"],
+            cwd=plan["cwd"],
+        )
         wall.enter()
-        kernel.die_with_parent()  # now: a change of user forgets it
+        kernel.die_with_parent()  # here: a change of user resets it
         if os.getppid() != keeper:
             os._exit(0)
         if tier == "A":
-            _go_on_in_child(control, told)
+            _go_on_in_child(control, write_end)
         wall.settle()
-        zygote = _Nursery(control, wall, plan["is_kept"])
+        zygote = _ZygoteServer(control, wall, plan["is_kept"])
         _preload(plan, tier)
-        if plan["is_kept"]:  # for one program alone it is not worth the time
+        if plan["is_kept"]:  # not worth the time for a single program
             rehearse()
             gc.collect()
         wall.seal_root()
-        gc.freeze()  # what is here stays: no guest need look through it, and its pages stay shared
+        gc.freeze()  # guests need not collect these objects, and their pages stay shared
         could = zygote.send_witness(plan["secrets"])
         if could:
             raise OSError(0, f"the witness could {', '.join(could)}")
     except BaseException as error:
-        os.write(told, _reason(error).encode())
+        os.write(write_end, _reason(error).encode())
         os._exit(1)
-    os.close(told)
-    plan.clear()  # a program can look at the frames below its own
+    os.close(write_end)
+    plan.clear()  # a program can inspect the frames below its own
     message = {"tier": tier, "missing": wall.missing, "refused": refusals, "counts": wall.counts_processes}
-    with contextlib.suppress(ConnectionError):  # the host died in the middle of a word
+    with contextlib.suppress(ConnectionError):  # the host died
         control.send(json.dumps(message).encode())
         zygote.serve()
     os._exit(0)
@@ -115,41 +129,51 @@ def _reason(error: BaseException) -> str:
     return str(error.strerror) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
 
 
-def _go_on_in_child(control: _socket.socket, told: int) -> None:
-    """The first process in a namespace of processes: when it dies, everything in there does."""
+def _go_on_in_child(control: _socket.socket, write_end: int) -> None:
+    """Continue as the first process of a pid namespace: when it dies, all others in it die."""
     alive, dead = os.pipe()
     child = os.fork()
     if child != 0:
         control.close()
-        os.close(told)
+        os.close(write_end)
         os.close(alive)
         os.waitpid(child, 0)
         os._exit(0)
     os.close(dead)
     kernel.die_with_parent()
-    if select.select([alive], [], [], 0)[0]:  # the parent died before we asked to die with it
+    if select.select([alive], [], [], 0)[0]:  # the parent died before `die_with_parent`
         os._exit(0)
     os.close(alive)
 
 
 def _preload(plan: dict[str, Any], tier: str) -> None:
-    """Import what programs will: granted packages, and what else is common where there is time or no other way."""
-    packages, common = plan["modules"], _COMMON.split() if plan["is_kept"] or tier == "C" else []
-    keep = KEPT if tier == "A" else _temporary() if packages else ""
-    os.environ |= {"TMPDIR": keep, "MPLCONFIGDIR": keep} if packages else {}
-    granted = GrantedPackages(plan["importable"], plan["search"])  # a package must not find what it cannot read later
-    granted.install()
-    for name in (*common, *packages):
-        with contextlib.suppress(BaseException):  # someone else's package: the program that imports it will be told why
-            importlib.import_module(name)
-    sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not granted]
-    os.environ.pop("TMPDIR", None)
-    if packages and tier != "A":
-        import shutil
-
-        shutil.rmtree(keep, ignore_errors=True)  # no guest could read it
+    """Import granted packages; also common modules, if the zygote is kept or if guests cannot import (tier C)."""
+    packages = plan["modules"]
+    common = _COMMON.split() if plan["is_kept"] or tier == "C" else []
+    granted = GrantedPackages(plan["importable"], plan["search"])  # a package must not find what guests cannot read
+    with _package_directory(tier) if packages else contextlib.nullcontext():
+        granted.install()
+        for name in (*common, *packages):
+            with contextlib.suppress(BaseException):  # foreign code: the program that imports it gets the error
+                importlib.import_module(name)
+        sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not granted]
+        os.environ.pop("TMPDIR", None)
     if "tempfile" in sys.modules:
-        vars(sys.modules["tempfile"])["tempdir"] = None  # that was ours
+        vars(sys.modules["tempfile"])["tempdir"] = None  # not the directory of the zygote
+
+
+@contextlib.contextmanager
+def _package_directory(tier: str) -> Iterator[None]:
+    """A directory for files that packages write during import; guests can read it in tier A only."""
+    directory = KEPT if tier == "A" else _temporary()
+    os.environ |= {"TMPDIR": directory, "MPLCONFIGDIR": directory}
+    try:
+        yield
+    finally:
+        if tier != "A":
+            import shutil
+
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _temporary() -> str:
@@ -158,20 +182,20 @@ def _temporary() -> str:
     return tempfile.mkdtemp(prefix="chainofcode-")
 
 
-class _Nursery:
+class _ZygoteServer:
     def __init__(self, control: _socket.socket, wall: Wall, is_kept: bool) -> None:
         self._control, self._wall, self._is_kept = control, wall, is_kept
         self._children: dict[int, tuple[int, int]] = {}  # pidfd: process number, the host's number
 
     def serve(self) -> None:
-        """Fork when asked, tell how each child ended; until the host is gone."""
+        """Fork on request and report how each child ended, until the host is gone."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
             for fd, _ in poll.poll():
                 if fd in self._children:
                     poll.unregister(fd)
-                    self._tell_death(fd)
+                    self._report_exit(fd)
                 elif not self._answer(poll):
                     return
 
@@ -181,25 +205,25 @@ class _Nursery:
             return False
         wanted = json.loads(request)
         try:
-            poll.register(self._bear(wanted["number"], wanted["scratch_bytes"]), select.POLLIN)
+            poll.register(self._fork_guest(wanted["number"], wanted["scratch_bytes"]), select.POLLIN)
         except ConnectionError:
             raise
         except OSError as error:
             self._control.send(json.dumps({"failed": wanted["number"], "why": _reason(error)}).encode())
         return True
 
-    def _bear(self, number: int, scratch_bytes: int) -> int:
-        """One guest: its pipes and a handle on its life go to the host."""
+    def _fork_guest(self, number: int, scratch_bytes: int) -> int:
+        """Fork a guest; its pipes and its pidfd go to the host."""
         pipes: list[tuple[int, int]] = []
         try:
             pipes.extend(os.pipe() for _ in range(3))
             (guest_read, host_write), (host_read, guest_write), (noise_read, noise_write) = pipes
             child = self._wall.fork()
             if child == 0:
-                self._be_guest(number, scratch_bytes, guest_read, guest_write, noise_write)
-            pidfd = _handle(child)
+                self._run_guest(number, scratch_bytes, guest_read, guest_write, noise_write)
+            pidfd = _pidfd_of(child)
             self._children[pidfd] = child, number
-            message = json.dumps({"born": number}).encode()
+            message = json.dumps({"forked": number}).encode()
             fds = array.array("i", [host_read, host_write, noise_read, pidfd])
             self._control.sendmsg([message], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)])
             return pidfd
@@ -208,9 +232,9 @@ class _Nursery:
                 for fd in pipe:
                     os.close(fd)
 
-    def _be_guest(self, number: int, scratch_bytes: int, guest_read: int, guest_write: int, noise: int) -> NoReturn:
+    def _run_guest(self, number: int, scratch_bytes: int, guest_read: int, guest_write: int, noise: int) -> NoReturn:
         try:
-            nothing = os.open("/dev/null", os.O_RDONLY)  # its own: what is done to one is done to every copy of it
+            nothing = os.open("/dev/null", os.O_RDONLY)  # opened anew: copies of a descriptor share their state
             _keep_only(nothing, noise, noise, guest_read, guest_write)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._wall.close_in(scratch_bytes, number)
@@ -222,21 +246,21 @@ class _Nursery:
         finally:
             os._exit(1)
 
-    def _tell_death(self, pidfd: int) -> None:
+    def _report_exit(self, pidfd: int) -> None:
         child, number = self._children.pop(pidfd)
         _, status, usage = os.wait4(child, 0)
         os.close(pidfd)
-        message = {"died": number, "code": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
+        message = {"ended": number, "code": os.waitstatus_to_exitcode(status), "cpu": usage.ru_utime + usage.ru_stime}
         self._control.send(json.dumps(message).encode())
 
     def send_witness(self, secrets: list[str]) -> list[str]:
-        """What a guest can do that it must not: nothing, if the walls hold."""
+        """Return what a guest can do that it must not; nothing, if the walls work."""
         canary = _canary() if self._wall.tier != "A" else ""
-        heard, told = os.pipe()
+        read_end, write_end = os.pipe()
         child = self._wall.fork()
         if child == 0:
             try:
-                _keep_only(0, told, told, told, told)
+                _keep_only(0, write_end, write_end, write_end, write_end)
                 witness = Witness(self._wall, [*secrets, canary] if canary else secrets)
                 self._wall.close_in(0, 0, witness.look)
                 witness.look_at_calls()
@@ -245,9 +269,9 @@ class _Nursery:
                 os.write(1, json.dumps([f"not be locked in: {_reason(error)}"]).encode())
             finally:
                 os._exit(0)
-        os.close(told)
-        report = _read_all(heard)
-        os.close(heard)
+        os.close(write_end)
+        report = _read_all(read_end)
+        os.close(read_end)
         os.waitpid(child, 0)
         if canary:
             os.unlink(canary)
@@ -256,7 +280,7 @@ class _Nursery:
 
 
 def _keep_only(*fds: int) -> None:
-    """These become 0, 1, 2…, and nothing else stays open."""
+    """Make these descriptors 0, 1, 2…, and close all others."""
     copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, len(fds)) for fd in fds]
     for number, fd in enumerate(copies):
         os.dup2(fd, number, inheritable=True)
@@ -264,8 +288,8 @@ def _keep_only(*fds: int) -> None:
 
 
 def _canary() -> str:
-    """A file of the host's that everybody may read and write, but for the walls; empty where none can be made."""
-    path = f"/tmp/chainofcode-canary-{os.getpid()}"  # noqa: S108 (made anew, or not at all)
+    """Make a file that only the walls protect from guests. Return its path, empty if it cannot be made."""
+    path = f"/tmp/chainofcode-canary-{os.getpid()}"  # noqa: S108 (opened with O_EXCL)
     try:
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
     except OSError:
@@ -275,7 +299,7 @@ def _canary() -> str:
     return path
 
 
-def _handle(child: int) -> int:
+def _pidfd_of(child: int) -> int:
     try:
         return os.pidfd_open(child)
     except OSError:
@@ -284,17 +308,17 @@ def _handle(child: int) -> int:
         raise
 
 
-def _hear_out(heard: int, control: _socket.socket) -> bytes:
-    """What a child says until it closes its end. If the host goes away meanwhile, so do we all."""
+def _read_refusal(read_end: int, control: _socket.socket) -> bytes:
+    """Read what a child writes until it closes its end. If the host goes away meanwhile, kill everything."""
     poll = select.poll()
-    poll.register(heard, select.POLLIN)
+    poll.register(read_end, select.POLLIN)
     poll.register(control, 0)
     data = b""
     while True:
         for fd, _ in poll.poll():
-            if fd != heard:
+            if fd != read_end:
                 os.killpg(0, signal.SIGKILL)
-            chunk = os.read(heard, 1 << 16)
+            chunk = os.read(read_end, 1 << 16)
             data += chunk
             if not chunk:
                 return data

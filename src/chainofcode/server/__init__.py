@@ -1,4 +1,4 @@
-"""`coc serve`: runs over HTTP, for programs (a native API, OpenAI's protocols) and people (a page)."""
+"""`coc serve`: runs over HTTP, by a native API, OpenAI's protocols, MCP and a page."""
 
 from __future__ import annotations
 
@@ -9,30 +9,35 @@ import os
 import socket
 
 from ..errors import InputError
-from .settings import Terms
+from .settings import ServerSettings
+from .store import Store
 
 _SPARES = 4
 
 
-def serve(terms: Terms) -> None:
-    """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for terms that are unsafe."""
-    terms.check()
+def serve(settings: ServerSettings, store: Store | None = None) -> None:
+    """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
+
+    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`.
+    """
+    settings.check()
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
     from ..sandbox import Jail
     from .hosting import host
     from .run_kinds import Models
-    from .spans import opened
-    from .store import Store
+    from .spans import Spans
+    from .sqlite_store import SQLiteStore
 
     with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(_bound(terms.host, terms.port))
-        store = stack.enter_context(contextlib.closing(Store(terms.data)))
-        models = stack.enter_context(contextlib.closing(Models(terms.models, terms.requests)))
+        listening = stack.enter_context(_bound(settings.host, settings.port))
+        if store is None:
+            store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
+        models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests)))
         jail = stack.enter_context(Jail(spares=min(_SPARES, os.cpu_count() or 1)))
-        wanted = {"is_wanted": terms.has_spans, "with_content": terms.logs_content}
-        spans = stack.enter_context(contextlib.closing(opened(**wanted)))
-        asyncio.run(host(terms, store, models, jail, spans, listening))
+        spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
+        stack.enter_context(contextlib.closing(spans))
+        asyncio.run(host(settings, listening, store=store, models=models, jail=jail, spans=spans))
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -1,8 +1,10 @@
-"""The native API: runs, their events, audits, files; and what the server says of itself."""
+"""The native API: runs, their events, audits and files; health, metrics and the API document."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,12 @@ from ..audit import verify_data
 from ..trace import as_json
 from . import patterns
 from .api_document import document
-from .intake import Desk
+from .intake import Intake
 from .metrics import Metrics
-from .run_kinds import Again, Request, decoded
+from .refusal import Refusal, invalid
+from .run_kinds import ReplayRequest, RunRequest, decoded
 from .runs import Runs
-from .settings import Refusal
-from .store import Run
+from .store import RunRecord
 from .streams import KEEP, EventStream, event, unless_gone
 
 MAX_LISTED = 200
@@ -35,10 +37,10 @@ _IMAGES = {
 
 
 class Api:
-    """The handlers; each answers or raises Refusal."""
+    """The handlers. They raise Refusal."""
 
-    def __init__(self, desk: Desk, metrics: Metrics) -> None:
-        self._desk, self._runs, self._metrics = desk, desk.runs, metrics
+    def __init__(self, intake: Intake, metrics: Metrics) -> None:
+        self._intake, self._runs, self._metrics = intake, intake.runs, metrics
 
     @property
     def routes(self) -> list[Route]:
@@ -67,23 +69,22 @@ class Api:
         return answered({"status": "ok"})
 
     async def readyz(self, request: HTTPRequest) -> Response:
-        problems = await self._desk.problems()
-        return answered(
-            {"status": "not ready" if problems else "ready", "problems": problems}, 503 if problems else 200
-        )
+        problems = await self._intake.problems()
+        status, code = ("not ready", 503) if problems else ("ready", 200)
+        return answered({"status": status, "problems": problems}, code)
 
     async def metrics(self, request: HTTPRequest) -> Response:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(self, request: HTTPRequest) -> Response:
-        return answered(document(self._desk.terms, self._desk.models.names))
+        return answered(document(self._intake.settings, self._intake.models.names))
 
     async def info(self, request: HTTPRequest) -> Response:
-        return answered(self._desk.info())
+        return answered(self._intake.info())
 
     async def keep_file(self, request: HTTPRequest) -> Response:
         name = request.query_params.get("name", "")
-        file = await self._desk.keep_file(owner_of(request), name, await request.body())
+        file = await self._intake.keep_file(owner_of(request), name, await request.body())
         return answered(msgspec.to_builtins(file), 201)
 
     # --- runs -------------------------------------------------------------------------------------------------
@@ -92,44 +93,42 @@ class Api:
         return await (self.begin(request) if request.method == "POST" else self.listed(request))
 
     async def begin(self, request: HTTPRequest) -> Response:
-        wanted: Request = decoded(await json_body(request), Request)
-        live = await self._desk.begin(owner_of(request), wanted, detach=wanted.detach)
-        return _accepted(live.run)
+        wanted = decoded(await json_body(request), RunRequest)
+        active = await self._intake.begin(owner_of(request), wanted, detach=wanted.detach)
+        return _accepted(active.run)
 
     async def listed(self, request: HTTPRequest) -> Response:
-        text = request.query_params.get("limit", "50")
-        limit = int(text) if text.isascii() and text.isdigit() and len(text) < 6 else 0
+        limit = _number(request.query_params.get("limit", "50"), 0)
         if not 1 <= limit <= MAX_LISTED:
-            raise Refusal(400, "invalid_request", f"limit is from 1 to {MAX_LISTED}")
+            raise invalid(f"limit is from 1 to {MAX_LISTED}")
         words = request.query_params.get("q", "")
         if len(words) > patterns.MAX_WORDS_CHARS:
-            raise Refusal(400, "invalid_request", f"q has {patterns.MAX_WORDS_CHARS} characters at most")
+            raise invalid(f"q has {patterns.MAX_WORDS_CHARS} characters at most")
         before = request.query_params.get("before")
         if before is not None and not patterns.fits(patterns.RUN_ID, before):
-            raise Refusal(400, "invalid_request", "before is the id of a run")
+            raise invalid("before is the id of a run")
         runs = await self._runs.listed(owner_of(request), limit, before, words.split())
-        return answered({"runs": [run.told(_LISTED_CHARS) for run in runs]})
+        return answered({"runs": [run.as_listed(_LISTED_CHARS) for run in runs]})
 
-    async def _found(self, request: HTTPRequest) -> Run:
+    async def _found(self, request: HTTPRequest) -> RunRecord:
         return await self._runs.find(request.path_params["id"], owner_of(request))
 
     async def run(self, request: HTTPRequest) -> Response:
         if request.method == "DELETE":
-            await self._desk.remove(owner_of(request), request.path_params["id"])
+            await self._intake.remove(owner_of(request), request.path_params["id"])
             return Response(status_code=204)
-        return answered((await self._found(request)).told())
+        return answered((await self._found(request)).as_data())
 
     async def events(self, request: HTTPRequest) -> Response:
-        run, last = await self._found(request), request.headers.get("last-event-id", "")
-        after = int(last) if last.isascii() and last.isdigit() and len(last) < 12 else -1
+        run, after = await self._found(request), _number(request.headers.get("last-event-id", ""), -1)
         return EventStream(_events(self._runs, run, after), {"x-coc-run": run.id})
 
     async def trace(self, request: HTTPRequest) -> Response:
         run = await self._found(request)
-        path, kind = self._desk.store.trace_path(run.id), "application/x-ndjson"
+        path, kind = self._intake.store.trace_path(run.id), "application/x-ndjson"
         if not path.exists():
             raise Refusal(404, "no_trace", "the run has no trace: nothing has happened in it")
-        if run.state not in ("queued", "running"):
+        if run.is_over:
             return FileResponse(path, media_type=kind, headers={"cache-control": "no-store"})
         data = await asyncio.to_thread(path.read_bytes)
         return Response(data[: data.rfind(b"\n") + 1], media_type=kind)
@@ -139,45 +138,48 @@ class Api:
         return answered({"id": run.id, "state": run.state})
 
     async def replay(self, request: HTTPRequest) -> Response:
-        again = decoded(await json_body(request) or b"{}", Again)
-        live = await self._desk.again(owner_of(request), request.path_params["id"], again)
-        return _accepted(live.run)
+        wanted = decoded(await json_body(request) or b"{}", ReplayRequest)
+        active = await self._intake.replay(owner_of(request), request.path_params["id"], wanted)
+        return _accepted(active.run)
 
     async def why(self, request: HTTPRequest) -> Response:
         name = request.query_params.get("name") or None
         await request.body()
-        audit = self._desk.why(owner_of(request), request.path_params["id"], name)
+        audit = self._intake.why(owner_of(request), request.path_params["id"], name)
         return answered(await unless_gone(request, audit))
 
     async def verify(self, request: HTTPRequest) -> Response:
         await request.body()
-        found = await unless_gone(request, self._desk.verify(owner_of(request), request.path_params["id"]))
+        found = await unless_gone(request, self._intake.verify(owner_of(request), request.path_params["id"]))
         return answered(verify_data(found) if found is not None else None)
 
     async def artifact(self, request: HTTPRequest) -> Response:
         run, sha256 = await self._found(request), request.path_params["sha256"]
-        name = next((file["name"] for file in run.artifacts if file["sha256"] == sha256), None)
-        path = self._desk.store.artifact_path(sha256) if name is not None else Path()
-        if name is None or not path.is_file():
+        names = [str(file["name"]) for file in run.artifacts if file["sha256"] == sha256]
+        path = self._intake.store.artifact_path(sha256) if names else Path()
+        if not names or not path.is_file():
             raise Refusal(404, "not_found", "the run left no such file")
-        kind = await asyncio.to_thread(_image_kind, path)
-        filename = str(name).rpartition("/")[2]
-        how = "inline" if kind else "attachment"
-        kind = kind or "application/octet-stream"
-        return FileResponse(path, media_type=kind, filename=filename, content_disposition_type=how)
+        image = await asyncio.to_thread(_image_kind, path)
+        return FileResponse(
+            path,
+            media_type=image or "application/octet-stream",
+            filename=names[0].rpartition("/")[2],
+            content_disposition_type="inline" if image else "attachment",
+        )
 
 
-async def _events(runs: Runs, run: Run, after: int) -> AsyncGenerator[bytes, None]:
-    told = runs.follow(run, after)
-    try:
-        async for some in told:
-            yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in some)
-    finally:
-        await told.aclose()
+async def _events(runs: Runs, run: RunRecord, after: int) -> AsyncGenerator[bytes, None]:
+    async with contextlib.aclosing(runs.follow(run, after)) as batches:
+        async for batch in batches:
+            yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in batch)
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if re.fullmatch("[0-9]{1,11}", text) else default
 
 
 def _image_kind(path: Path) -> str | None:
-    """What a browser may show, by its first bytes: names are the program's. No SVG, which can hold scripts."""
+    """The type of an image that a browser may show, by its first bytes. No SVG, which can hold scripts."""
     with path.open("rb") as file:
         head = file.read(12)
     if head[:4] == b"RIFF" and head[8:] == b"WEBP":
@@ -193,7 +195,7 @@ async def json_body(request: HTTPRequest) -> bytes:
     data = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if data and kind != "application/json":
-        raise Refusal(415, "unsupported_media_type", "a body is application/json here")
+        raise Refusal(415, "unsupported_media_type", "the body must be application/json")
     return data
 
 
@@ -201,5 +203,5 @@ def answered(data: Any, status: int = 200, headers: dict[str, str] | None = None
     return Response(as_json(data), status, headers, "application/json")
 
 
-def _accepted(run: Run) -> Response:
+def _accepted(run: RunRecord) -> Response:
     return answered({"id": run.id, "state": run.state}, 202, {"location": f"/api/runs/{run.id}", "x-coc-run": run.id})

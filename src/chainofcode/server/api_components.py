@@ -1,4 +1,4 @@
-"""The components of the OpenAPI document: what is sent and answered, natively and in OpenAI's way."""
+"""The schemas of the OpenAPI document: requests and responses of the native API and of OpenAI's protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT: Schema = {"type": "string"}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OBJECT: Schema = {"type": "object"}
 _NOTHING: Schema = {"type": "null"}
-_STRUCTURE = "A JSON schema that the answer is to fit."
+_STRUCTURE = "A JSON schema for the answer."
 _STATES = ["queued", "running", "done", "cancelled", "interrupted", "failed"]
 RUN_ID = patterns.text_of(patterns.RUN_ID)
 SHA256 = patterns.text_of(patterns.SHA256)
@@ -43,14 +43,14 @@ def schemas(models: Sequence[str]) -> dict[str, Schema]:
         "Error": shape({"error": shape({"type": TEXT, "message": TEXT})}),
         "Health": shape({"status": TEXT}),
         "Value": _value(),
-        **_sent(models),
-        **_told(),
+        **_requests(models),
+        **_responses(),
         **_openai(models),
     }
 
 
 def _value() -> Schema:
-    """Values as JSON has them; what it lacks has one member whose name begins with `$`."""
+    """A value as JSON; types that JSON lacks are objects with one member whose name begins with `$`."""
     one_of = [
         {"type": ["null", "boolean", "number", "string"]},
         _list(ref("Value")),
@@ -69,12 +69,12 @@ def _value() -> Schema:
         "$date": {"type": "string", "format": "date"},
     }
     return {
-        "description": "a value as JSON has it, or tagged: $tuple, $set, $date … (the README lists all)",
+        "description": "a JSON value, or a tagged one: $tuple, $set, $date … (the README lists all)",
         "anyOf": [*one_of, *(shape({tag: body}, additionalProperties=False) for tag, body in tags.items())],
     }
 
 
-def _sent(models: Sequence[str]) -> dict[str, Schema]:
+def _requests(models: Sequence[str]) -> dict[str, Schema]:
     common: Schema = {
         "model": {"enum": [None, *named(models)]},
         "files": _list(_FILE_ID, maxItems=16),
@@ -84,7 +84,11 @@ def _sent(models: Sequence[str]) -> dict[str, Schema]:
             "propertyNames": patterns.variable(),
             "additionalProperties": ref("Value"),
         },
-        "detach": {"type": "boolean", "default": True, "description": "false: a client that leaves ends the run"},
+        "detach": {
+            "type": "boolean",
+            "default": True,
+            "description": "false: the run is cancelled when its last client leaves",
+        },
     }
     answer_type = patterns.text_of(patterns.TYPE, maxLength=patterns.MAX_TYPE_CHARS)
     question = {
@@ -116,7 +120,7 @@ def _sent(models: Sequence[str]) -> dict[str, Schema]:
     }
 
 
-def _told() -> dict[str, Schema]:
+def _responses() -> dict[str, Schema]:
     maybe, number = _or_none(TEXT), {"type": ["number", "null"]}
     file = {"name": TEXT, "bytes": _COUNT, "sha256": SHA256}
     listed: Schema = {
@@ -131,7 +135,7 @@ def _told() -> dict[str, Schema]:
         "reason": maybe,
         "parent": _or_none(RUN_ID),
     }
-    value = {"description": "the answer as data, tagged where JSON lacks it; null where it is long: the trace has it"}
+    value = {"description": "the answer as data, tagged where JSON lacks a type; null if it is long (see the trace)"}
     more = {"value": value, "usage": _OBJECT, "error": {"type": ["object", "null"]}, "artifacts": _list(shape(file))}
     info = {
         "version": TEXT,
@@ -139,7 +143,7 @@ def _told() -> dict[str, Schema]:
         "models": _list(TEXT),
         "methods": {"type": "object", "additionalProperties": TEXT},
         "limits": _OBJECT,
-        "mcp": {"enum": ["/mcp", None], "description": "where MCP is spoken, if the extra is there"},
+        "mcp": {"enum": ["/mcp", None], "description": "the MCP endpoint, if the extra is installed"},
     }
     return {
         "Info": shape(info),
@@ -153,7 +157,7 @@ def _told() -> dict[str, Schema]:
 
 
 def named(models: Sequence[str]) -> list[str]:
-    """Models as they may be named: whole, or by their provider."""
+    """The names of models: full names, and providers."""
     return list(dict.fromkeys([*models, *(name.partition(":")[0] for name in models)]))
 
 
@@ -162,7 +166,7 @@ def openai_names(models: Sequence[str]) -> list[str]:
 
 
 def _openai(models: Sequence[str]) -> dict[str, Schema]:
-    """The part of OpenAI's protocols that is understood; what else clients send changes nothing."""
+    """The supported part of OpenAI's protocols; other fields are ignored."""
     part = shape({"text": TEXT}) | {"properties": {"text": TEXT, "type": TEXT}}
     said: Schema = {"role": {"enum": ["system", "developer", "user", "assistant"]}, "type": {"const": "message"}}
     said["content"] = {"anyOf": [TEXT, _NOTHING, _list(part)]}

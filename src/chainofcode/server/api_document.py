@@ -1,6 +1,6 @@
-"""The API as an OpenAPI 3.1 document: every status that is answered, every rule that requests are held against.
+"""The API as an OpenAPI 3.1 document: every status, and every rule that requests are checked against.
 
-Not in it: the page, and /mcp, which MCP's own specification describes.
+The page and /mcp, which has its own specification, are not in it.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Any
 from .. import __version__
 from . import patterns
 from .api_components import RUN_ID, SHA256, TEXT, Schema, openai_names, ref, schemas
-from .settings import Terms
+from .settings import ServerSettings
 
-_WORDS = {
-    400: "Not as it should be",
-    401: "Without the token",
-    403: "From a page of another origin",
-    404: "Not there",
-    408: "The body did not come",
-    409: "Not now, or not with this run",
-    413: "Too large",
-    415: "No JSON",
-    421: "For another host",
-    429: "Too much at once, or today",
-    500: "Broken here",
-    502: "The model could not be had",
-    503: "About to stop, or too slow",
+_STATUSES = {
+    400: "Invalid request",
+    401: "Missing or wrong token",
+    403: "Request of a page of another origin",
+    404: "Not found",
+    408: "Body sent too slowly",
+    409: "Not possible in the state of this run",
+    413: "Body too large",
+    415: "Body is not JSON",
+    421: "Unknown host name",
+    429: "Rate limit, full queue, or daily budget",
+    500: "Internal error",
+    502: "Model unavailable",
+    503: "Shutting down, or timeout",
 }
 _ALWAYS = (403, 408, 413, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 
 
-def document(terms: Terms, models: Sequence[str]) -> Schema:
-    """The whole document, for the terms and models of one server."""
-    paths = {**_itself(), **_runs(), **_openai(models)}
-    always = (401, *_ALWAYS) if terms.tokens else _ALWAYS
-    for path, told in paths.items():
-        for method, operation in told.items():
+def document(settings: ServerSettings, models: Sequence[str]) -> Schema:
+    """The document for the settings and models of one server."""
+    paths = {**_server_paths(), **_run_paths(), **_openai_paths(models)}
+    always = (401, *_ALWAYS) if settings.tokens else _ALWAYS
+    for path, operations in paths.items():
+        for method, operation in operations.items():
             if method != "parameters":
                 kind = "OpenAIError" if path.startswith("/v1/") else "Error"
                 codes = () if path == "/healthz" else (*operation.pop("refusals"), *always)
@@ -48,24 +48,27 @@ def document(terms: Terms, models: Sequence[str]) -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "chainofcode", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
-        "components": {"schemas": schemas(models), **({"securitySchemes": security} if terms.tokens else {})},
-        **({"security": [{"token": []}]} if terms.tokens else {}),
+        "components": {"schemas": schemas(models), **({"securitySchemes": security} if settings.tokens else {})},
+        **({"security": [{"token": []}]} if settings.tokens else {}),
     }
 
 
 def _refusal(code: int, kind: str) -> Schema:
-    told: Schema = {"description": _WORDS[code], "content": {"application/json": {"schema": ref(kind)}}}
-    return {**told, "headers": _RETRY} if code in (429, 503) else told
+    response: Schema = {"description": _STATUSES[code], "content": {"application/json": {"schema": ref(kind)}}}
+    return {**response, "headers": _RETRY} if code in (429, 503) else response
 
 
-def _does(
+def _operation(
     summary: str, responses: Schema, *, body: Schema | None = None, parameters: Any = (), refusals: Sequence[int] = ()
 ) -> Schema:
-    told: Schema = {"summary": summary, "responses": responses, "refusals": refusals}
+    operation: Schema = {"summary": summary, "responses": responses, "refusals": refusals}
     if body is not None:
-        told["requestBody"] = body
-        told["refusals"] = (*refusals, 400, 415) if "application/json" in body["content"] else refusals
-    return {**told, "parameters": list(parameters)} if parameters else told
+        operation["requestBody"] = body
+        if "application/json" in body["content"]:
+            operation["refusals"] = (*refusals, 400, 415)
+    if parameters:
+        operation["parameters"] = list(parameters)
+    return operation
 
 
 def _json(name: str, status: int = 200, *, streamed: bool = False) -> Schema:
@@ -87,15 +90,15 @@ def _query(name: str, schema: Schema, *, required: bool = False) -> Schema:
     return {"name": name, "in": "query", "schema": schema, "required": required}
 
 
-def _place(name: str, schema: Schema) -> Schema:
+def _path_parameter(name: str, schema: Schema) -> Schema:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _itself() -> Schema:
+def _server_paths() -> Schema:
     name = patterns.text_of(patterns.FILE_NAME, minLength=1, maxLength=patterns.MAX_FILE_NAME_CHARS)
     file = {"required": False, "content": {"application/octet-stream": {}}}
     ready = _json("Health") | _json("Health", 503)
-    keep = _does(
+    keep = _operation(
         "Upload a file for runs",
         _json("File", 201),
         body=file,
@@ -103,56 +106,71 @@ def _itself() -> Schema:
         refusals=(400,),
     )
     return {
-        "/healthz": {"get": {**_does("Whether the server lives", _json("Health")), "security": []}},
-        "/readyz": {"get": _does("Whether it can carry out runs", ready)},
-        "/metrics": {"get": _does("What it has counted, for Prometheus", _raw("text/plain", "metrics"))},
-        "/openapi.json": {"get": _does("This document", _raw("application/json", "OpenAPI 3.1"))},
-        "/api/info": {"get": _does("What it offers", _json("Info"))},
+        "/healthz": {"get": {**_operation("Liveness", _json("Health")), "security": []}},
+        "/readyz": {"get": _operation("Readiness: whether runs can be carried out", ready)},
+        "/metrics": {"get": _operation("Metrics for Prometheus", _raw("text/plain", "metrics"))},
+        "/openapi.json": {"get": _operation("This document", _raw("application/json", "OpenAPI 3.1"))},
+        "/api/info": {"get": _operation("Version, models, methods and limits", _json("Info"))},
         "/api/files": {"post": keep},
     }
 
 
-def _runs() -> Schema:
+def _run_paths() -> Schema:
     last = {"name": "Last-Event-ID", "in": "header", "schema": TEXT}
     limit = _query("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50})
     words = _query(
-        "q", {"type": "string", "maxLength": patterns.MAX_WORDS_CHARS, "description": "with all of these words"}
+        "q",
+        {
+            "type": "string",
+            "maxLength": patterns.MAX_WORDS_CHARS,
+            "description": "runs that contain all of these words",
+        },
     )
     listing = [limit, _query("before", RUN_ID), words]
-    events = "trace, program, call, step, answer as they come; waiting; end is the last"
-    removed = {"204": {"description": "It is gone"}}
-    replay, why = "Run its programs again, with changes", "What its answer, or a variable, rests on"
-    verify = "Whether its answer is what its reasoning gave"
-    one, all_of = "/api/runs/{id}", {"get": _does("The runs, the newest first", _json("Runs"), parameters=listing)}
+    events = "trace, program, call, step and answer events; waiting: calls in flight; end is the last"
+    removed = {"204": {"description": "Removed"}}
+    replay, why = "Replay its programs, perhaps with changes", "What its answer, or a variable, depends on"
+    verify = "Whether its answer follows from its reasoning"
+    one, all_of = (
+        "/api/runs/{id}",
+        {"get": _operation("List runs, the newest first", _json("Runs"), parameters=listing)},
+    )
     all_of["get"]["refusals"] = (400, 404)
-    begin = _does("Start a run: a question, or a program", _json("Begun", 202), body=_sent("NewRun"), refusals=(404,))
-    again = _does(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
+    begin = _operation(
+        "Start a run: a question, or a program", _json("Begun", 202), body=_sent("NewRun"), refusals=(404,)
+    )
+    again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
     paths: Schema = {
-        one: {"get": _does("A run", _json("Run")), "delete": _does("Remove it", removed, refusals=(409,))},
-        f"{one}/events": {"get": _does("Its events", _raw("text/event-stream", events), parameters=[last])},
-        f"{one}/trace": {"get": _does("Its trace file", _raw("application/x-ndjson", "JSON lines"))},
-        f"{one}/cancel": {"post": _does("End it", _json("Begun"))},
+        one: {
+            "get": _operation("Get a run", _json("Run")),
+            "delete": _operation("Remove a run", removed, refusals=(409,)),
+        },
+        f"{one}/events": {"get": _operation("Follow its events", _raw("text/event-stream", events), parameters=[last])},
+        f"{one}/trace": {"get": _operation("Get its trace", _raw("application/x-ndjson", "JSON lines"))},
+        f"{one}/cancel": {"post": _operation("Cancel it", _json("Begun"))},
         f"{one}/replay": {"post": again},
-        f"{one}/why": {"get": _does(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409,))},
-        f"{one}/verify": {"get": _does(verify, _json("Verdict"), refusals=(409,))},
-        f"{one}/artifacts/{{sha256}}": {"get": _does("A file that its program left", _raw("*/*", "the bytes"))},
+        f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409,))},
+        f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409,))},
+        f"{one}/artifacts/{{sha256}}": {
+            "get": _operation("Get a file that its program left", _raw("*/*", "the bytes"))
+        },
     }
-    for path, told in paths.items():
-        for operation in told.values():
+    for path, operations in paths.items():
+        for operation in operations.values():
             operation["refusals"] = (404, *operation["refusals"])
-        places = [_place("id", RUN_ID), *([_place("sha256", SHA256)] if "sha256" in path else [])]
-        told["parameters"] = places
+        places = [_path_parameter("id", RUN_ID), *([_path_parameter("sha256", SHA256)] if "sha256" in path else [])]
+        operations["parameters"] = places
     return {"/api/runs": {**all_of, "post": begin}, **paths}
 
 
-def _openai(models: Sequence[str]) -> Schema:
+def _openai_paths(models: Sequence[str]) -> Schema:
     asked = {"refusals": (404, 502)}
-    chat = _does("A question as a conversation", _json("Completion", streamed=True), body=_sent("Chat"), **asked)
-    respond = _does("A question as a response", _json("Response", streamed=True), body=_sent("Respond"), **asked)
-    model = _does("One of them", _json("Model"), refusals=(404,))
+    chat = _operation("Answer a conversation", _json("Completion", streamed=True), body=_sent("Chat"), **asked)
+    respond = _operation("Create a response", _json("Response", streamed=True), body=_sent("Respond"), **asked)
+    model = _operation("Get a model", _json("Model"), refusals=(404,))
     return {
-        "/v1/models": {"get": _does("Methods with models, as OpenAI's clients name them", _json("Models"))},
-        "/v1/models/{name}": {"get": model, "parameters": [_place("name", {"enum": openai_names(models)})]},
+        "/v1/models": {"get": _operation("List models: combinations of method and model", _json("Models"))},
+        "/v1/models/{name}": {"get": model, "parameters": [_path_parameter("name", {"enum": openai_names(models)})]},
         "/v1/chat/completions": {"post": chat},
         "/v1/responses": {"post": respond},
     }

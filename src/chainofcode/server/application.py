@@ -1,4 +1,4 @@
-"""The application: every part of a server put together, opened and closed in order."""
+"""The ASGI application: puts the parts of a server together, opens and closes them in order."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
-from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -22,22 +21,23 @@ from ..errors import SandboxError
 from ..sandbox import Jail
 from .api import Api
 from .chat import Chat
-from .guard import Guard, refused
-from .intake import Desk
-from .metrics import Heard, Log, Metrics
+from .guard import RequestGuard, refused
+from .intake import Intake
+from .metrics import LibraryLog, ServerLog
 from .quotas import Ledger
+from .refusal import Refusal, StorageError
 from .responses import Responses
 from .run_kinds import Models
 from .runs import Runs
-from .settings import Refusal, Terms
+from .settings import ServerSettings
+from .sharing import PAGE
 from .spans import Spans
-from .store import NotKept, Store
+from .store import Store
+from .telemetry import Telemetry
 
 if TYPE_CHECKING:
-    from .mcp.hosted import Mcp
+    from .mcp.hosted import McpEndpoint
 
-PAGE = Path(__file__).parent / "page"
-_NO_PAGE = "This is coc serve. The API is described in /openapi.json.\n"
 _WORDS = {404: "not_found", 405: "method_not_allowed"}
 _FLUSH_SECONDS = 1.0
 _REMOVE_SECONDS = 3600.0
@@ -45,39 +45,41 @@ _DAY_SECONDS = 86_400.0
 
 
 class Application:
-    """`app` is what an ASGI server runs; `drain` lets it come to an end."""
+    """`app` is what an ASGI server runs; `drain` begins the end."""
 
-    def __init__(self, terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
-        self._terms, self._store, self._models, self._jail = terms, store, models, jail
-        self.metrics, self.log = Metrics(), Log(terms.log, terms.logs_content)
-        logging.basicConfig(level=logging.WARNING, handlers=[Heard(self.log)])
-        self._ledger = Ledger(terms.budget, store)
-        self.runs = Runs(terms, store, jail, models, self._ledger, self.metrics, self.log, spans)
-        desk = Desk(terms, store, self.runs, models, self._ledger)
-        self._mcp = _mcp_of(desk, self.log)
-        routes: list[BaseRoute] = [*Api(desk, self.metrics).routes, *Chat(desk).routes, *Responses(desk).routes]
+    def __init__(self, settings: ServerSettings, *, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
+        self._settings, self._store, self._jail = settings, store, jail
+        self.log = ServerLog(settings.log, settings.logs_content)
+        telemetry = Telemetry(log=self.log, spans=spans)
+        logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog(self.log)])
+        self._ledger = Ledger(settings.budget, store)
+        self.runs = Runs(settings, store=store, sandbox=jail, models=models, ledger=self._ledger, telemetry=telemetry)
+        intake = Intake(settings, store, self.runs, models, self._ledger)
+        self._mcp = _mcp_endpoint(intake, self.log)
+        routes: list[BaseRoute] = [*Api(intake, telemetry.metrics).routes, *Chat(intake).routes]
+        routes += Responses(intake).routes
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
             routes=[*routes, *_page_routes()],
             exception_handlers={
                 Refusal: _refused,
-                HTTPException: _plainly_refused,
-                ClientDisconnect: _left,
+                HTTPException: _http_error,
+                ClientDisconnect: _client_left,
                 500: _broken,
             },
             lifespan=self._lifespan,
         )
-        self.app = Guard(inner, terms, self.metrics, self.log)
+        self.app = RequestGuard(inner, settings, telemetry.metrics, self.log)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         await self._ledger.open()
-        holds = await self._jail.holds()
-        if self._terms.has_scratch and holds.tier != "A":
-            raise SandboxError(f"--scratch needs tier A of the sandbox{holds.why_not('A')}")
+        status = await self._jail.status()
+        if self._settings.has_scratch and status.tier != "A":
+            raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush())]
-        if self._terms.keep_days is not None:
-            tasks.append(asyncio.create_task(self._remove(self._terms.keep_days * _DAY_SECONDS)))
+        if self._settings.keep_days is not None:
+            tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         try:
             async with self._mcp.open() if self._mcp is not None else contextlib.nullcontext():
                 yield
@@ -86,64 +88,58 @@ class Application:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._keep_rest()
+            await self._write_rest()
 
     def drain(self) -> None:
-        """No new runs; those there are may go on for a while."""
+        """Accept no new runs; those under way may go on for a while."""
         self.runs.drain()
         if self._mcp is not None:
             self._mcp.drain()
 
     def interrupt(self) -> None:
-        """End the runs there are."""
+        """End all runs now."""
         self.runs.interrupt()
 
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(_FLUSH_SECONDS)
-            await self._keep_rest()
+            await self._write_rest()
 
-    async def _keep_rest(self) -> None:
+    async def _write_rest(self) -> None:
         try:
             await self._ledger.flush()
             await self.runs.flush()
-        except NotKept as error:  # the next time may be better
+        except StorageError as error:  # tried again the next time
             self.log.say("not kept", why=error.message)
-        except Exception as error:  # whatever it is, there must be a next time
+        except Exception as error:  # the loop must go on
             self.log.say("not kept", {"error": str(error)}, error_type=type(error).__name__)
 
     async def _remove(self, keep_seconds: float) -> None:
-        """What is older, now and then."""
+        """Remove old runs from time to time."""
         while True:
             try:
                 count = await self._store.remove_before(time.time() - keep_seconds)
                 if count:
                     self.log.say("removed", runs=count)
-            except NotKept as error:
+            except StorageError as error:
                 self.log.say("nothing removed", why=error.message)
             await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
 
 
-def _mcp_of(desk: Desk, log: Log) -> Mcp | None:
-    if not desk.has_mcp:
+def _mcp_endpoint(intake: Intake, log: ServerLog) -> McpEndpoint | None:
+    if not intake.has_mcp:
         log.say("no mcp", why="/mcp needs the extra `mcp`: pip install 'chainofcode[mcp]'")
         return None
-    from .mcp.hosted import Mcp
+    from .mcp.hosted import McpEndpoint
 
-    return Mcp(desk)
+    return McpEndpoint(intake)
 
 
 def _page_routes() -> list[BaseRoute]:
     async def page(request: HTTPRequest) -> Response:
-        index = PAGE / "index.html"
-        return (
-            FileResponse(index, headers={"cache-control": "no-cache"})
-            if index.is_file()
-            else PlainTextResponse(_NO_PAGE)
-        )
+        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
 
-    routes: list[BaseRoute] = [Route("/", page)]
-    return [*routes, Mount("/static", StaticFiles(directory=PAGE))] if PAGE.is_dir() else routes
+    return [Route("/", page), Mount("/static", StaticFiles(directory=PAGE))]
 
 
 async def _refused(request: HTTPRequest, error: Exception) -> Response:
@@ -151,7 +147,7 @@ async def _refused(request: HTTPRequest, error: Exception) -> Response:
     return refused(error, request.url.path)
 
 
-async def _plainly_refused(request: HTTPRequest, error: Exception) -> Response:
+async def _http_error(request: HTTPRequest, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     response = refused(
         Refusal(error.status_code, _WORDS.get(error.status_code, "refused"), error.detail), request.url.path
@@ -160,8 +156,8 @@ async def _plainly_refused(request: HTTPRequest, error: Exception) -> Response:
     return response
 
 
-async def _left(request: HTTPRequest, error: Exception) -> Response:
-    """Nobody reads it: it is for the log and the metrics, where a client that leaves is no fault of ours."""
+async def _client_left(request: HTTPRequest, error: Exception) -> Response:
+    """For the log and the metrics: a client that leaves is not an error of the server."""
     return refused(Refusal(400, "left", "the client left before its body was whole"), request.url.path)
 
 

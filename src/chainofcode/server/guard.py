@@ -1,7 +1,8 @@
-"""What stands before every request: the host it is for, the page it comes from, its token, its rate, its size.
+"""Checks before every request: host, origin, token, rate and size of the body.
 
-Covered: DNS rebinding (Host), other pages' requests (Origin, Sec-Fetch-Site), guessed tokens (compared in constant
-time, failures counted by address), large and slow bodies. Not covered: TLS and floods of connections: a proxy's work.
+Covered: DNS rebinding (Host), requests of other pages (Origin, Sec-Fetch-Site), guessed tokens (compared in constant
+time, failures counted by address), large and slow bodies. Not covered: TLS and floods of connections, which are a
+proxy's work.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..trace import as_json
-from .metrics import Log, Metrics
-from .quotas import Rates
-from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, Refusal, Terms
+from .metrics import Metrics, ServerLog
+from .quotas import RateLimiter
+from .refusal import Refusal
+from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, ServerSettings
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -39,41 +41,41 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
 }
 _BODY_SECONDS = 30.0
-_BODY_BYTES_PER_SECOND = 10_000  # slower than that is meant to keep us busy, or will never be done
-_MAX_BODIES_BYTES = 4 * MAX_FILE_BYTES  # of one owner, at once
+_BODY_BYTES_PER_SECOND = 10_000  # slower clients are refused
+_MAX_BODIES_BYTES = 4 * MAX_FILE_BYTES  # of one owner, in memory at once
 _METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
 _SENT_HEADERS = "authorization, content-type, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-class Guard:
-    """Around the whole application; `scope["owner"]` is whose token it was."""
+class RequestGuard:
+    """ASGI middleware around the application; it sets `scope["owner"]` to the name of the token."""
 
-    def __init__(self, app: ASGIApp, terms: Terms, metrics: Metrics, log: Log) -> None:
-        self._app, self._terms, self._metrics, self._log = app, terms, metrics, log
-        self._rates = Rates(terms.per_minute)
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, log: ServerLog) -> None:
+        self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
+        self._rates = RateLimiter(settings.per_minute)
         self._held: collections.Counter[str] = collections.Counter()  # bytes of bodies in memory, by owner
-        self._tokens = {name: _digest(secret) for name, secret in terms.tokens.items()}
+        self._tokens = {name: _digest(secret) for name, secret in settings.tokens.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            if scope["type"] == "lifespan":  # nothing else is served: no WebSocket gets past us
+            if scope["type"] == "lifespan":  # WebSockets are not served
                 await self._app(scope, receive, send)
             return
-        sending = _Sending(send, self._cors(Headers(scope=scope)))
+        sender = _HeaderSender(send, self._cors(Headers(scope=scope)))
         started = time.monotonic()
         try:
-            await self._guarded(scope, receive, sending)
+            await self._guarded(scope, receive, sender)
         except Refusal as refusal:
-            if not sending.status:
-                await refused(refusal, scope["path"])(scope, receive, sending)
-        except Exception as error:  # somebody else's request must not end with it
+            if not sender.status:
+                await refused(refusal, scope["path"])(scope, receive, sender)
+        except Exception as error:  # the server goes on
             self._say_broken(scope, error)
-            if not sending.status:
+            if not sender.status:
                 broken = Refusal(500, "internal", "something went wrong on the server")
-                await refused(broken, scope["path"])(scope, receive, sending)
+                await refused(broken, scope["path"])(scope, receive, sender)
         finally:
-            self._count(scope, sending.status, time.monotonic() - started)
+            self._count(scope, sender.status, time.monotonic() - started)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -86,23 +88,23 @@ class Guard:
             return
         self._check_origin(headers, scope["path"])
         scope["owner"] = self._owner(scope, headers)
-        is_known = self._tokens and not _is_page(scope["path"])  # whoever wants the page has shown no token yet
+        is_known = self._tokens and not _is_page(scope["path"])  # the page is loaded before the user signs in
         self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
-        with contextlib.closing(_Body(scope, headers, receive, self._held)) as body:
+        with contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)) as body:
             await self._app(scope, body, send)
 
-    # --- who asks, and for whom -------------------------------------------------------------------------------
+    # --- host, origin, token, rate ----------------------------------------------------------------------------
 
     def _check_host(self, headers: Headers) -> None:
         host = headers.get("host", "").lower()
         name = host[1 : host.find("]")] if host.startswith("[") else host.rpartition(":")[0] or host
-        if not self._terms.knows_host(name):
+        if not self._settings.knows_host(name):
             self._metrics.add("coc_refused_total", why="host")
-            raise Refusal(421, "wrong_host", "this server is not known by that name (--allow-host names more)")
+            raise Refusal(421, "wrong_host", "unknown host name; the operator can add it with --allow-host")
 
     def _cors(self, headers: Headers) -> dict[str, str]:
         origin = headers.get("origin", "")
-        if origin not in self._terms.origins or not origin:
+        if origin not in self._settings.origins or not origin:
             return {}
         return {
             "access-control-allow-origin": origin,
@@ -116,15 +118,15 @@ class Guard:
 
     def _is_preflight(self, scope: Scope, headers: Headers) -> bool:
         is_asked = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
-        return is_asked and headers.get("origin") in self._terms.origins
+        return is_asked and headers.get("origin") in self._settings.origins
 
     def _check_origin(self, headers: Headers, path: str) -> None:
-        """A page elsewhere can send requests here from a visitor's browser: they are not that visitor's."""
+        """Refuse requests that a page of another origin sends from a visitor's browser."""
         origin = headers.get("origin")
-        if origin in self._terms.origins:
+        if origin in self._settings.origins:
             return
         is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
-        is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")  # a link to the page may be
+        is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")  # links to the page are allowed
         if is_foreign or (origin is None and is_elsewhere and not _is_page(path)):
             self._metrics.add("coc_refused_total", why="origin")
             raise Refusal(403, "foreign_origin", "pages of other origins may not use this server")
@@ -134,7 +136,7 @@ class Guard:
             return ""
         kind, _, given = headers.get("authorization", "").partition(" ")
         digest, owner = _digest(given.strip()), None
-        for name, known in self._tokens.items():  # all of them, always: how long it takes tells nothing
+        for name, known in self._tokens.items():  # always all of them: the time must not depend on the token
             if hmac.compare_digest(known, digest):
                 owner = name
         if owner is None or kind.lower() != "bearer":
@@ -149,25 +151,25 @@ class Guard:
             self._metrics.add("coc_refused_total", why="rate")
             raise Refusal(429, "rate_limited", "too many requests", retry_seconds=wait)
 
-    # --- afterwards -------------------------------------------------------------------------------------------
+    # --- metrics and log --------------------------------------------------------------------------------------
 
     def _count(self, scope: Scope, status: int, seconds: float) -> None:
         route, method = route_of(scope), scope["method"] if scope["method"] in _METHODS else "other"
         self._metrics.add("coc_http_requests_total", method=method, route=route, status=str(status))
         self._metrics.observe("coc_http_request_seconds", seconds)
         if route not in ("/healthz", "/readyz", "/metrics"):
-            told: dict[str, Any] = {"method": method, "route": route, "status": status}
-            self._log.say("request", **told, seconds=round(seconds, 3), client=_address(scope))
+            facts: dict[str, Any] = {"method": method, "route": route, "status": status}
+            self._log.say("request", **facts, seconds=round(seconds, 3), client=_address(scope))
 
     def _say_broken(self, scope: Scope, error: Exception) -> None:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename.rpartition('/')[2]}:{place.lineno}"
-        told = {"error": str(error)}
-        self._log.say("request broke", told, route=route_of(scope), error_type=type(error).__name__, where=where)
+        content = {"error": str(error)}
+        self._log.say("request broke", content, route=route_of(scope), error_type=type(error).__name__, where=where)
 
 
-class _Sending:
-    """Sends with our headers; `status` is what was sent."""
+class _HeaderSender:
+    """Adds headers to a response; `status` is 0 until one is sent."""
 
     def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
         self._send, self._headers, self.status = send, {**_HEADERS, **headers}, 0
@@ -182,8 +184,8 @@ class _Sending:
         await self._send(message)
 
 
-class _Body:
-    """The body of a request, as long as it is not too large, does not take too long, and its owner has room for it."""
+class _BodyReceiver:
+    """Receives a body with limits on its size, its time, and the memory of its owner."""
 
     def __init__(self, scope: Scope, headers: Headers, receive: Receive, held: collections.Counter[str]) -> None:
         self._allowed = MAX_FILE_BYTES if scope["path"] == "/api/files" else MAX_JSON_BYTES
@@ -200,7 +202,7 @@ class _Body:
         try:
             message = await asyncio.wait_for(self._receive(), left)
         except TimeoutError:
-            raise Refusal(408, "too_slow", "the body did not come") from None
+            raise Refusal(408, "too_slow", "the body was sent too slowly") from None
         if message["type"] == "http.request":
             self._take(len(message.get("body", b"")))
             self._is_whole = not message.get("more_body", False)
@@ -212,18 +214,18 @@ class _Body:
         if self._taken > self._allowed:
             raise self._too_large()
         if self._held[self._owner] > _MAX_BODIES_BYTES:
-            raise Refusal(503, "busy", "too much is being sent at once", retry_seconds=5)
+            raise Refusal(503, "busy", "too many large bodies at once", retry_seconds=5)
 
     def _too_large(self) -> Refusal:
-        return Refusal(413, "too_large", f"a body has {self._allowed:,} bytes at most here")
+        return Refusal(413, "too_large", f"the body is over {self._allowed:,} bytes")
 
     def close(self) -> None:
-        """Whoever had the body is done with it."""
+        """Release the memory of the body."""
         self._held[self._owner] -= self._taken
 
 
 def refused(refusal: Refusal, path: str) -> Response:
-    """A refusal as the protocol of that path has it."""
+    """A refusal as a response, in the protocol of that path."""
     error: dict[str, Any] = {"type": refusal.kind, "message": refusal.message}
     if path.startswith("/v1/"):
         usual = "invalid_request_error" if refusal.status < 500 else "server_error"
@@ -234,20 +236,20 @@ def refused(refusal: Refusal, path: str) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(refusal.retry_seconds)))
     if refusal.status == 401:
         headers["www-authenticate"] = "Bearer"
-    if refusal.status in (408, 413, 503):  # what is left of the body is not read
+    if refusal.status in (408, 413, 503):  # the rest of the body is not read
         headers["connection"] = "close"
     body = as_json({"error": error})
     return Response(body, refusal.status, headers, "application/json")
 
 
 def route_of(scope: Scope) -> str:
-    """The route as it is declared: what stands in a path is nobody's business in a log."""
+    """The declared route: paths contain ids, which do not belong in a log."""
     route = scope.get("route")
     return str(getattr(route, "path", "")) or "other"
 
 
 def _is_page(path: str) -> bool:
-    """The page's own files hold nothing of anyone's, and whoever signs in needs them first."""
+    """The page's own files contain no user data, and signing in needs them."""
     return path == "/" or path.startswith("/static/")
 
 
@@ -257,6 +259,3 @@ def _digest(secret: str) -> bytes:
 
 def _address(scope: Scope) -> str:
     return str((scope.get("client") or ("unknown",))[0])
-
-
-__all__ = ["CSP", "Guard", "refused", "route_of"]

@@ -1,4 +1,4 @@
-"""The application in uvicorn: who may connect, and how it ends."""
+"""The application in uvicorn: connections, signals and shutdown."""
 
 from __future__ import annotations
 
@@ -17,23 +17,31 @@ from ..errors import SandboxError
 from ..sandbox import Jail
 from .application import Application
 from .run_kinds import Models
-from .settings import Terms
+from .settings import ServerSettings
 from .spans import Spans
 from .store import Store
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
 _DESCRIPTORS = 65_536
-_IDLE_SECONDS = 75  # a connection that is closed too soon is closed in the middle of the next request
-_LAST_SECONDS = 10  # for what is left of connections once all runs are over
+_IDLE_SECONDS = 75  # shorter, and connections would be closed during the next request
+_LAST_SECONDS = 10  # for connections that are left when all runs are over
 
 
-async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Spans, listening: socket.socket) -> None:
-    """Serve on a socket that is bound already, until a signal says otherwise."""
+async def host(
+    settings: ServerSettings,
+    listening: socket.socket,
+    *,
+    store: Store,
+    models: Models,
+    jail: Jail,
+    spans: Spans,
+) -> None:
+    """Serve on a bound socket until a signal."""
     _allow_descriptors()
-    holds = await jail.holds()  # or why there is no wall: better known now
-    application = Application(terms, store, models, jail, spans)
-    settings = uvicorn.Config(
+    status = await jail.status()  # raises where no sandbox can be built
+    application = Application(settings, store=store, models=models, jail=jail, spans=spans)
+    config = uvicorn.Config(
         application.app,
         http="h11",
         log_config=None,
@@ -45,15 +53,15 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Sp
         backlog=_BACKLOG,
         timeout_keep_alive=_IDLE_SECONDS,
         limit_concurrency=_MAX_CONNECTIONS,
-        timeout_graceful_shutdown=int(terms.drain_seconds + _LAST_SECONDS),
+        timeout_graceful_shutdown=int(settings.drain_seconds + _LAST_SECONDS),
         h11_max_incomplete_event_size=32_768,
     )
     name, port = listening.getsockname()[:2]
     place = f"[{name}]" if ":" in name else name
-    told: dict[str, Any] = {"models": ",".join(models.names), "sandbox": holds.tier, "data": str(terms.data)}
-    server = _Server(settings, application, {"url": f"http://{place}:{port}", **told})
+    facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
+    server = _Server(config, application, {"url": f"http://{place}:{port}", **facts})
     gc.collect()
-    gc.freeze()  # what is here stays: looking through it again and again would make runs wait
+    gc.freeze()  # long-lived objects: collecting them again would delay runs
     await server.serve([listening])
     if not server.started:
         raise SandboxError("the server could not start")
@@ -61,7 +69,7 @@ async def host(terms: Terms, store: Store, models: Models, jail: Jail, spans: Sp
 
 
 def _allow_descriptors() -> None:
-    """A connection is one, a guest some: the usual thousand is soon used up."""
+    """Raise the limit on descriptors: connections and guests soon use up the usual 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -69,15 +77,15 @@ def _allow_descriptors() -> None:
 
 
 class _Server(uvicorn.Server):
-    """The first signal lets runs finish; a second one, of whatever kind, ends them."""
+    """The first signal lets runs finish; the second ends them."""
 
-    def __init__(self, settings: uvicorn.Config, application: Application, told: dict[str, Any]) -> None:
-        super().__init__(settings)
-        self._application, self._told = application, told
+    def __init__(self, config: uvicorn.Config, application: Application, facts: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._application, self._told = application, facts
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        if self.started:  # from here on it can be connected to
+        if self.started:  # clients can connect from here on
             self._application.log.say("serving", **self._told)
 
     @contextlib.contextmanager

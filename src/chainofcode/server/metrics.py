@@ -1,4 +1,4 @@
-"""What a server counts, in the text format that Prometheus reads; and what it writes down, a line for each thing."""
+"""Metrics in the text format of Prometheus, and the log: one line per event."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..render import plain
 
 _HELP = {
     "coc_http_requests_total": ("counter", "Requests by route and status."),
-    "coc_http_request_seconds": ("histogram", "From a request to the end of its response, streams included."),
-    "coc_runs_total": ("counter", "Runs that are over, by method and state."),
-    "coc_run_seconds": ("histogram", "From the start of a run (not of its waiting) to its end."),
-    "coc_runs_running": ("gauge", "Runs under way."),
-    "coc_runs_queued": ("gauge", "Runs that wait for their turn."),
-    "coc_streams": ("gauge", "Clients that listen to events."),
+    "coc_http_request_seconds": ("histogram", "Duration of a request until the end of its response, streams included."),
+    "coc_runs_total": ("counter", "Finished runs by method and state."),
+    "coc_run_seconds": ("histogram", "Duration of a run, without its time in the queue."),
+    "coc_runs_running": ("gauge", "Runs under way now."),
+    "coc_runs_queued": ("gauge", "Runs in the queue."),
+    "coc_streams": ("gauge", "Clients that follow events."),
     "coc_refused_total": ("counter", "Requests refused by a limit, a token, a host or an origin."),
     "coc_lm_requests_total": ("counter", "Requests to models by outcome."),
-    "coc_lm_seconds": ("histogram", "How long models took."),
+    "coc_lm_seconds": ("histogram", "Duration of requests to models."),
     "coc_lm_tokens_total": ("counter", "Tokens by model and kind."),
-    "coc_lm_dollars_total": ("counter", "Money by model, where prices are known."),
+    "coc_lm_dollars_total": ("counter", "Cost by model in dollars, where prices are known."),
 }
 _BOUNDS = (0.005, 0.02, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _AGAIN_SECONDS = 1.0
@@ -33,7 +33,7 @@ _Labels = tuple[tuple[str, str], ...]
 
 
 class Metrics:
-    """Counters and histograms by name; `gauges` are looked at when somebody asks."""
+    """Counters and histograms by name; `gauges` are functions, read on request."""
 
     def __init__(self) -> None:
         self._counts: dict[str, dict[_Labels, float]] = {}
@@ -76,47 +76,47 @@ def _labels(labels: _Labels) -> str:
     return "{" + ",".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in labels) + "}"
 
 
-class Log:
-    """Lines on standard error: JSON for machines, short ones for people. `content` is told only where wanted."""
+class ServerLog:
+    """Lines on standard error, as JSON or as short text. `content` is written only if the settings say so."""
 
     def __init__(self, kind: str, with_content: bool, stream: TextIO | None = None) -> None:
         self._is_json, self._with_content, self._stream = kind == "json", with_content, stream or sys.stderr
 
-    def say(self, event: str, content: dict[str, Any] | None = None, **told: Any) -> None:
+    def say(self, event: str, content: dict[str, Any] | None = None, **fields: Any) -> None:
         if self._with_content and content:
-            told |= content
+            fields |= content
         if self._is_json:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-            line = json.dumps({"time": now, "event": event, **told}, default=str)
+            line = json.dumps({"time": now, "event": event, **fields}, default=str)
         else:
-            parts = [f"{name}={value}" for name, value in told.items() if value not in (None, "")]
+            parts = [f"{name}={value}" for name, value in fields.items() if value not in (None, "")]
             line = plain(" ".join(["coc:", event, *parts]))
         try:
             print(line, file=self._stream, flush=True)
-        except (OSError, ValueError):  # nobody reads it any more: that is no reason to stop
+        except (OSError, ValueError):  # the log is closed: go on without it
             return
 
 
-class Heard(logging.Handler):
-    """What the libraries below us log, told as everything else is: their words may hold what clients sent.
+class LibraryLog(logging.Handler):
+    """Passes on warnings of libraries. Their messages are content: they may hold what clients sent.
 
-    The same from the same place is told once a second: without descriptors, asyncio has thousands of lines to say.
+    Repeated warnings from one place are written once a second: without descriptors, asyncio logs thousands.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ServerLog) -> None:
         super().__init__(logging.WARNING)
         self._log = log
-        self._told: dict[tuple[str, int, str | None], tuple[float, int]] = {}
+        self._last: dict[tuple[str, int, str | None], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
         kind = type(error).__name__ if error is not None else None
         place = (record.name, record.lineno, kind)
-        told_at, untold = self._told.get(place, (-math.inf, 0))
-        if record.created - told_at < _AGAIN_SECONDS:
-            self._told[place] = (told_at, untold + 1)
+        written_at, skipped = self._last.get(place, (-math.inf, 0))
+        if record.created - written_at < _AGAIN_SECONDS:
+            self._last[place] = (written_at, skipped + 1)
             return
-        self._told[place] = (record.created, 0)
-        said = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
-        more = {"untold": untold} if untold else {}
-        self._log.say("library", said, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)
+        self._last[place] = (record.created, 0)
+        content = {"message": record.getMessage()} | ({"error": str(error)} if error is not None else {})
+        more = {"untold": skipped} if skipped else {}
+        self._log.say("library", content, level=record.levelname.lower(), logger=record.name, error_type=kind, **more)

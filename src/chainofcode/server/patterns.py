@@ -1,6 +1,6 @@
-"""What texts in requests must look like: the document says it, and requests are held against the same words.
+"""Patterns of texts in requests, for the OpenAPI document and for checks.
 
-Patterns are whole ones (nothing before or after), in the syntax that Python and JSON Schema share.
+Each pattern matches the whole text, in the syntax that Python and JSON Schema share.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import keyword
 import re
 from typing import Any
 
-# What some language takes for a space: a text of nothing else says nothing.
+# Characters that count as a space in some language: a text of nothing else is empty.
 _SPACES = r"\s\u001c-\u001f\u0085\u180e\ufeff"
 _ANY = r"[\s\S]*"
 SAYS_SOMETHING = rf"{_ANY}[^{_SPACES}]{_ANY}"
@@ -19,7 +19,7 @@ FILE_ID = r"[0-9a-f]{24}"
 SHA256 = r"[0-9a-f]{64}"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 CHANGE = rf"[^=]+={_ANY}[^={_SPACES}]{_ANY}"
-# A call and its value as a person types it, the value a Python literal; one in another once.
+# A call and its value, a Python literal nested at most once.
 _NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"
 _QUOTED = "|".join(rf"{quote}[^{quote}\\\u0000-\u001f]*{quote}" for quote in ("'", '"'))
 _SIMPLE = rf"(True|False|None|{_NUMBER}|{_QUOTED})"
@@ -27,7 +27,7 @@ _PAIR = rf"{_SIMPLE} ?: ?{_SIMPLE}"
 _SEVERAL, _PAIRS = (rf"{one}( ?, ?{one})*" for one in (_SIMPLE, _PAIR))
 _LITERAL = rf"({_SIMPLE}|\[({_SEVERAL})?\]|\({_SIMPLE} ?,( ?{_SEVERAL})?\)|\{{({_PAIRS}|{_SEVERAL})?\}})"
 CALL_AND_VALUE = rf"{_ANY}[^={_SPACES}]{_ANY}= ?{_LITERAL}"
-# A file's name: no path, no option, nothing that a terminal or a header would act on (controls, marks of direction).
+# A file name: not a path or an option, without characters that terminals or headers interpret.
 _UNSEEN = (
     r"/\\\u007f-\u00a0\u00ad\u061c\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff0-\uffff"
 )
@@ -42,7 +42,7 @@ MAX_CHANGE_CHARS = 2000
 
 
 def _type() -> str:
-    """Types of answers: simple ones, and lists, sets and dicts of them, one in another once."""
+    """Types of answers: simple ones, and lists, sets and dicts of them, nested at most once."""
     plain = "int|float|bool|str|date|datetime|time|Decimal"
     once = rf"{plain}|(list|set)\[({plain})\]|dict\[str, ?({plain})\]"
     twice = rf"{once}|list\[({once})\]|dict\[str, ?({once})\]"
@@ -62,7 +62,7 @@ def is_variable(name: str) -> bool:
 
 
 def text_of(pattern: str, **more: Any) -> dict[str, Any]:
-    """The schema of a text that fits a pattern."""
+    """The schema of a text that matches a pattern."""
     return {"type": "string", "pattern": f"^({pattern})$", **more}
 
 

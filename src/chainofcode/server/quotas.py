@@ -1,4 +1,4 @@
-"""How much one may have: requests in a minute, tokens and money in a day."""
+"""Quotas: requests per minute, tokens and money per day."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Any
 
 from ..errors import BudgetError
 from ..lm import LM, Around, Completion, Message, Usage
-from .metrics import Metrics
-from .spans import Spans
-from .store import NotKept, Store
+from .refusal import StorageError
+from .store import Store
+from .telemetry import Telemetry
 
 _MAX_KNOWN = 10_000
 _CHARS_A_TOKEN = 4  # about, in English and in code
 
 
-class Rates:
-    """A bucket for each who asks: it holds a minute's worth of requests, and fills up again all the time."""
+class RateLimiter:
+    """A token bucket for each client: it holds a minute's worth of requests and refills steadily."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._buckets: collections.OrderedDict[str, tuple[float, float]] = collections.OrderedDict()
 
-    def take(self, who: str) -> float:
-        """Take one. Gives the seconds to wait, 0 where there was one."""
+    def take(self, client: str) -> float:
+        """Count a request. Return the seconds to wait, 0 if it is allowed now."""
         now = time.monotonic()
-        left, before = self._buckets.pop(who, (float(self._per_minute), now))
+        left, before = self._buckets.pop(client, (float(self._per_minute), now))
         left = min(self._per_minute, left + (now - before) * self._per_minute / 60)
         wait = 0.0 if left >= 1 else (1 - left) * 60 / self._per_minute
-        self._buckets[who] = (left if wait else left - 1, now)
+        self._buckets[client] = (left if wait else left - 1, now)
         if len(self._buckets) > _MAX_KNOWN:
             self._buckets.popitem(last=False)
         return wait
 
 
 class Ledger:
-    """What each owner has used today, over restarts; `flush` writes what has come since the last time."""
+    """What each owner has spent today, across restarts; `flush` writes what is new."""
 
     def __init__(self, budget: Mapping[str, float], store: Store) -> None:
         self._budget, self._store = budget, store
@@ -52,7 +52,7 @@ class Ledger:
         self._spent = await self._store.spent(self._day)
 
     def check(self, owner: str) -> None:
-        """Raises BudgetError where nothing is left."""
+        """Raise BudgetError when an owner's budget is spent."""
         if today() != self._day:
             self._day, self._spent = today(), {}
         tokens, dollars = self._spent.get(owner, (0, 0.0))
@@ -67,7 +67,7 @@ class Ledger:
             _add(table, owner, amount)
 
     def add_unanswered(self, owner: str, prompt_chars: int) -> None:
-        """A request that nobody waited for: its prompt, at what a token has cost this owner so far."""
+        """Estimate a cancelled request: its prompt, at the price that this owner has paid per token so far."""
         tokens = prompt_chars // _CHARS_A_TOKEN
         spent_tokens, spent_dollars = self._spent.get(owner, (0, 0.0))
         price = spent_dollars / spent_tokens if spent_tokens else 0.0
@@ -82,7 +82,7 @@ class Ledger:
             new, self._new = self._new, {}
             try:
                 await self._store.spend(self._day, new)
-            except NotKept:
+            except StorageError:
                 for owner, amount in new.items():
                     _add(self._new, owner, amount)
                 raise
@@ -102,12 +102,13 @@ def seconds_to_midnight() -> float:
     return 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
 
 
-class Metered(Around):
-    """A model as one owner asks it: counted, and refused when the day's budget is spent."""
+class MeteredLM(Around):
+    """A model for one owner: its requests are counted, and refused when the daily budget is spent."""
 
-    def __init__(self, lm: LM, owner: str, ledger: Ledger, metrics: Metrics, spans: Spans) -> None:
+    def __init__(self, lm: LM, owner: str, ledger: Ledger, telemetry: Telemetry) -> None:
         super().__init__(lm)
-        self._owner, self._ledger, self._metrics, self._spans = owner, ledger, metrics, spans
+        self._owner, self._ledger = owner, ledger
+        self._metrics, self._spans = telemetry.metrics, telemetry.spans
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         self._ledger.check(self._owner)
@@ -117,7 +118,7 @@ class Metered(Around):
             replies = await self._counted(messages, options)
             used = [reply.usage for reply in replies]
             span.usage(sum(one.prompt_tokens for one in used), sum(one.completion_tokens for one in used))
-            span.tell({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
+            span.set({"gen_ai.response.finish_reasons": [reply.finish_reason for reply in replies]})
             span.content("gen_ai.output.messages", [("assistant", reply.text) for reply in replies])
         return replies
 
@@ -125,7 +126,7 @@ class Metered(Around):
         started = time.monotonic()
         try:
             replies = await self._lm.complete(messages, **options)
-        except asyncio.CancelledError:  # it may have been sent, and be paid for
+        except asyncio.CancelledError:  # the provider may charge for it
             self._metrics.add("coc_lm_requests_total", model=self.name, outcome="cancelled")
             self._ledger.add_unanswered(self._owner, sum(len(message.content) for message in messages))
             raise
@@ -135,7 +136,7 @@ class Metered(Around):
         usage = Usage()
         for reply in replies:
             usage += reply.usage
-        self._ledger.add(self._owner, usage)  # it was made, whatever it cost
+        self._ledger.add(self._owner, usage)  # also when its price is unknown
         if usage.dollars is None and self._ledger.counts_money:
             raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
         self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")

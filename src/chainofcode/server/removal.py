@@ -1,7 +1,6 @@
-"""What a store forgets: rows first, then the files that only they named.
+"""Removal from the SQLite store: first rows, then the files that only they named.
 
-A server that is killed in between leaves files that nobody names, which the next start removes; it never leaves a row
-without its files.
+A server that is killed in between leaves files without a row, which the next start removes; never a row without files.
 """
 
 from __future__ import annotations
@@ -19,41 +18,41 @@ CREATE INDEX IF NOT EXISTS artifacts_of ON artifacts (run);
 CREATE TABLE IF NOT EXISTS uses (file TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (file, run));
 CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
 """
-# Versions of the database: 0 did not know which run left which artifact, nor when a file came.
-_KNOWS_ALL = 1  # of what lies in its directory
-_BESIDE_OTHERS = 2  # it came to be beside files that it never knew: what it does not name may still be somebody's
+# Versions of the database: 0 had neither the owners of artifacts nor the times of uploads.
+_KNOWS_ALL_FILES = 1
+_HAS_UNKNOWN_FILES = 2  # created in a directory that already had files: those must stay
 _ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running') ORDER BY number LIMIT ?"""
 _FORGET = ("DELETE FROM runs WHERE id = ?", "DELETE FROM artifacts WHERE run = ?", "DELETE FROM uses WHERE run = ?")
 _UNUSED = "SELECT id FROM files WHERE created < ? AND NOT EXISTS (SELECT 1 FROM uses WHERE file = files.id)"
 
 
-class _Kept(msgspec.Struct):
-    """Of a run's record, what matters here."""
+class _RunFacts(msgspec.Struct):
+    """The fields of a run's record that matter here."""
 
     created: float = 0.0
     artifacts: list[dict[str, object]] = []
 
 
-def settle(database: sqlite3.Connection, directory: Path) -> None:
-    """Make a database fit for use, and its directory free of what a killed server left. For the start: nobody writes.
+def upgrade_and_sweep(database: sqlite3.Connection, directory: Path) -> None:
+    """At the start: upgrade an old database, and remove what a killed server left in the directory.
 
-    Only a database that knows what belongs to its runs says what belongs to none: not one whose forerunner was lost.
+    Files are removed only if the database knows all files of the directory, which a new one beside old files does not.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == 0:
         _upgrade(database, directory)
-    elif version == _KNOWS_ALL:
+    elif version == _KNOWS_ALL_FILES:
         _sweep(database, directory)
 
 
 def _upgrade(database: sqlite3.Connection, directory: Path) -> None:
     database.execute("BEGIN IMMEDIATE")
     if "created" not in [row[1] for row in database.execute("PRAGMA table_info(files)")]:
-        database.execute("ALTER TABLE files ADD COLUMN created REAL")  # those without one stay
+        database.execute("ALTER TABLE files ADD COLUMN created REAL")  # uploads without a time stay
     for id, record in database.execute("SELECT id, record FROM runs").fetchall():
-        kept = msgspec.json.decode(record, type=_Kept)
+        kept = msgspec.json.decode(record, type=_RunFacts)
         link(database, id, [str(file["sha256"]) for file in kept.artifacts])
-    version = _BESIDE_OTHERS if any(_unknown(database, directory)) else _KNOWS_ALL
+    version = _HAS_UNKNOWN_FILES if any(_unknown(database, directory)) else _KNOWS_ALL_FILES
     database.execute(f"PRAGMA user_version = {version}")
     database.execute("COMMIT")
 
@@ -64,13 +63,13 @@ def link(database: sqlite3.Connection, run: str, artifacts: Iterable[str]) -> No
 
 
 def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[str]:
-    """Runs that are over and were asked for before a time, the oldest first."""
+    """Finished runs that were created before a time, the oldest first."""
     rows = database.execute(_ENDED, (most,)).fetchall()
-    return [id for id, record in rows if msgspec.json.decode(record, type=_Kept).created < time]
+    return [id for id, record in rows if msgspec.json.decode(record, type=_RunFacts).created < time]
 
 
 def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
-    """Take runs out of the database. Gives the artifacts that they had."""
+    """Delete the rows of runs. Return their artifacts."""
     had: list[str] = []
     for run in runs:
         had += [row[0] for row in database.execute("SELECT sha256 FROM artifacts WHERE run = ?", (run,))]
@@ -80,7 +79,7 @@ def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
 
 
 def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], artifacts: Iterable[str]) -> None:
-    """Remove the files of runs that are forgotten: by now another run may have left the same artifact."""
+    """Delete the files of runs that have no rows any more. Another run may have left the same artifact since."""
     for run in runs:
         (directory / "traces" / f"{run}.jsonl").unlink(missing_ok=True)
     for sha256 in artifacts:
@@ -89,7 +88,7 @@ def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], ar
 
 
 def forget_files(database: sqlite3.Connection, time: float) -> list[str]:
-    """Take uploads that came before a time, and that no run names, out of the database."""
+    """Delete the rows of uploads that came before a time and that no run uses. Return their ids."""
     ids = [row[0] for row in database.execute(_UNUSED, (time,)).fetchall()]
     database.executemany("DELETE FROM files WHERE id = ?", [(id,) for id in ids])
     return ids

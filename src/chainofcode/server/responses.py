@@ -1,7 +1,9 @@
-"""`/v1/responses`, as OpenAI's clients know it: the answer of a run is the output text; none is a failed response."""
+"""`/v1/responses` for OpenAI's clients: the output text is the answer of a run; without one the response has failed."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -11,21 +13,31 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..trace import as_json
-from .api import answered, json_body, owner_of
-from .conversations import Format, Turn, Wanted, begun, carried_out, checked_tools, is_cut, question_in, unfit, why_not
-from .intake import Desk
+from .api import json_body, owner_of
+from .conversations import (
+    AnswerFormat,
+    ResponseFormat,
+    Turn,
+    begin,
+    is_cut,
+    question_in,
+    refuse_tools,
+    respond,
+    why_not,
+)
+from .intake import Intake
+from .refusal import invalid
 from .run_kinds import decoded
-from .runs import Live
-from .store import Run
-from .streams import KEEP, EventStream, event
+from .store import RunRecord
+from .streams import KEEP, event
 
 
-class Text(msgspec.Struct):
-    format: Format | None = None
+class TextOptions(msgspec.Struct):
+    format: ResponseFormat | None = None
 
 
 class ResponseRequest(msgspec.Struct):
-    """What is understood of a request; what else clients send changes nothing here."""
+    """The fields that have a meaning here; others are ignored."""
 
     model: str
     input: str | list[Turn]
@@ -33,82 +45,81 @@ class ResponseRequest(msgspec.Struct):
     stream: bool | None = None
     tools: list[Any] | None = None
     previous_response_id: str | None = None
-    text: Text | None = None
+    text: TextOptions | None = None
 
     @property
-    def answer_type(self) -> Wanted:
+    def answer_type(self) -> AnswerFormat:
         given = self.text.format if self.text is not None else None
         return given.wanted("text.format") if given is not None else None
 
 
 class Responses:
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
 
     @property
     def routes(self) -> list[Route]:
         return [Route("/v1/responses", self.respond, methods=["POST"])]
 
     async def respond(self, request: HTTPRequest) -> Response:
-        wanted: ResponseRequest = decoded(await json_body(request), ResponseRequest)
-        checked_tools(wanted.tools)
+        wanted = decoded(await json_body(request), ResponseRequest)
+        refuse_tools(wanted.tools)
         if wanted.previous_response_id is not None:
-            raise unfit("what was said before must be sent again, as input", "previous_response_id")
-        turns = [Turn("user", wanted.input)] if isinstance(wanted.input, str) else wanted.input
+            raise invalid("responses are not linked: send earlier messages again, as input", "previous_response_id")
+        turns = [Turn(role="user", content=wanted.input)] if isinstance(wanted.input, str) else wanted.input
         question = question_in(turns, "input", wanted.instructions)
-        live = await begun(self._desk, owner_of(request), wanted.model, question, wanted.answer_type)
-        headers = {"x-coc-run": live.run.id}
-        if wanted.stream:
-            return EventStream(self._events(live, wanted.model), headers, live.cancel)
-        await carried_out(request, live)
-        return answered(_response(live.run, wanted.model), headers=headers)
+        active = await begin(self._intake, owner_of(request), wanted.model, question, wanted.answer_type)
+        events = self._events(active.run, wanted.model) if wanted.stream else None
+        return await respond(request, active, events, lambda run: _response(run, wanted.model))
 
-    async def _events(self, live: Live, model: str) -> AsyncGenerator[bytes, None]:
-        run, number = live.run, 0
+    async def _events(self, run: RunRecord, model: str) -> AsyncGenerator[bytes, None]:
+        numbers = itertools.count()
 
-        def said(kind: str, **more: Any) -> bytes:
-            nonlocal number
-            number += 1
-            return event(kind, as_json({"type": kind, "sequence_number": number - 1, **more}))
+        def sent(kind: str, **more: Any) -> bytes:
+            return event(kind, as_json({"type": kind, "sequence_number": next(numbers), **more}))
 
-        told = self._desk.runs.follow(run)
-        try:
-            yield said("response.created", response=_response(run, model))
-            yield said("response.in_progress", response=_response(run, model))
-            async for some in told:
-                if any(kind == "keep" for _, kind, _ in some):
+        yield sent("response.created", response=_response(run, model))
+        yield sent("response.in_progress", response=_response(run, model))
+        async with contextlib.aclosing(self._intake.runs.follow(run)) as batches:
+            async for batch in batches:
+                if any(kind == "keep" for _, kind, _ in batch):
                     yield KEEP
-            response = _response(run, model)
-            if run.answer is None:
-                yield said("response.failed", response=response)
-                return
-            place: dict[str, Any] = {"output_index": 0, "content_index": 0, "item_id": f"msg_{run.id}"}
-            item, part = response["output"][0], response["output"][0]["content"][0]
-            begun_item = {**item, "status": "in_progress", "content": []}
-            yield said("response.output_item.added", output_index=0, item=begun_item)
-            yield said("response.content_part.added", **place, part={**part, "text": ""})
-            yield said("response.output_text.delta", **place, delta=run.answer, logprobs=[])
-            yield said("response.output_text.done", **place, text=run.answer, logprobs=[])
-            yield said("response.content_part.done", **place, part=part)
-            yield said("response.output_item.done", output_index=0, item=item)
-            yield said(f"response.{response['status']}", response=response)
-        finally:
-            await told.aclose()
+        response = _response(run, model)
+        if run.answer is None:
+            yield sent("response.failed", response=response)
+            return
+        place: dict[str, Any] = {"output_index": 0, "content_index": 0, "item_id": f"msg_{run.id}"}
+        item, part = response["output"][0], response["output"][0]["content"][0]
+        begun_item = {**item, "status": "in_progress", "content": []}
+        yield sent("response.output_item.added", output_index=0, item=begun_item)
+        yield sent("response.content_part.added", **place, part={**part, "text": ""})
+        yield sent("response.output_text.delta", **place, delta=run.answer, logprobs=[])
+        yield sent("response.output_text.done", **place, text=run.answer, logprobs=[])
+        yield sent("response.content_part.done", **place, part=part)
+        yield sent("response.output_item.done", output_index=0, item=item)
+        yield sent(f"response.{response['status']}", response=response)
 
 
-def _response(run: Run, model: str) -> dict[str, Any]:
-    is_open, output = run.state in ("queued", "running"), []
+def _status(run: RunRecord) -> str:
+    if not run.is_over:
+        return "in_progress"
+    if run.answer is None:
+        return "failed"
+    return "incomplete" if is_cut(run) else "completed"
+
+
+def _response(run: RunRecord, model: str) -> dict[str, Any]:
+    status, output = _status(run), []
     if run.answer is not None:
         part = {"type": "output_text", "text": run.answer, "annotations": [], "logprobs": []}
         message = {"id": f"msg_{run.id}", "type": "message", "role": "assistant", "status": "completed"}
         output = [{**message, "content": [part]}]
-    error = {"code": "server_error", "message": why_not(run)} if not is_open and run.answer is None else None
     return {
         "id": f"resp_{run.id}",
         "object": "response",
         "created_at": int(run.created),
-        "status": "in_progress" if is_open else "failed" if error else "incomplete" if is_cut(run) else "completed",
-        "error": error,
+        "status": status,
+        "error": {"code": "server_error", "message": why_not(run)} if status == "failed" else None,
         "incomplete_details": {"reason": "max_output_tokens"} if is_cut(run) else None,
         "instructions": None,
         "metadata": {},
@@ -119,11 +130,11 @@ def _response(run: Run, model: str) -> dict[str, Any]:
         "tool_choice": "none",
         "tools": [],
         "top_p": None,
-        "usage": None if is_open else _usage(run),
+        "usage": _usage(run) if run.is_over else None,
     }
 
 
-def _usage(run: Run) -> dict[str, Any]:
+def _usage(run: RunRecord) -> dict[str, Any]:
     given, made = run.usage.get("prompt_tokens", 0), run.usage.get("completion_tokens", 0)
     return {
         "input_tokens": given,

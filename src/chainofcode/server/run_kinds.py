@@ -1,7 +1,7 @@
-"""What a run does: a question to a model, a program with its values, a trace again. From what was sent to events.
+"""The kinds of runs: a question for a model, a program with values, a replay of a trace. From a request to events.
 
-What is sent comes from anywhere. It can name models and methods that are offered and files that were uploaded; no path,
-no tool, no grant.
+Requests come from anyone. They can name models and methods that the server offers and files that were uploaded; they
+cannot name paths, tools or grants.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -25,15 +25,17 @@ from ..sandbox import Sandbox
 from ..trace import Event, Produced, Trace
 from ..values.codec import ValueFormatError, decode, encode
 from . import patterns
-from .settings import MAX_QUESTION_CHARS, Refusal, Terms
+from .refusal import Refusal, invalid
+from .settings import MAX_QUESTION_CHARS, ServerSettings
 
+T = TypeVar("T")
 _REPAIRS = 2
 _MAX_FILES = 16
 _MAX_VALUES = 10_000
-_MAX_CHANGES_CHARS = 20_000  # in all: looking for the value in a change may take as long as the square of it
+_MAX_CHANGES_CHARS = 20_000  # in all: finding the value in a change takes quadratic time
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
+class RunRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /api/runs: a question, or a program with values for its calls."""
 
     question: str | None = None
@@ -47,7 +49,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
     detach: bool = True
 
 
-class Again(msgspec.Struct, forbid_unknown_fields=True):
+class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /api/runs/ID/replay."""
 
     set: list[str] = []
@@ -55,18 +57,18 @@ class Again(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass
-class Workshop:
-    """What a run works with: the sandbox, its models, and where files that programs leave are put."""
+class RunContext:
+    """What a run uses: the sandbox, and models by name."""
 
     sandbox: Sandbox
     lm: Callable[[str], LM]
 
 
-Job = Callable[[Workshop], AsyncIterator[Event]]
+EventSource = Callable[[RunContext], AsyncIterator[Event]]
 
 
 class Models:
-    """The models that are offered, one connection each, asked for so many things at once."""
+    """The models that the server offers: one connection each, with a limit on concurrent requests."""
 
     def __init__(self, names: Sequence[str], requests: int) -> None:
         self.names = tuple(names)
@@ -77,7 +79,7 @@ class Models:
         return self._lms[name]
 
     def named(self, name: str | None) -> str:
-        """The full name of an offered model: None is the first, `local` the first one of that provider."""
+        """The full name of a model: None is the first one, a provider's name its first model."""
         if name is None:
             return self.names[0]
         for known in self.names:
@@ -91,85 +93,89 @@ class Models:
             lm.close()
 
 
-def check_counts(request: Request) -> None:
-    """Raises Refusal for more than anybody should look through."""
+def check_counts(request: RunRequest) -> None:
+    """Raise Refusal for requests with too many parts."""
     for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
         if len(getattr(request, name)) > most:
-            raise Refusal(400, "invalid_request", f"a run takes {most:,} {name} at most")
+            raise invalid(f"a run takes {most:,} {name} at most")
 
 
-def job_of(
-    request: Request, paths: Sequence[Path], terms: Terms, model: str | None, schema: Mapping[str, Any] | None = None
-) -> Job:
-    """Raises Refusal for what cannot be done, before anything is begun."""
+def source_of(
+    request: RunRequest,
+    paths: Sequence[Path],
+    settings: ServerSettings,
+    *,
+    model: str | None,
+    schema: Mapping[str, Any] | None = None,
+) -> EventSource:
+    """Check a request and return what carries it out; `schema` is a JSON schema for the answer. Raises Refusal."""
     if request.method not in METHODS:
         known = ", ".join(METHODS)
-        raise Refusal(400, "invalid_request", f"there is no method {request.method[:100]!r}; there are {known}")
+        raise invalid(f"there is no method {request.method[:100]!r}; there are {known}")
     if len(request.question or "") > MAX_QUESTION_CHARS:
-        raise Refusal(400, "invalid_request", f"a question has {MAX_QUESTION_CHARS:,} characters at most")
-    options = _options(request, terms)
+        raise invalid(f"a question has {MAX_QUESTION_CHARS:,} characters at most")
+    options = _options(request, settings)
     if request.program is not None:
-        return _programmed(request, paths, options, model)
+        return _program_source(request, paths, options, model)
     if request.values:
-        raise Refusal(400, "invalid_request", "values go with a program: a question is answered by a model")
-    question = request.question or ""
-    if not patterns.fits(patterns.SAYS_SOMETHING, question):
-        raise Refusal(400, "invalid_request", "a run needs a question or a program")
-    wanted = _wanted(request.type) if schema is None else schema
-    return _asked(question.strip(), request.method, model or "", wanted, paths, options=options)
+        raise invalid("values go with a program: a question is answered by a model")
+    if not patterns.fits(patterns.SAYS_SOMETHING, request.question or ""):
+        raise invalid("a run needs a question or a program")
+    wanted = _answer_type(request.type) if schema is None else schema
+    return _question_source(request, paths, options, model=model or "", wanted=wanted)
 
 
-def _options(request: Request, terms: Terms) -> RunOptions:
+def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
     try:
         inputs = {name: decode(value) for name, value in request.inputs.items()}
     except (ValueFormatError, RecursionError) as error:
-        raise Refusal(400, "invalid_request", f"inputs: {error}") from None
+        raise invalid(f"inputs: {error}") from None
     for name in inputs:
         if not patterns.is_variable(name):
-            raise Refusal(400, "invalid_request", f"an input is a variable: {name[:100]!r} cannot be one")
+            raise invalid(f"an input needs the name of a variable, not {name[:100]!r}")
     return RunOptions(
         question=request.question,
         inputs=inputs,
-        packages=terms.packages,
-        scratch=terms.has_scratch,
-        limits=terms.limits,
+        packages=settings.packages,
+        scratch=settings.has_scratch,
+        limits=settings.limits,
     )
 
 
-def _wanted(text: str | None) -> AnswerType | None:
-    """An answer type by its text alone: one that is a path would have us read a file here."""
+def _answer_type(text: str | None) -> AnswerType | None:
+    """An answer type by name; the path of a schema, which the CLI takes, is refused."""
     if text is None:
         return None
     if len(text) > patterns.MAX_TYPE_CHARS or not patterns.fits(patterns.TYPE, text):
-        raise Refusal(400, "invalid_request", "a type is int, list[str], json, choice:A,B and the like")
+        raise invalid("a type is int, list[str], json, choice:A,B and the like")
     try:
         return answer_type_of(text)
     except (InputError, RecursionError) as error:
-        raise Refusal(400, "invalid_request", str(error).replace(" and SCHEMA.json", "")) from None
+        raise invalid(str(error).replace(" and SCHEMA.json", "")) from None
 
 
-def _asked(
-    question: str,
-    method: str,
+def _question_source(
+    request: RunRequest,
+    paths: Sequence[Path],
+    options: RunOptions,
+    *,
     model: str,
     wanted: AnswerType | Mapping[str, Any] | None,
-    paths: Sequence[Path],
-    *,
-    options: RunOptions,
-) -> Job:
-    whole = compose(method, repairs=_REPAIRS, fallback=True)
+) -> EventSource:
+    question = (request.question or "").strip()
+    method = compose(request.method, repairs=_REPAIRS, fallback=True)
 
-    async def answer(workshop: Workshop) -> AsyncIterator[Event]:
+    async def answer(context: RunContext) -> AsyncIterator[Event]:
         kind = wanted
-        if isinstance(wanted, Mapping):  # whether a schema is one takes a moment to tell
+        if isinstance(wanted, Mapping):  # checking a schema takes a while
             kind = await asyncio.to_thread(answer_type_of, wanted)
         events = ask(
             question,
-            workshop.lm(model),
-            method=whole,
+            context.lm(model),
+            method=method,
             answer_type=kind,
             files=paths,
-            sandbox=workshop.sandbox,
+            sandbox=context.sandbox,
             options=options,
         )
         async for event in events:
@@ -178,47 +184,46 @@ def _asked(
     return answer
 
 
-def _programmed(request: Request, paths: Sequence[Path], options: RunOptions, model: str | None) -> Job:
+def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOptions, model: str | None) -> EventSource:
     if request.type is not None or request.method != "coc":
-        raise Refusal(400, "invalid_request", "a program takes no method and no type: those are for questions")
+        raise invalid("a program takes no method and no type: those are for questions")
     program = request.program or ""
     try:
         table = Table.of_records(_records(request.values), "values")
     except (InputError, RecursionError) as error:
-        raise Refusal(400, "invalid_request", str(error)) from None
+        raise invalid(str(error)) from None
 
-    async def run(workshop: Workshop) -> AsyncIterator[Event]:
-        granted = (await files_of(paths, options, workshop.sandbox)).granted(options)
-        emulator: Emulator = table if model is None else First(table, asking(workshop.lm(model)))
-        async for event in execute(program, emulator, sandbox=workshop.sandbox, options=granted):
+    async def run(context: RunContext) -> AsyncIterator[Event]:
+        granted = (await files_of(paths, options, context.sandbox)).granted(options)
+        emulator: Emulator = table if model is None else First(table, asking(context.lm(model)))
+        async for event in execute(program, emulator, sandbox=context.sandbox, options=granted):
             yield event
 
     return run
 
 
 def _records(values: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
-    """Values as JSON has them, or all as a person types them."""
-    records = [value for value in values if not isinstance(value, str)]
+    """Values as JSON objects; or all of them as text that a person typed."""
     typed = [value for value in values if isinstance(value, str)]
-    if typed and (records or len(typed) > patterns.MAX_TYPED):
+    if not typed:
+        return [value for value in values if not isinstance(value, str)]
+    if len(typed) < len(values) or len(typed) > patterns.MAX_TYPED:
         raise InputError(f"values are objects, or {patterns.MAX_TYPED} texts at most")
-    for value in typed:
-        if len(value) > patterns.MAX_TYPED_CHARS or not patterns.fits(patterns.CALL_AND_VALUE, value):
-            raise InputError(f"a value is CALL=VALUE, with a Python literal (text in quotes); not {value[:300]!r}")
-        call, given = call_and_value(value)
-        records.append({"call": call, "value": encode(given)})
-    return records
+    return [_typed_record(value) for value in typed]
 
 
-def replay_of(trace: Trace, again: Again) -> Job:
-    """A trace run again, as it was or with changes. Raises Refusal for changes that say nothing to it."""
-    is_long = sum(map(len, again.set)) > _MAX_CHANGES_CHARS or len(again.set) > patterns.MAX_CHANGES
-    if is_long or any(len(change) > patterns.MAX_CHANGE_CHARS for change in again.set):
-        raise Refusal(400, "invalid_request", f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
-    if not all(patterns.fits(patterns.CHANGE, change) for change in again.set):
-        raise Refusal(400, "invalid_request", "a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+def _typed_record(text: str) -> dict[str, Any]:
+    if len(text) > patterns.MAX_TYPED_CHARS or not patterns.fits(patterns.CALL_AND_VALUE, text):
+        raise InputError(f"a value is CALL=VALUE, with a Python literal (text in quotes); not {text[:300]!r}")
+    call, value = call_and_value(text)
+    return {"call": call, "value": encode(value)}
+
+
+def replay_of(trace: Trace, request: ReplayRequest) -> EventSource:
+    """A replay of a trace, perhaps with changes. Raises Refusal for changes that do not apply to it."""
+    _check_changes(request.set)
     try:
-        changes = Changes.parse(again.set, trace) if again.set else None
+        changes = Changes.parse(request.set, trace) if request.set else None
         runs = runs_of(trace)
         if not runs:
             raise InputError("the run has nothing to run again: no program of it was run")
@@ -227,8 +232,8 @@ def replay_of(trace: Trace, again: Again) -> Job:
     except (InputError, RecursionError) as error:
         raise Refusal(409, "does_not_fit", str(error)) from None
 
-    async def run(workshop: Workshop) -> AsyncIterator[Event]:
-        done = await areplay(trace, changes=changes, program=again.edit, sandbox=workshop.sandbox)
+    async def run(context: RunContext) -> AsyncIterator[Event]:
+        done = await areplay(trace, changes=changes, program=request.edit, sandbox=context.sandbox)
         yield done.trace.header
         yield Produced(dict(done.artifacts or {}))
         for event in done.trace.events:
@@ -237,12 +242,17 @@ def replay_of(trace: Trace, again: Again) -> Job:
     return run
 
 
-def decoded(data: bytes, kind: type[Any]) -> Any:
-    """A body as what it must be. Raises Refusal."""
+def _check_changes(changes: Sequence[str]) -> None:
+    is_long = sum(map(len, changes)) > _MAX_CHANGES_CHARS or len(changes) > patterns.MAX_CHANGES
+    if is_long or any(len(change) > patterns.MAX_CHANGE_CHARS for change in changes):
+        raise invalid(f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
+    if not all(patterns.fits(patterns.CHANGE, change) for change in changes):
+        raise invalid("a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+
+
+def decoded(data: bytes, kind: type[T]) -> T:
+    """Decode a request body. Raises Refusal."""
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusal(400, "invalid_request", f"the body is not as it should be: {error}") from None
-
-
-__all__ = ["Again", "Job", "Models", "Request", "Workshop", "check_counts", "decoded", "job_of", "replay_of"]
+        raise invalid(f"invalid request body: {error}") from None

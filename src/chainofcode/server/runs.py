@@ -1,6 +1,6 @@
-"""Runs: kept before they are acknowledged, taken in turn, followed by whoever asks, and ended in every case.
+"""Runs: stored before they are acknowledged, queued, followed by clients, and ended in every case.
 
-A run's trace file is the one place its events are: who follows a run reads it, and is woken when it has grown.
+The trace file is the only place of a run's events: followers read it, and are woken when it has grown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,34 +24,35 @@ from ..reasons import Reason
 from ..render import cut
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
-from .metrics import Log, Metrics
-from .quotas import Ledger, Metered
-from .run_kinds import Job, Models, Workshop
-from .settings import Refusal, Terms
-from .spans import Spans
-from .store import NotKept, Run, State, Store, TraceFile, TraceReader
+from .quotas import Ledger, MeteredLM
+from .refusal import Refusal, StorageError
+from .run_kinds import EventSource, Models, RunContext
+from .settings import ServerSettings
+from .store import RunRecord, State, Store
+from .telemetry import Telemetry
+from .trace_files import TraceReader, TraceWriter
 
 KEEP_SECONDS = 15.0
-_STILL_SECONDS = 0.02  # calls that come and go faster than this are not told: who looks would not see them
+_STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
 MAX_ANSWER_CHARS = 1_000_000
-_MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has it whole
+_MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
 _MAX_WAITING, _MAX_CALL_CHARS = 64, 300
-Told = tuple[int | None, str, bytes]  # number, kind, data: an event as those who follow a run hear of it
+StreamEvent = tuple[int | None, str, bytes]  # number, kind, data
 
 
-class Live:
-    """A run that is not over."""
+class ActiveRun:
+    """A run that is queued or running."""
 
-    def __init__(self, run: Run, job: Job, sandbox: Sandbox, *, detach: bool) -> None:
-        self.run, self.job, self.is_detached = run, job, detach
+    def __init__(self, run: RunRecord, source: EventSource, sandbox: Sandbox, *, detach: bool) -> None:
+        self.run, self.source, self.is_detached = run, source, detach
         self.sandbox = sandbox
         self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
-        self.file: TraceFile | None = None
+        self.file: TraceWriter | None = None
         self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
-        self.ends_as: State = "cancelled"  # if it is cancelled
-        self.is_begun = self.is_over = False
+        self.state_if_cancelled: State = "cancelled"
+        self.is_begun = self.is_ending = False
         self.followers = 0
         self.changed, self.over = asyncio.Event(), asyncio.Event()
 
@@ -83,115 +84,119 @@ class Live:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
-    def cancel(self, ends_as: State = "cancelled") -> None:
-        if not self.is_over:
-            self.ends_as = ends_as
-            self.is_over = True  # from here on it only ends
-            if self.task is not None and self.is_begun:  # one that never began would not get to its end, either
+    def cancel(self, state: State = "cancelled") -> None:
+        if not self.is_ending:
+            self.state_if_cancelled = state
+            self.is_ending = True
+            if self.task is not None and self.is_begun:  # a task cancelled before it began would skip its own cleanup
                 self.task.cancel()
 
 
 class Runs:
-    """All runs of a server; close it at the end."""
+    """All runs of a server."""
 
     def __init__(
         self,
-        terms: Terms,
+        settings: ServerSettings,
+        *,
         store: Store,
         sandbox: Sandbox,
         models: Models,
         ledger: Ledger,
-        metrics: Metrics,
-        log: Log,
-        spans: Spans,
+        telemetry: Telemetry,
     ) -> None:
-        self._spans = spans
-        self._terms, self._store, self.sandbox, self._models = terms, store, sandbox, models
-        self._ledger, self._metrics, self._log = ledger, metrics, log
-        self._lives: dict[str, Live] = {}
-        self._unkept: dict[str, Run] = {}  # over, but the disk did not take it
-        self.slots = asyncio.Semaphore(terms.runs)
+        self._settings, self._store, self.sandbox, self._models = settings, store, sandbox, models
+        self._ledger, self._telemetry = ledger, telemetry
+        self._log, self._metrics = telemetry.log, telemetry.metrics
+        self._active: dict[str, ActiveRun] = {}
+        self._unkept: dict[str, RunRecord] = {}  # finished, but the store could not write it
+        self.slots = asyncio.Semaphore(settings.runs)
         self.is_draining = False
         self._streams = 0
-        metrics.gauges["coc_runs_running"] = lambda: sum(live.run.state == "running" for live in self._lives.values())
-        metrics.gauges["coc_runs_queued"] = lambda: sum(live.run.state == "queued" for live in self._lives.values())
-        metrics.gauges["coc_streams"] = lambda: self._streams
+        self._metrics.gauges |= {
+            "coc_runs_running": lambda: self._count("running"),
+            "coc_runs_queued": lambda: self._count("queued"),
+            "coc_streams": lambda: self._streams,
+        }
+
+    def _count(self, state: State) -> int:
+        return sum(active.run.state == state for active in self._active.values())
 
     # --- starting ---------------------------------------------------------------------------------------------
 
-    async def submit(self, run: Run, job: Job, *, detach: bool = True) -> Live:
-        """Keep a run and have it carried out; raises Refusal where there is no room for it."""
+    async def submit(self, run: RunRecord, source: EventSource, *, detach: bool = True) -> ActiveRun:
+        """Store a run and queue it. Raises Refusal when the queue is full."""
         self.check_room()
-        live = self._lives[run.id] = Live(run, job, self.sandbox, detach=detach)
+        active = self._active[run.id] = ActiveRun(run, source, self.sandbox, detach=detach)
         try:
             await self._store.keep(run)
-        except asyncio.CancelledError:  # whoever asked is gone, but what was asked is on its way to the disk
-            live.cancel()
-            live.task = asyncio.create_task(self._carry_out(live))
+        except asyncio.CancelledError:  # the client has left, but the run is being written
+            active.cancel()
+            active.task = asyncio.create_task(self._carry_out(active))
             raise
         except BaseException:
-            del self._lives[run.id]
+            del self._active[run.id]
             raise
         self._log.say("run queued", {"question": run.question}, run=run.id, method=run.method, model=run.model)
-        live.task = asyncio.create_task(self._carry_out(live))
-        return live
+        active.task = asyncio.create_task(self._carry_out(active))
+        return active
 
     def check_room(self) -> None:
         if self.is_draining:
-            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._terms.drain_seconds)
-        if len(self._lives) >= self._terms.runs + self._terms.queue:
+            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._settings.drain_seconds)
+        if len(self._active) >= self._settings.runs + self._settings.queue:
             raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
 
     # --- carrying out -----------------------------------------------------------------------------------------
 
-    async def _carry_out(self, live: Live) -> None:
-        run, started = live.run, time.monotonic()
-        live.is_begun = True
+    async def _carry_out(self, active: ActiveRun) -> None:
+        run, started = active.run, time.monotonic()
+        active.is_begun = True
         try:
-            if live.is_over:
+            if active.is_ending:
                 raise asyncio.CancelledError
             async with self.slots:
                 run.state, started = "running", time.monotonic()
-                live.wake()
+                active.wake()
                 asked = [("user", run.question)] if run.question else []
-                with self._spans.begun("invoke_agent", run.method, run.model, asked) as span:
-                    span.tell({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
-                    await self._work(live)
-                    span.usage(live.usage.prompt_tokens, live.usage.completion_tokens)
-                    span.tell({"coc.run.reason": live.answer.reason})
-                    span.content("gen_ai.output.messages", [("assistant", live.answer.text)])
+                with self._telemetry.spans.begun("invoke_agent", run.method, run.model, asked) as span:
+                    span.set({"gen_ai.agent.name": run.method, "coc.run.id": run.id})
+                    await self._work(active)
+                    span.usage(active.usage.prompt_tokens, active.usage.completion_tokens)
+                    span.set({"coc.run.reason": active.answer.reason})
+                    span.content("gen_ai.output.messages", [("assistant", active.answer.text)])
             state: State = "done"
         except asyncio.CancelledError:
-            state = live.ends_as
+            state = active.state_if_cancelled
         except ChainOfCodeError as error:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
-        except NotKept as error:
+        except StorageError as error:
             state, run.error = "failed", {"type": error.kind, "message": error.message}
-        except Exception as error:  # a served run: whatever it is, the others go on
+        except Exception as error:  # a served run: the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
-        live.is_over = True
+        active.is_ending = True
         run.seconds = round(time.monotonic() - started, 6)
-        await self._end(live, state)
+        await self._end(active, state)
 
-    async def _work(self, live: Live) -> None:
-        workshop = Workshop(live.sandbox, lambda name: self._metered(name, live.run.owner))
-        async with contextlib.aclosing(live.job(workshop)) as events:  # type: ignore[type-var]
+    async def _work(self, active: ActiveRun) -> None:
+        context = RunContext(active.sandbox, lambda name: self._metered(name, active.run.owner))
+        async with contextlib.aclosing(active.source(context)) as events:  # type: ignore[type-var]
             async for event in events:
                 if not isinstance(event, (Sent, Returned, Produced)):
-                    live.file = live.file or TraceFile(self._store.trace_path(live.run.id))
-                    live.file.append(event)
-                live.note(event)
-                live.wake()
+                    active.file = active.file or TraceWriter(self._store.trace_path(active.run.id))
+                    active.file.append(event)
+                active.note(event)
+                active.wake()
 
-    def _metered(self, name: str, owner: str) -> Metered:
-        return Metered(self._models[name], owner, self._ledger, self._metrics, self._spans)
+    def _metered(self, name: str, owner: str) -> MeteredLM:
+        return MeteredLM(self._models[name], owner, self._ledger, self._telemetry)
 
-    async def _end(self, live: Live, state: State) -> None:
-        run = live.run
-        run.usage = msgspec.to_builtins(live.usage)
+    async def _end(self, active: ActiveRun, state: State) -> None:
+        run = active.run
+        run.usage = msgspec.to_builtins(active.usage)
         if state == "done":
-            run.reason, answer = live.answer.reason, live.answer
+            run.reason, answer = active.answer.reason, active.answer
             if answer.is_answered:
                 run.answer = in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
                 run.value = answer.value if len(as_json(answer.value)) <= _MAX_VALUE_BYTES else None
@@ -199,138 +204,164 @@ class Runs:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
             run.artifacts = msgspec.to_builtins(answer.artifacts)
         try:
-            if live.store:
-                await self._store.keep_artifacts(run.id, live.store)
-            await self._store.keep(msgspec.structs.replace(run, state=state), live.file)
+            if active.store:
+                await self._store.keep_artifacts(run.id, active.store)
+            await self._store.keep(msgspec.structs.replace(run, state=state), active.file)
             run.state = state
-        except Exception as error:  # the disk is full, perhaps: those who wait are told in any case
-            if live.file is not None:
-                live.file.close()
+        except Exception as error:  # followers are woken in any case
+            if active.file is not None:
+                active.file.close()
             self._log.say("run not kept", run=run.id, error_type=type(error).__name__)
             run.state, run.error = "failed", {"type": "storage", "message": "the run could not be kept"}
             self._unkept[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
-        said = {"question": run.question, "answer": run.answer}
-        self._log.say("run over", said, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
-        self._lives.pop(run.id, None)
-        live.over.set()
-        live.wake()
+        content = {"question": run.question, "answer": run.answer}
+        self._log.say("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
+        self._active.pop(run.id, None)
+        active.over.set()
+        active.wake()
 
     # --- looking ----------------------------------------------------------------------------------------------
 
-    def live(self, id: str, owner: str) -> Live | None:
-        live = self._lives.get(id)
-        return live if live is not None and live.run.owner == owner else None
+    def active(self, id: str, owner: str) -> ActiveRun | None:
+        active = self._active.get(id)
+        return active if active is not None and active.run.owner == owner else None
 
-    async def find(self, id: str, owner: str) -> Run:
+    async def find(self, id: str, owner: str) -> RunRecord:
         run = self._newest(id, owner) or await self._store.run(id, owner)
         if run is None:
             raise Refusal(404, "not_found", f"there is no run {id[:100]!r}")
         return run
 
-    def _newest(self, id: str, owner: str) -> Run | None:
-        """A run of which the store does not know everything yet."""
-        run = self._lives[id].run if id in self._lives else self._unkept.get(id)
+    def _newest(self, id: str, owner: str) -> RunRecord | None:
+        """A run that is newer than its record in the store."""
+        run = self._active[id].run if id in self._active else self._unkept.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[Run]:
+    async def listed(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
         kept = await self._store.runs(owner, limit, before, words)
         return [self._newest(run.id, owner) or run for run in kept]
 
-    async def remove(self, run: Run) -> None:
-        """A run that is over."""
-        unkept = self._unkept.pop(run.id, None)  # or it would be kept later on
+    async def remove(self, run: RunRecord) -> None:
+        """Remove a finished run."""
+        unkept = self._unkept.pop(run.id, None)  # else `flush` would write it again
         try:
             await self._store.remove([run.id])
-        except NotKept:
+        except StorageError:
             if unkept is not None:
                 self._unkept[run.id] = unkept
             raise
 
     async def flush(self) -> None:
-        """Try again to keep what could not be kept."""
-        while self._unkept:  # it may be removed meanwhile
+        """Write finished runs that could not be written before."""
+        while self._unkept:
             run = next(iter(self._unkept.values()))
             await self._store.keep(run)
             self._unkept.pop(run.id, None)
 
-    async def follow(self, run: Run, after: int = -1) -> AsyncGenerator[list[Told], None]:
-        """The events of a run from one on, together what came together; `keep` where nothing comes; `end` is last."""
-        live, number, told = self.live(run.id, run.owner), 0, b"[]"
-        reader = TraceReader(self._store.trace_path(run.id))
-        self._streams += 1
-        if live is not None:
-            live.followers += 1
-        try:
+    async def follow(self, run: RunRecord, after: int = -1) -> AsyncGenerator[list[StreamEvent], None]:
+        """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end."""
+        active, number, reported = self.active(run.id, run.owner), 0, b"[]"
+        path = self._store.trace_path(run.id)
+        with self._counted_stream(active), contextlib.closing(TraceReader(path)) as reader:
             while True:
-                is_over, changed = live is None or live.over.is_set(), live.changed if live is not None else None
-                lines = reader.some()
-                more: list[Told] = [
-                    (n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, number) if n > after
-                ]
+                changed = _next_change(active)  # taken before reading: what is written after that wakes us
+                lines = reader.batch()
+                events = _stream_events(lines, number, after)
                 number += len(lines)
-                if more:
-                    yield more
+                if events:
+                    yield events
                 if lines:
-                    await asyncio.sleep(0)  # a long trace is not the only one
+                    await asyncio.sleep(0)  # let others run during a long trace
                     continue
-                if is_over or live is None or changed is None:
+                if active is None or changed is None:
                     break
-                waiting = as_json(live.waiting)
-                try:
-                    async with asyncio.timeout(KEEP_SECONDS if waiting == told else _STILL_SECONDS):
-                        await changed.wait()
-                except TimeoutError:
-                    is_new, told = waiting != told, waiting
+                waiting = as_json(active.waiting)
+                is_new = waiting != reported
+                if not await _is_set_within(changed, _STILL_SECONDS if is_new else KEEP_SECONDS):
                     yield [(None, "waiting", b'{"calls":%s}' % waiting) if is_new else (None, "keep", b"")]
-            state = live.run.state if live is not None else run.state
+                    reported = waiting
+            state = active.run.state if active is not None else run.state
             yield [(number, "end", msgspec.json.encode({"state": state}))]
+
+    @contextlib.contextmanager
+    def _counted_stream(self, active: ActiveRun | None) -> Iterator[None]:
+        """Count a follower; when the last one leaves, a run that is not detached is cancelled."""
+        self._streams += 1
+        if active is not None:
+            active.followers += 1
+        try:
+            yield
         finally:
             self._streams -= 1
-            reader.close()
-            if live is not None:
-                live.followers -= 1
-                if not live.followers and not live.is_detached:
-                    live.cancel()  # nobody is left who would read it
+            if active is not None:
+                active.followers -= 1
+                if not active.followers and not active.is_detached:
+                    active.cancel()
 
     # --- ending -----------------------------------------------------------------------------------------------
 
-    async def cancel(self, run: Run) -> Run:
-        live = self.live(run.id, run.owner)
-        if live is None:
+    async def cancel(self, run: RunRecord) -> RunRecord:
+        active = self.active(run.id, run.owner)
+        if active is None:
             return run
-        live.cancel()
-        await live.over.wait()
-        return live.run
+        active.cancel()
+        await active.over.wait()
+        return active.run
 
     def drain(self) -> None:
-        """No new runs; those there are may go on for a while."""
+        """Accept no new runs; interrupt the others after a while."""
         if not self.is_draining:
             self.is_draining = True
-            self._log.say("stopping", runs=len(self._lives), drain_seconds=self._terms.drain_seconds)
-            asyncio.get_running_loop().call_later(self._terms.drain_seconds, self.interrupt)
+            self._log.say("stopping", runs=len(self._active), drain_seconds=self._settings.drain_seconds)
+            asyncio.get_running_loop().call_later(self._settings.drain_seconds, self.interrupt)
 
     def interrupt(self) -> None:
-        for live in list(self._lives.values()):
-            live.cancel("interrupted")
+        for active in list(self._active.values()):
+            active.cancel("interrupted")
 
     async def close(self) -> None:
-        """Wait until every run is over."""
+        """Wait for the end of every run."""
         self.drain()
-        while tasks := [live.task for live in self._lives.values() if live.task is not None]:
+        while tasks := [active.task for active in self._active.values() if active.task is not None]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _kind(line: bytes) -> str:
-    """The event of a line: its first member."""
+    """The kind of an event: the first member of its line."""
     return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
 
 
-def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> Run:
-    """A run as it is before it begins; nobody can guess its id."""
-    created = round(time.time(), 3)
-    return Run(secrets.token_hex(12), "queued", question, method, model, created, owner=owner, **more)
+def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
+    return active.changed if active is not None and not active.over.is_set() else None
 
 
-__all__ = ["KEEP_SECONDS", "Live", "Runs", "Told", "new_run"]
+def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
+    return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:
+    """A queued run with an id that cannot be guessed."""
+    return RunRecord(
+        id=secrets.token_hex(12),
+        state="queued",
+        question=question,
+        method=method,
+        model=model,
+        created=round(time.time(), 3),
+        owner=owner,
+        **more,
+    )
+
+
+__all__ = ["KEEP_SECONDS", "ActiveRun", "Runs", "StreamEvent", "new_run"]

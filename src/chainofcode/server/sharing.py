@@ -1,6 +1,6 @@
-"""A trace as one HTML file: the page with its script, style and data in it, which asks nothing of anyone.
+"""A trace as one HTML file: the page with script, style and data inside, which loads nothing else.
 
-What came from a model, a program or a file is data in it, never markup; a policy of its own keeps everything else out.
+Text of models, programs and files is data in it, never markup; its content security policy forbids everything else.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXPORT = re.compile(r"^export (?=(?:async )?function|class|const)", re.M)
 _STYLE = '<link rel="stylesheet" href="static/app.css">'
 _SCRIPT = '<script type="module" src="static/app.js"></script>'
 _CHARSET = '<meta charset="utf-8">'
-# What would end the script block, begin a comment in it, or end a line where JavaScript is meant.
+# Characters that would end the script block, begin a comment in it, or end a line of JavaScript.
 _ESCAPES = {character: f"\\u{ord(character):04x}" for character in "<>&\u2028\u2029"}
 _FIGURES = {b"\x89PNG\r\n\x1a\n": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif"}
 _MAX_FIGURE_BYTES, _MAX_FIGURES_BYTES = 4_000_000, 12_000_000
@@ -31,8 +31,8 @@ _MAX_FIGURE_BYTES, _MAX_FIGURES_BYTES = 4_000_000, 12_000_000
 def as_html(trace: Trace, why: Mapping[str, Any] | None = None, *, title: str = "", files: Path | None = None) -> str:
     """The page of one trace.
 
-    `why` (see `audit.why_data`) lets it show what depends on what; figures that the program left are taken from
-    the directory `files`, where their digests are those of the trace.
+    With `why` (see `audit.why_data`) it shows what depends on what. Figures come from the directory `files`, if their
+    digests are in the trace.
     """
     lines = [json.loads(line) for line in trace.lines()]
     for line in lines:
@@ -57,7 +57,7 @@ def as_html(trace: Trace, why: Mapping[str, Any] | None = None, *, title: str = 
 
 
 def _used(why: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What the page reads of it."""
+    """The part of `why` that the page reads."""
     return {"steps": why["steps"], "unused": {"steps": why["unused"]["steps"]}} if why is not None else None
 
 
@@ -68,7 +68,7 @@ def _in_script(data: object) -> str:
 
 
 def _bundled(name: str) -> str:
-    """A module of the page and those that it imports, each once, as one script."""
+    """A module of the page and everything that it imports, as one script."""
     modules: dict[str, str] = {}
 
     def add(name: str) -> None:
@@ -87,15 +87,20 @@ def _digest(text: str) -> str:
 
 
 def _figures(trace: Trace, files: Path | None) -> Iterator[tuple[str, str]]:
-    """The figures of a trace, by digest, as data: only bytes that are what the trace says they are."""
-    wanted = {file.sha256 for file in trace.answer.artifacts} if trace.answer is not None else set()
+    """The figures of a trace as data URLs, by digest."""
+    if files is None or trace.answer is None:
+        return
+    wanted = {file.sha256 for file in trace.answer.artifacts}
     room = _MAX_FIGURES_BYTES
-    for path in sorted(files.rglob("*")) if files is not None and wanted else ():
+    for path in sorted(files.rglob("*")):
         if not path.is_file() or path.stat().st_size > min(_MAX_FIGURE_BYTES, room):
             continue
         data = path.read_bytes()
-        kind = next((kind for magic, kind in _FIGURES.items() if data.startswith(magic)), None)
-        digest = hashlib.sha256(data).hexdigest()
+        kind, digest = _image_type(data), hashlib.sha256(data).hexdigest()
         if kind is not None and digest in wanted:
             room -= len(data)
             yield digest, f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
+
+
+def _image_type(data: bytes) -> str | None:
+    return next((kind for magic, kind in _FIGURES.items() if data.startswith(magic)), None)

@@ -1,12 +1,11 @@
-"""OpenTelemetry spans by its conventions for generative AI: one for a run, one for each request to a model in it.
+"""OpenTelemetry spans by the conventions for generative AI: one for a run, one for each of its requests to a model.
 
-What was asked and answered is in them only where that is wanted, as in logs.
+Like logs, they contain questions and answers only if the settings say so.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,34 +13,48 @@ from .. import __version__
 from ..errors import InputError
 from ..trace import as_json
 
-_NEEDED = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http.trace_exporter")
 _PROVIDERS = {"local": "chainofcode", "scripted": "chainofcode"}
 
 
 class Spans:
-    """Where spans go; nowhere, without a provider."""
+    """Makes spans; without a provider they go nowhere."""
 
     def __init__(self, provider: Any = None, *, with_content: bool = False) -> None:
         self._provider, self._with_content = provider, with_content
         self._tracer = provider.get_tracer("chainofcode", __version__) if provider is not None else None
 
+    @classmethod
+    def to_collector(cls, *, with_content: bool) -> Spans:
+        """Spans for the collector at `OTEL_EXPORTER_OTLP_ENDPOINT`. Raises InputError without the extra."""
+        try:
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+        except ModuleNotFoundError:
+            raise InputError("--otel needs the extra `telemetry`: pip install 'chainofcode[telemetry]'") from None
+        provider = TracerProvider(resource=Resource.create({"service.name": "chainofcode"}))
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        return cls(provider, with_content=with_content)
+
     @contextlib.contextmanager
     def begun(self, operation: str, what: str, model: str | None, content: Any = None) -> Iterator[Span]:
-        """A span for as long as this takes; an exception is its error."""
+        """A span around a block; an exception becomes its error."""
         if self._tracer is None:
             yield Span(None)
             return
-        told: dict[str, Any] = {"gen_ai.operation.name": operation}
+        attributes: dict[str, Any] = {"gen_ai.operation.name": operation}
         if model is not None:
-            provider, _, name = model.partition(":")
-            told |= {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": name}
-        with self._tracer.start_as_current_span(f"{operation} {what}", attributes=told, record_exception=False) as raw:
+            provider, _, label = model.partition(":")
+            attributes |= {"gen_ai.provider.name": _PROVIDERS.get(provider, provider), "gen_ai.request.model": label}
+        name = f"{operation} {what}"
+        with self._tracer.start_as_current_span(name, attributes=attributes, record_exception=False) as raw:
             span = Span(raw, with_content=self._with_content)
             span.content("gen_ai.input.messages", content)
             try:
                 yield span
             except BaseException as error:
-                span.tell({"error.type": type(error).__name__})
+                span.set({"error.type": type(error).__name__})
                 raise
 
     def close(self) -> None:
@@ -50,40 +63,20 @@ class Spans:
 
 
 class Span:
-    """What can be said of it while it is open."""
+    """An open span."""
 
     def __init__(self, raw: Any, *, with_content: bool = False) -> None:
         self._raw, self._with_content = raw, with_content
 
-    def tell(self, attributes: Mapping[str, Any]) -> None:
+    def set(self, attributes: Mapping[str, Any]) -> None:
         if self._raw is not None:
             self._raw.set_attributes({name: value for name, value in attributes.items() if value is not None})
 
     def usage(self, prompt_tokens: int, completion_tokens: int) -> None:
-        self.tell({"gen_ai.usage.input_tokens": prompt_tokens, "gen_ai.usage.output_tokens": completion_tokens})
+        self.set({"gen_ai.usage.input_tokens": prompt_tokens, "gen_ai.usage.output_tokens": completion_tokens})
 
     def content(self, name: str, messages: Any) -> None:
         """Messages as pairs of role and text."""
         if self._raw is not None and self._with_content and messages:
             parts = [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in messages]
-            self.tell({name: as_json(parts).decode()})
-
-
-def opened(*, is_wanted: bool, with_content: bool) -> Spans:
-    """Spans to where `OTEL_EXPORTER_OTLP_ENDPOINT` says. Raises InputError where what is needed is not installed."""
-    if not is_wanted:
-        return Spans()
-    try:
-        found = all(map(importlib.util.find_spec, _NEEDED))
-    except ModuleNotFoundError:
-        found = False
-    if not found:
-        raise InputError("--otel needs the extra `telemetry`: pip install 'chainofcode[telemetry]'")
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    provider = TracerProvider(resource=Resource.create({"service.name": "chainofcode"}))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return Spans(provider, with_content=with_content)
+            self.set({name: as_json(parts).decode()})

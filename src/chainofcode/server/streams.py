@@ -1,4 +1,4 @@
-"""Server-sent events, and how one hears that nobody listens any more."""
+"""Server-sent events, and how to notice that a client has left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEEP = b": keep\n\n"
 
 
 class EventStream(StreamingResponse):
-    """A stream whose generator is closed at once when the client is gone."""
+    """A stream whose generator is closed as soon as the client has left."""
 
     def __init__(
         self,
@@ -24,26 +24,26 @@ class EventStream(StreamingResponse):
         left: Callable[[], None] = lambda: None,
     ) -> None:
         self._events, self._left = events, left
-        told = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
-        super().__init__(events, headers=told, media_type="text/event-stream")
+        all_headers = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
+        super().__init__(events, headers=all_headers, media_type="text/event-stream")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
             await self._events.aclose()
-            self._left()  # a client may be gone before the generator began
+            self._left()  # a client may leave before the generator starts
 
 
 def event(kind: str | None, data: bytes, number: int | None = None) -> bytes:
-    """One message; data is JSON, so of one line."""
+    """One message. Data is JSON, so it has one line."""
     head = b"" if number is None else b"id: %d\n" % number
     head += b"" if kind is None else b"event: %s\n" % kind.encode()
     return b"%sdata: %s\n\n" % (head, data)
 
 
 async def unless_gone(request: Request, awaited: Awaitable[T]) -> T | None:
-    """What is awaited; None where the client leaves before it is there. The body must have been read."""
+    """Await a result; None if the client leaves first. The body must have been read."""
 
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":

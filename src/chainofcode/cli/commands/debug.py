@@ -1,19 +1,19 @@
-"""`coc debug`: walk through a trace in the terminal, and go on from any value with another one."""
+"""`coc debug`: step through a trace in the terminal, and continue from any value with another one."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 from ...audit import read_checked
 from ...emulator import asking
 from ...errors import InputError
 from ..model_options import add_model, named_model
+from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
 from ..terminal import ANSWERED
-from .replay import warnings
+from ..trace_warnings import warnings
 
 
 def add_to(commands: Any) -> None:
@@ -22,7 +22,7 @@ def add_to(commands: Any) -> None:
         help="walk through a trace step by step, backwards too, and go on from any value with another one",
         description="Needs a terminal and the extra `debug` (Textual). ? shows the keys.",
     )
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
+    add_trace_argument(parser)
     add_model(parser)
     add_sandbox(parser)
     parser.set_defaults(command=_debug)
@@ -40,9 +40,6 @@ def _debug(given: argparse.Namespace) -> int:
         raise InputError("coc debug needs Textual: pip install 'chainofcode[debug]' (or pip install textual)") from None
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         emulator = asking(lm) if lm is not None else None
-        told = tuple(warnings(trace, chain))
-        Debugger(trace, given.trace, emulator=emulator, sandbox=sandbox, warnings=told).run()
+        notes = tuple(warnings(trace, chain))
+        Debugger(trace, given.trace, emulator=emulator, sandbox=sandbox, warnings=notes).run()
     return ANSWERED
-
-
-__all__ = ["add_to"]

@@ -1,4 +1,4 @@
-"""`coc eval`: run a suite of samples with a model and count what is right."""
+"""`coc eval`: runs a suite of samples with a model and counts right answers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,11 @@ from ...lm.wrappers import Limited
 from ...methods import METHODS, Ways
 from ...render import count, cut, fit, plain
 from ...trace import Trace
-from ..model_options import add_model, chosen_model, reached, read_budget
+from ..method_options import add_method, read_method
+from ..model_options import add_model, chosen_model, endpoint_of, read_budget
+from ..parser import check_range
 from ..run_options import add_overlap, add_sandbox, chosen_sandbox, read_in_flight
-from ..terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, say_json
-from .ask import add_ways, chosen_ways
+from ..terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, note, print_json
 
 _BENCHMARKS = ("bbh", "gsm8k", "gsm-hard")
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -94,58 +96,54 @@ def add_to(commands: Any) -> None:
         "--address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto (else this machine alone)"
     )
     add_model(parser)
-    add_ways(parser, has_shots=False)
+    add_method(parser, has_shots=False)
     add_overlap(parser)
     add_sandbox(parser)
     parser.set_defaults(command=lambda given: asyncio.run(_eval(given)))
 
 
 async def _eval(given: argparse.Namespace) -> int:
-    if given.limit is not None and given.limit < 1:
-        raise InputError(f"--limit takes 1 or more, not {given.limit}")
-    if given.at_once is not None and not 1 <= given.at_once <= 256:
-        raise InputError(f"--at-once takes 1 to 256, not {given.at_once}")
-    if given.per_minute is not None and given.per_minute < 1:
-        raise InputError(f"--per-minute takes 1 or more, not {given.per_minute}")
-    if given.address and given.engine != "ray":
-        raise InputError("--address is for --engine ray")
-    samples = _chosen_samples(given)
-    jobs = _jobs(samples, given)
+    _check_options(given)
+    jobs = _jobs(_chosen_samples(given), given)
     with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
         lm = Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
-        store = ResultsDirectory(given.out, _settings(given, lm)) if given.out else None
-        try:
+        with closing(ResultsDirectory(given.out, _settings(given, lm))) if given.out else nullcontext() as store:
             scores = await _run(given, jobs, lm, sandbox, store)
-        finally:
-            if store is not None:
-                store.close()
     has_run = not scores or any(score.was_run for score in scores)
-    if given.json:
-        for method, group in _grouped(scores, "method").items():
-            say_json({"suite": given.suite, "model": lm.name, "method": method, **_totals(group)})
-    elif has_run:
-        _print_table(given.suite, lm.name, scores)
-    sys.stdout.flush()
-    for line in _why_not_run(scores, lm.name, is_kept=store is not None):
-        print(f"coc: {plain(line)}", file=sys.stderr)
-    return COULD_NOT_RUN if not has_run else ANSWERED if len(scores) == len(jobs) else NO_ANSWER
+    _print_scores(given, lm.name, scores, has_run=has_run)
+    for line in _why_not_run(scores, lm.name, is_kept=given.out is not None):
+        note(line)
+    if not has_run:
+        return COULD_NOT_RUN
+    return ANSWERED if len(scores) == len(jobs) else NO_ANSWER
 
 
-def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
+def _check_options(given: argparse.Namespace) -> None:
+    check_range(given, "limit", 1)
+    check_range(given, "at-once", 1, 256)
+    check_range(given, "per-minute", 1)
+    if given.address and given.engine != "ray":
+        raise InputError("--address is for --engine ray")
     if given.tasks and given.suite != "bbh":
         raise InputError("--tasks is for bbh")
     if given.data is not None and given.suite not in _BENCHMARKS:
         raise InputError(f"--data is for {', '.join(_BENCHMARKS)}")
-    if given.suite == "bbh":
-        samples = bbh([name.strip() for name in given.tasks.split(",") if name.strip()], given.data)
-    elif given.suite in _BENCHMARKS:
-        samples = gsm8k(given.data, given.suite)
-    else:
-        samples = [sample for sample in load(given.suite) if given.split in (None, sample.split)]
-    taken: dict[str, int] = {}
+
+
+def _print_scores(given: argparse.Namespace, model: str, scores: list[Score], *, has_run: bool) -> None:
+    if given.json:
+        for method, group in _grouped(scores, "method").items():
+            print_json({"suite": given.suite, "model": model, "method": method, **_totals(group)})
+    elif has_run:
+        _print_table(given.suite, model, scores)
+    sys.stdout.flush()
+
+
+def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
+    taken = Counter[str]()
     chosen = []
-    for sample in samples:
-        taken[sample.task] = taken.get(sample.task, 0) + 1
+    for sample in _samples(given):
+        taken[sample.task] += 1
         if given.limit is None or taken[sample.task] <= given.limit:
             chosen.append(sample)
     if not chosen:
@@ -153,31 +151,49 @@ def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
     return chosen
 
 
+def _samples(given: argparse.Namespace) -> list[Sample]:
+    if given.suite == "bbh":
+        return bbh([name.strip() for name in given.tasks.split(",") if name.strip()], given.data)
+    if given.suite in _BENCHMARKS:
+        return gsm8k(given.data, given.suite)
+    return [sample for sample in load(given.suite) if given.split in (None, sample.split)]
+
+
 def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[EvalJob]:
     how = given.shots
     given.shots = int(how) if _NUMBER.fullmatch(how) else None
     if given.shots is None and how not in ("single", "cross"):
         raise InputError(f"--shots takes single, cross or a number, not {how!r}")
-    names = [given.method]
-    if given.methods is not None:
-        names = list(METHODS) if given.methods == "all" else [name.strip() for name in given.methods.split(",")]
-        given.no_fallback = True
     jobs = []
-    for name in dict.fromkeys(names):
+    for name in _method_names(given):
         given.method = name
-        ways, known = chosen_ways(given), dict[str, Ways]()
+        ways = read_method(given)
+        known: dict[str, Ways] = {}
         for sample in samples:
             if sample.task not in known:
-                told = examples(sample.task, name, how, given.data, given.seed) if given.shots is None else None
-                more = Ways(examples=told.pairs, seen=told.calls) if told is not None else Ways()
-                known[sample.task] = Ways(**{**ways, **more})
+                known[sample.task] = Ways(**{**ways, **_task_examples(sample.task, name, how, given)})
             jobs.append(EvalJob(sample, name, known[sample.task], given.verify))
     given.shots = how
     return jobs
 
 
+def _method_names(given: argparse.Namespace) -> list[str]:
+    if given.methods is None:
+        return [given.method]
+    given.no_fallback = True
+    if given.methods == "all":
+        return list(METHODS)
+    return list(dict.fromkeys(name.strip() for name in given.methods.split(",")))
+
+
+def _task_examples(task: str, method: str, how: str, given: argparse.Namespace) -> Ways:
+    """Examples of the same or of other tasks, unless --shots is a number."""
+    found = examples(task, method, how, given.data, given.seed) if given.shots is None else None
+    return Ways(examples=found.pairs, seen=found.calls) if found is not None else Ways()
+
+
 def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
-    """What must be the same for results to belong together; more samples or methods may be added."""
+    """Settings that must be equal for results to be combined; samples and methods may be added."""
     names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique", "no_fallback", "no_share", "rows")
     files = {"sha256": Path(given.suite) if given.suite not in (*SUITES, *_BENCHMARKS) else None}
     files["examples"] = given.examples
@@ -195,23 +211,31 @@ def _options(given: argparse.Namespace) -> RunOptions:
 async def _run(
     given: argparse.Namespace, jobs: list[EvalJob], lm: LM, sandbox: Any, store: ResultsDirectory | None
 ) -> list[Score]:
-    left = store.plan(jobs) if store is not None else jobs
-    if store is not None and len(left) < len(jobs):
-        print(f"coc: {len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}", file=sys.stderr)
-    scores, bar = list[Score](), _Bar(len(left))
+    left = _left(jobs, store)
+    scores, progress = list[Score](), _Progress(len(left))
     try:
         async for score, trace in _results(given, left, lm, sandbox):
             scores.append(store.keep(score, trace) if store is not None else score)
             if given.json:
-                say_json(msgspec.to_builtins(scores[-1]))
-            bar.show(score)
-    except BudgetError as error:  # what was paid for counts
-        print(f"coc: {plain(str(error))}: {len(scores)} of {len(left)} samples were run", file=sys.stderr)
-    bar.end()
+                print_json(msgspec.to_builtins(scores[-1]))
+            progress.show(score)
+    except BudgetError as error:  # scores so far count
+        note(f"{error}: {len(scores)} of {len(left)} samples were run")
+    progress.end()
     if store is None:
         return scores
     wanted = {job.key for job in jobs}
     return [score for score in store.scores() if (score.id, score.method) in wanted]
+
+
+def _left(jobs: list[EvalJob], store: ResultsDirectory | None) -> list[EvalJob]:
+    """The jobs that have no score yet."""
+    if store is None:
+        return jobs
+    left = store.plan(jobs)
+    if len(left) < len(jobs):
+        note(f"{len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}")
+    return left
 
 
 async def _results(
@@ -226,7 +250,7 @@ async def _results(
         from ...evals.ray import Plan, run_on_ray
     except ImportError:
         raise InputError("--engine ray needs Ray: pip install 'chainofcode[ray]'") from None
-    key, base_url = reached(given, lm)
+    key, base_url = endpoint_of(given, lm)
     plan = Plan(
         lm.name, given.sandbox, base_url, at_once,
         per_minute=given.per_minute, rows=given.rows, **read_budget(given.budget),
@@ -235,8 +259,8 @@ async def _results(
         yield result
 
 
-class _Bar:
-    """How far it is, how fast, what it has cost and how much is right, on standard error."""
+class _Progress:
+    """Shows progress, speed, cost and accuracy on standard error."""
 
     def __init__(self, total: int) -> None:
         self._total, self._done, self._right = total, 0, 0
@@ -287,7 +311,7 @@ def _grouped(scores: list[Score], key: str) -> dict[str, list[Score]]:
 
 
 def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[str]:
-    """Each reason in full, once: what to do about it stands at its end."""
+    """The reasons why samples were not run, each once."""
     missing = [score for score in scores if not score.was_run]
     reasons = Counter(score.error for score in missing)
     for reason, times in reasons.most_common(_MAX_REASONS):
@@ -301,27 +325,43 @@ def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[
 
 
 def _print_table(suite: str, model: str, scores: list[Score]) -> None:
-    by_method = _grouped(scores, "method")
-    if len(by_method) > 1:
-        groups, samples = by_method, len({score.id for score in scores})
-        print(f"{plain(suite)} with {plain(model)}: {len(by_method)} methods on {samples} samples")
-    else:
+    groups, samples = _grouped(scores, "method"), len({score.id for score in scores})
+    has_methods = len(groups) > 1
+    summary = f"{len(groups)} methods on {samples} samples"
+    if not has_methods:
         groups = {"all": scores, **_grouped(scores, "kind"), **_grouped(scores, "split")}
-        print(f"{plain(suite)} with {plain(model)}: {_totals(scores)['right']} of {len(scores)} right")
+        summary = f"{_totals(scores)['right']} of {len(scores)} right"
     width = max(12, *(len(name) + 2 for name in groups))
-    more = ("faithful",) if any(score.faithful is not None for score in scores) else ()
-    print("\n" + " " * width + "".join(f"{name:>11}" for name in (*_COLUMNS, "s/sample", *more)))
+    columns = _columns(scores)
+    print(f"{plain(suite)} with {plain(model)}: {summary}\n")
+    print(" " * width + "".join(f"{name:>11}" for name in columns))
     for name, group in groups.items():
-        counts = _totals(group)
-        cells = "".join(f"{counts[_FIELDS.get(column, column)]:>11}" for column in _COLUMNS)
-        cells += f"{counts['seconds'] / max(len(group), 1):>11.1f}"
-        cells += f"{counts['faithful'] if counts['faithful'] is not None else '–':>11}" if more else ""
-        print(f"{fit(plain(name), width)}{cells}")
+        print(fit(plain(name), width) + "".join(f"{cell:>11}" for cell in _cells(group)[: len(columns)]))
     for score in scores:
-        if score.was_run and (score.verdict != "right" or score.retries):
-            said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"
-            wanted = f" (wanted {json.dumps(score.targets[0])})" if score.targets and score.verdict != "right" else ""
-            again = f" [{score.retries} retried]" if score.retries else ""
-            by = f"{score.method} " if len(by_method) > 1 else ""
-            told = cut(plain(said), 160) + plain(wanted) + again
-            print(f"{fit(plain(by + score.id), width + 8)}{score.verdict}: {told}")
+        _print_remark(score, f"{score.method} {score.id}" if has_methods else score.id, width + 8)
+
+
+def _columns(scores: list[Score]) -> list[str]:
+    is_verified = any(score.faithful is not None for score in scores)
+    return [*_COLUMNS, "s/sample", "faithful"] if is_verified else [*_COLUMNS, "s/sample"]
+
+
+def _cells(scores: list[Score]) -> list[str]:
+    """The cells of a row; the last one is shown only if answers were verified."""
+    totals = _totals(scores)
+    counts = [str(totals[_FIELDS.get(column, column)]) for column in _COLUMNS]
+    faithful = totals["faithful"]
+    return [*counts, f"{totals['seconds'] / max(len(scores), 1):.1f}", "–" if faithful is None else str(faithful)]
+
+
+def _print_remark(score: Score, name: str, width: int) -> None:
+    """Print what a sample answered and what was wanted, unless it was right at once."""
+    if not score.was_run or (score.verdict == "right" and not score.retries):
+        return
+    said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"
+    remark = cut(plain(said), 160)
+    if score.targets and score.verdict != "right":
+        remark += plain(f" (wanted {json.dumps(score.targets[0])})")
+    if score.retries:
+        remark += f" [{score.retries} retried]"
+    print(f"{fit(plain(name), width)}{score.verdict}: {remark}")

@@ -1,4 +1,4 @@
-"""`coc explain`: show which calls of a program go out together, and what the others wait for."""
+"""`coc explain`: shows which calls of a program go out together, and what the others wait for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...explain import Expected, aexplain
 from ...methods import files_of
 from ...render import fit, plain
 from ..run_options import add_options, chosen_sandbox, read_options
-from ..terminal import ANSWERED, read_text
+from ..terminal import ANSWERED, note, read_text
 
 _WIDTH, _NAME_WIDTH = 60, 24
 
@@ -49,13 +49,13 @@ def _explain(given: argparse.Namespace) -> int:
         found = asyncio.run(aexplain(source, values, sandbox=sandbox, options=options))
     if given.json:
         for call in found.calls:
-            told = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}
-            print(json.dumps(told))
+            data = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}
+            print(json.dumps(data))
     else:
         _print(found.calls)
     if found.error is not None:
         line = f"line {found.error.line}: " if found.error.line is not None else ""
-        print(f"coc: the program ends with an error: {line}{plain(found.error.message)}", file=sys.stderr)
+        note(f"the program ends with an error: {line}{found.error.message}")
     sys.stdout.flush()
     return ANSWERED
 
@@ -64,9 +64,12 @@ def _print(calls: tuple[Expected, ...]) -> None:
     if not calls:
         print("Python runs the whole program: there are no calls for a model")
         return
-    for number in sorted({call.round for call in calls if call.round is not None}):
-        together = [call for call in calls if call.round == number]
-        print(f"round {number}: {len(together)} calls together" if len(together) > 1 else f"round {number}: 1 call")
+    rounds: dict[int, list[Expected]] = {}
+    for call in calls:
+        if call.round is not None:
+            rounds.setdefault(call.round, []).append(call)
+    for number, together in sorted(rounds.items()):
+        print(f"round {number}: {_calls(len(together))}")
         for call in together:
             print(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}")
     later = [call for call in calls if call.round is None]
@@ -74,6 +77,10 @@ def _print(calls: tuple[Expected, ...]) -> None:
         print("later")
     for call in later:
         print(f"{call.line:>5}  {fit(plain(call.call), _NAME_WIDTH)}  {_reason(call)}")
+
+
+def _calls(number: int) -> str:
+    return "1 call" if number == 1 else f"{number} calls together"
 
 
 def _reason(call: Expected) -> str:

@@ -1,4 +1,4 @@
-"""`coc mcp`: the MCP server, over standard input and output."""
+"""`coc mcp`: an MCP server over standard input and output."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def add_to(commands: Any) -> None:
 
 def _serve(given: argparse.Namespace) -> int:
     try:
-        from ...server.mcp import mcp_server  # late: it is an extra
+        from ...server.mcp import mcp_server  # an extra
     except ImportError:
         raise InputError("coc mcp needs the package mcp: pip install 'chainofcode[mcp]'") from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="coc: %(message)s")
     limits = read_limits(given.limit)
-    # What reads standard input cannot be woken; guests and whatever else we started end with us.
+    # The reader of standard input cannot be interrupted; guests end with this process.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
     with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
         asyncio.run(mcp_server(lm, sandbox, limits=limits).run_stdio_async())

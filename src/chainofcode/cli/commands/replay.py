@@ -1,10 +1,8 @@
-"""`coc replay`: a trace run again, without a model: the same, or where it differs; or what would be if."""
+"""`coc replay`: runs a trace again without a model, unchanged or with other values."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,25 @@ from ...audit import Chain, Changes, Difference, Replay, read_checked, replay, s
 from ...emulator import asking
 from ...errors import InputError
 from ...program import Program
-from ...render import cut, plain
+from ...render import count, cut, plain
 from ...trace import Answer, Trace, as_json, check_place
 from ...values.codec import ValueFormatError, brief, decode
 from ..model_options import add_model, named_model
+from ..parser import add_list, add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
-from ..terminal import ANSWERED, NO_ANSWER, page, print_trace, read_text, record, say_json
+from ..terminal import (
+    ANSWERED,
+    NO_ANSWER,
+    is_same_file,
+    note,
+    output_style,
+    print_json,
+    print_lines,
+    print_trace,
+    read_text,
+    result_data,
+)
+from ..trace_warnings import warnings
 
 _MAX_SHOWN = 2000
 
@@ -31,13 +42,12 @@ def add_to(commands: Any) -> None:
         description="Run the programs of TRACE again, without a model, network or tool. "
         "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run.",
     )
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
-    parser.add_argument(
+    add_trace_argument(parser)
+    add_list(
+        parser,
         "--set",
-        metavar="WHAT=VALUE",
-        action="append",
-        default=[],
-        help="what if: another value for a call ('is_fruit(\"tomato\")=False'), one step (step:17=False), an input",
+        "WHAT=VALUE",
+        "what if: another value for a call ('is_fruit(\"tomato\")=False'), one step (step:17=False), an input",
     )
     parser.add_argument("--edit", metavar="PROGRAM", type=Path, help="what if: another program with the same values")
     parser.add_argument("--head", metavar="DIGEST", help="the digest that the trace's last line must have")
@@ -51,57 +61,48 @@ def add_to(commands: Any) -> None:
 
 def _replay(given: argparse.Namespace) -> int:
     trace, chain = read_checked(given.trace, given.head)
+    done = _replayed(trace, chain, given)
+    is_what_if = bool(given.set or given.edit or given.model)
+    try:
+        for text in done.notes:
+            note(text)
+        show = _print_what_if if is_what_if else _print_verdict
+        show(done, chain, given)
+    finally:
+        if given.written:
+            done.trace.write(given.written)
+    if given.head and chain.state != "intact":
+        return NO_ANSWER
+    is_good = done.result.reason == "answered" if is_what_if else done.is_same
+    return ANSWERED if is_good else NO_ANSWER
+
+
+def _replayed(trace: Trace, chain: Chain, given: argparse.Namespace) -> Replay:
     program = read_text(given.edit) if given.edit else None
     changes = Changes.parse(given.set, trace) if given.set else None
     if given.written:
         check_place(given.written)
-        if given.written.exists() and given.trace.exists() and given.written.samefile(given.trace):
+        if is_same_file(given.written, given.trace):
             raise InputError("--trace names the trace that is replayed: the new one needs a file of its own")
     for warning in warnings(trace, chain):
-        print(f"coc: {warning}", file=sys.stderr)
+        note(warning)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         emulator = asking(lm) if lm is not None else None
-        done = replay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox)
-    is_what_if = not (changes is None and program is None and emulator is None)
-    try:
-        for note in done.notes:
-            print(f"coc: {plain(note)}", file=sys.stderr)
-        if given.json:
-            say_json({**(_what_if(done) if is_what_if else _verdict(done)), "chain": _chain(chain)})
-        elif is_what_if:
-            width, colour = page()
-            for line in side_by_side(done.runs[-1], done.trace, width=width, colour=colour, all_steps=given.all):
-                print(line)
-        else:
-            _print(done, chain, given.all)
-    finally:
-        if given.written:
-            done.trace.write(given.written)
-    is_good = done.result.reason == "answered" if is_what_if else done.is_same
-    return ANSWERED if is_good and not (given.head and chain.state != "intact") else NO_ANSWER
+        return replay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox)
 
 
-def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
-    """What to know of a trace before it is run again."""
-    if chain.state == "broken":
-        yield f"the file is not as it was written: {chain.why}"
-    if trace.answer is None:
-        yield "the trace has no answer: its last lines are missing, or the run was broken off"
-    if trace.edited:
-        yield f"the trace is a what-if, not a run as it happened: edited: {plain(cut('; '.join(trace.edited), 300))}"
-    yield from grants(trace)
+def _print_what_if(done: Replay, chain: Chain, given: argparse.Namespace) -> None:
+    if given.json:
+        print_json({**_what_if_data(done), "chain": _chain_data(chain)})
+        return
+    width, colour = output_style()
+    print_lines(side_by_side(done.runs[-1], done.trace, width=width, colour=colour, all_steps=given.all))
 
 
-def grants(trace: Trace) -> Iterator[str]:
-    """What a program may read when it is run again: whoever made the trace says so, not who runs it."""
-    reads, files = trace.settings.get("reads"), trace.settings.get("files")
-    paths = [*(reads if isinstance(reads, list) else []), *(files.values() if isinstance(files, dict) else [])]
-    if paths:
-        named = ", ".join(plain(str(path)) for path in paths[:5]) + (", …" if len(paths) > 5 else "")
-        yield f"as when it was recorded, the program may read {named}"
-
-
-def _print(done: Replay, chain: Chain, all_steps: bool) -> None:
+def _print_verdict(done: Replay, chain: Chain, given: argparse.Namespace) -> None:
+    if given.json:
+        print_json({**_verdict_data(done), "chain": _chain_data(chain)})
+        return
     found = done.difference
     if found is None:
         print(f"the same: {_counted(done)}")
@@ -111,24 +112,24 @@ def _print(done: Replay, chain: Chain, all_steps: bool) -> None:
             print(f"  {name + ':':<10}{cut(plain(_shown(value, found)), _MAX_SHOWN)}")
     if chain.state != "broken":
         print(chain)
-    if all_steps:
+    if given.all:
         print_trace(done.trace, True, has_numbers=True)
 
 
 def _counted(done: Replay) -> str:
-    steps, answer = done.steps, done.runs[-1].answer
-    counts = [(len(steps), "step"), (sum(step.by == "lm" and step.how != "shared" for step in steps), "LM value")]
-    tools = sum(step.by == "tool" for step in steps)
-    counts += [(tools, "tool value")] if tools else []
-    counts = [(len(done.runs), "program"), *counts] if len(done.runs) > 1 else counts
-    parts = [f"{count:,} {what}" + ("" if count == 1 else "s") for count, what in counts]
-    return ", ".join([*parts, _end(answer)])
+    facts = _verdict_data(done)
+    parts = [count(facts["steps"], "step"), count(facts["lm_values"], "LM value")]
+    if len(done.runs) > 1:
+        parts.insert(0, count(len(done.runs), "program"))
+    if facts["tool_values"]:
+        parts.append(count(facts["tool_values"], "tool value"))
+    return ", ".join([*parts, _end(done.runs[-1].answer)])
 
 
 def _end(answer: Answer | None) -> str:
     if answer is None:
         return "broken off"
-    is_answered = answer.reason == "answered" or bool(answer.type)  # a method may have thought otherwise of it
+    is_answered = answer.reason == "answered" or bool(answer.type)  # the method may have rejected it
     return f"answer {cut(plain(answer.said or answer.text), 500)}" if is_answered else answer.reason
 
 
@@ -143,7 +144,7 @@ def _shown(value: Any, found: Difference) -> str:
     return value if isinstance(value, str) else as_json(value).decode()
 
 
-def _verdict(done: Replay) -> dict[str, Any]:
+def _verdict_data(done: Replay) -> dict[str, Any]:
     steps, found, answer = done.steps, done.difference, done.runs[-1].answer
     return {
         "same": done.is_same,
@@ -153,29 +154,36 @@ def _verdict(done: Replay) -> dict[str, Any]:
         "tool_values": sum(step.by == "tool" for step in steps),
         "reason": answer.reason if answer is not None else None,
         "answer": (answer.said or answer.text) if answer is not None else None,
-        "difference": _difference(found),
+        "difference": _difference_data(found),
         "notes": list(done.notes),
     }
 
 
-def _difference(found: Difference | None) -> dict[str, Any] | None:
+def _difference_data(found: Difference | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    told = {"program": found.run, "step": found.step, "line": found.line, "field": found.field}
-    return told | {"recorded": _plain_data(found.recorded), "now": _plain_data(found.now)}
+    place = {"program": found.run, "step": found.step, "line": found.line, "field": found.field}
+    return place | {"recorded": _plain_data(found.recorded), "now": _plain_data(found.now)}
 
 
 def _plain_data(value: Any) -> Any:
     return msgspec.json.decode(as_json(value))
 
 
-def _what_if(done: Replay) -> dict[str, Any]:
+def _what_if_data(done: Replay) -> dict[str, Any]:
     before = done.runs[-1].answer
-    recorded = {"answer": (before.said or before.text) if before else None, "reason": before.reason if before else None}
+    recorded: dict[str, str | None] = {"answer": None, "reason": None}
+    if before is not None:
+        recorded = {"answer": before.said or before.text, "reason": before.reason}
     program: Program | None = done.trace.program
-    told = {**record(done.result), "recorded": recorded, "difference": _difference(done.difference)}
-    return {**told, "program": program.source if program is not None else None, "notes": list(done.notes)}
+    return {
+        **result_data(done.result),
+        "recorded": recorded,
+        "difference": _difference_data(done.difference),
+        "program": program.source if program is not None else None,
+        "notes": list(done.notes),
+    }
 
 
-def _chain(chain: Chain) -> dict[str, Any]:
+def _chain_data(chain: Chain) -> dict[str, Any]:
     return {"state": chain.state, "head": chain.head, "line": chain.line, "why": chain.why}

@@ -1,11 +1,11 @@
-"""`coc report`: the table of an evaluation beside the paper's, a page with charts; or how two evaluations differ."""
+"""`coc report`: the table of an evaluation beside the paper's, with charts; or the difference of two evaluations."""
 
 from __future__ import annotations
 
 import argparse
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,7 +13,9 @@ from ...errors import InputError
 from ...evals.report import Summary, compare, draw, write_page
 from ...evals.results import read_planned, read_scores, safe_name, write_table
 from ...render import plain
-from ..terminal import ANSWERED, say_json
+from ..terminal import ANSWERED, note, print_json
+
+T = TypeVar("T")
 
 
 def add_to(commands: Any) -> None:
@@ -39,24 +41,35 @@ def _report(given: argparse.Namespace) -> int:
     (directory,) = given.directories
     summary = Summary(read_scores(directory), read_planned(directory))
     if given.json:
-        rows = [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()]
-        samples = {method: {"run": ran, "planned": planned} for method, (ran, planned) in summary.progress.items()}
-        faithful = {method: summary.faithful(method) for method in summary.methods}
-        told = {"methods": summary.methods, "is_complete": not summary.gaps, "samples": samples}
-        say_json({**told, "faithful": faithful, "rows": rows})
+        print_json(_data(summary))
     else:
         for line in summary.lines():
             print("\n".join(map(plain, line.split("\n"))))
-    pictures = list[str]()
-    for write in (lambda: write_table(directory), lambda: pictures.extend(draw(summary, directory))):
-        try:
-            write()
-        except InputError as error:  # the rest is worth having without it
-            print(f"coc: {plain(str(error))}", file=sys.stderr)
+    _attempt(lambda: write_table(directory))
+    pictures = _attempt(lambda: draw(summary, directory)) or []
     if given.inspect_logs:
         _export(directory, given.inspect_logs, summary.methods)
-    print(f"coc: {plain(str(write_page(summary, directory, pictures)))}", file=sys.stderr)
+    note(str(write_page(summary, directory, pictures)))
     return ANSWERED
+
+
+def _attempt(write: Callable[[], T]) -> T | None:
+    """Write an optional part of the report; without a package that it needs, print a note instead."""
+    try:
+        return write()
+    except InputError as error:
+        note(str(error))
+        return None
+
+
+def _data(summary: Summary) -> dict[str, Any]:
+    return {
+        "methods": summary.methods,
+        "is_complete": not summary.gaps,
+        "samples": {method: {"run": ran, "planned": planned} for method, (ran, planned) in summary.progress.items()},
+        "faithful": {method: summary.faithful(method) for method in summary.methods},
+        "rows": [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()],
+    }
 
 
 def _export(directory: Path, logs: Path, methods: list[str]) -> None:
@@ -73,7 +86,7 @@ def _compare(given: argparse.Namespace) -> int:
     first, second = given.directories
     differences = compare(read_scores(first), read_scores(second))
     if given.json:
-        say_json(msgspec.to_builtins(differences))
+        print_json(msgspec.to_builtins(differences))
         return ANSWERED
     print(f"{'':<18}{'n':>7}{'A':>9}{'B':>9}{'only A':>9}{'only B':>9}{'p':>9}   A {first}, B {second}")
     for one in differences:

@@ -1,4 +1,4 @@
-"""`coc run`: one program and its trace, or many and one JSON line each."""
+"""`coc run`: runs one program and prints its trace, or many and prints one JSON line each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,26 @@ from ...engine import Result, RunOptions, arun, execute
 from ...errors import InputError
 from ...lm import LM
 from ...methods import files_of
-from ...render import plain
 from ...sandbox import Sandbox
 from ...trace import Event, check_place
 from ...values.codec import decode
-from ..artifact_output import keep
+from ..artifact_output import keep_artifacts
 from ..hints import hints
 from ..model_options import add_model, named_model
+from ..parser import check_range
 from ..run_options import add_options, chosen_sandbox, read_options
-from ..terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, keeping, print_trace, read_text, record, say_json
-from ..tool_options import add_tools, approved, chosen_tools
+from ..terminal import (
+    ANSWERED,
+    COULD_NOT_RUN,
+    NO_ANSWER,
+    note,
+    print_json,
+    print_trace,
+    read_text,
+    result_data,
+    saving_partial_trace,
+)
+from ..tool_options import add_tools, chosen_tools, toolbox_of
 
 _MAX_DELAY_SECONDS = 3600
 
@@ -59,30 +68,29 @@ def add_to(commands: Any) -> None:
     run.set_defaults(command=_command)
 
 
-# --- coc run ------------------------------------------------------------------------------------------------------
+# --- one program --------------------------------------------------------------------------------------------------
 
 
 def _command(given: argparse.Namespace) -> int:
     with chosen_tools(given) as tools:
         if given.program.suffix == ".jsonl":
-            return asyncio.run(_run_records(given, approved(tools, given)))
-        return _run(given, approved(tools, given))
+            return asyncio.run(_run_records(given, toolbox_of(tools, given)))
+        return _run(given, toolbox_of(tools, given))
 
 
 def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     source, options = read_text(given.program), dataclasses.replace(read_options(given), tools=tools)
-    if not 0 <= given.value_delay <= _MAX_DELAY_SECONDS:
-        raise InputError(f"--value-delay takes 0 to {_MAX_DELAY_SECONDS} seconds, not {given.value_delay:g}")
+    check_range(given, "value-delay", 0, _MAX_DELAY_SECONDS)
     if given.trace:
         check_place(given.trace)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
         if given.file:
             options = asyncio.run(files_of(given.file, options, sandbox)).granted(options)
         emulator = _emulator(_values(given), lm, given.value_delay)
-        with keeping(given.trace) as events:
+        with saving_partial_trace(given.trace) as events:
             asyncio.run(_execute(source, emulator, sandbox, options, events))
     result = Result.of(events)
-    try:  # the answer first: it was paid for
+    try:  # the answer first, whatever happens to the trace
         _print(result, given)
     finally:
         if given.trace:
@@ -97,14 +105,14 @@ async def _execute(source: str, emulator: Emulator, sandbox: Sandbox, options: R
 
 def _print(result: Result, given: argparse.Namespace) -> None:
     if given.json:
-        say_json(record(result))
+        print_json(result_data(result))
     else:
         print_trace(result.trace, given.all)
     sys.stdout.flush()
-    keep(result, given)
+    keep_artifacts(result, given)
     if not given.json:
         for hint in hints(result, given):
-            print(f"coc: {plain(hint)}", file=sys.stderr)
+            note(hint)
 
 
 def _values(given: argparse.Namespace) -> Table:
@@ -112,7 +120,7 @@ def _values(given: argparse.Namespace) -> Table:
 
 
 def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
-    """The values that are known, when they have come; the model for the rest."""
+    """Known values, perhaps with a delay; the model answers the other calls."""
     known = Delayed(table.fresh(), delay) if delay else table.fresh()
     return known if lm is None else First(known, asking(lm))
 
@@ -121,70 +129,68 @@ def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
 
 
 async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
-    """One JSON line per record as it finishes; a bad record is reported and does not stop the others."""
+    """Print one JSON line per record as it finishes; a bad record does not stop the others."""
     for option in ("trace", "file", "artifacts", "value_delay"):
         if getattr(given, option):
             raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
     with named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
-        return await _run_lines(given, tools, lm, sandbox, asyncio.Semaphore(cores))
+        options = dataclasses.replace(read_options(given), tools=tools)
+        runner = _RecordRunner(options, _values(given), lm, sandbox, asyncio.Semaphore(cores))
+        lines = read_text(given.program).split("\n")
+        tasks = [asyncio.create_task(runner.run(n, line)) for n, line in enumerate(lines, 1) if line.strip()]
+        worst = ANSWERED
+        try:
+            for finished in asyncio.as_completed(tasks):
+                data, code = await finished
+                print_json(data)
+                worst = max(worst, code)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return worst
 
 
-async def _run_lines(
-    given: argparse.Namespace, tools: Toolbox, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
-) -> int:
-    base = dataclasses.replace(read_options(given), tools=tools)
-    shared = _values(given)
-    lines = read_text(given.program).split("\n")
-    tasks = [
-        asyncio.create_task(_run_record(n, line, base, shared, lm, sandbox, slots))
-        for n, line in enumerate(lines, 1)
-        if line.strip()
-    ]
-    worst = ANSWERED
-    try:
-        async for record, code in _as_finished(tasks):
-            say_json(record)
-            worst = max(worst, code)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return worst
+class _RecordRunner:
+    """Runs lines of a .jsonl file: {"id": …, "program": …, "calls": …, "inputs": …, "question": …}."""
 
+    def __init__(
+        self, options: RunOptions, values: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
+    ) -> None:
+        self._options, self._values, self._lm, self._sandbox, self._slots = options, values, lm, sandbox, slots
 
-async def _as_finished(
-    tasks: Sequence[asyncio.Task[tuple[dict[str, Any], int]]],
-) -> AsyncIterator[tuple[dict[str, Any], int]]:
-    for task in asyncio.as_completed(tasks):
-        yield await task
+    async def run(self, number: int, line: str) -> tuple[dict[str, Any], int]:
+        """The result of a record as JSON data, and the exit code."""
+        id: Any = number
+        try:
+            record = json.loads(line)
+            id = record.get("id", number) if isinstance(record, dict) else number
+            source, table, options = self._parsed(record, id)
+        except (ValueError, RecursionError, TypeError) as error:
+            return _not_run(id, number, error)
+        async with self._slots:
+            try:
+                result = await arun(source, _emulator(table, self._lm, 0), sandbox=self._sandbox, options=options)
+            except InputError as error:
+                return _not_run(id, number, error)
+        return {"id": id, **result_data(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER
 
-
-async def _run_record(
-    number: int, line: str, base: RunOptions, shared: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
-) -> tuple[dict[str, Any], int]:
-    identity: Any = number
-    try:
-        read = json.loads(line)
-        identity = read.get("id", number) if isinstance(read, dict) else number
-        if not isinstance(read, dict) or not isinstance(read.get("program"), str):
+    def _parsed(self, record: Any, id: Any) -> tuple[str, Table, RunOptions]:
+        if not isinstance(record, dict) or not isinstance(record.get("program"), str):
             raise ValueError('expected {"id": …, "program": "…"}')
-        table = Table.of_records(read["calls"], f"record {identity}") if "calls" in read else shared
-        given = read.get("inputs") or {}
+        table = Table.of_records(record["calls"], f"record {id}") if "calls" in record else self._values
+        given = record.get("inputs") or {}
         if not isinstance(given, dict):
             raise ValueError('"inputs" takes an object of names and values')
         inputs = {name: decode(value) for name, value in given.items()}
-        options = dataclasses.replace(base, inputs={**base.inputs, **inputs})
-        if read.get("question") is not None:
-            options = dataclasses.replace(options, question=str(read["question"]))
-    except (ValueError, RecursionError, TypeError) as error:
-        message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
-        told = {"type": "record", "message": f"line {number}: {message}", "line": None}
-        return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
-    async with slots:
-        try:
-            result = await arun(read["program"], _emulator(table, lm, 0), sandbox=sandbox, options=options)
-        except InputError as error:
-            told = {"type": "record", "message": f"line {number}: {error}", "line": None}
-            return {"id": identity, "answer": None, "reason": "not run", "error": told}, COULD_NOT_RUN
-    return {"id": identity, **record(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER
+        options = dataclasses.replace(self._options, inputs={**self._options.inputs, **inputs})
+        if record.get("question") is not None:
+            options = dataclasses.replace(options, question=str(record["question"]))
+        return record["program"], table, options
+
+
+def _not_run(id: Any, number: int, error: Exception) -> tuple[dict[str, Any], int]:
+    message = not_json(error) if isinstance(error, json.JSONDecodeError) else str(error)
+    failure = {"type": "record", "message": f"line {number}: {message}", "line": None}
+    return {"id": id, "answer": None, "reason": "not run", "error": failure}, COULD_NOT_RUN

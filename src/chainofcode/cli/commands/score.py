@@ -1,4 +1,4 @@
-"""`coc score`: accuracies of recorded replies, without running anything."""
+"""`coc score`: scores recorded replies, without running anything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ...errors import InputError
 from ...evals.recorded_replies import Tally, read_replies, tally
 from ...render import fit, plain
-from ..terminal import ANSWERED, say_json
+from ..terminal import ANSWERED, print_json
 
 
 def add_to(commands: Any) -> None:
@@ -29,18 +29,18 @@ def _score(given: argparse.Namespace) -> int:
     if not tallies:
         raise InputError(f"{given.replies} holds no replies")
     if given.json:
-        told: dict[str, dict[str, Any]] = {}
+        data: dict[str, dict[str, Any]] = {}
         for one in tallies:
-            told.setdefault(one.task, {})[one.style] = {
+            data.setdefault(one.task, {})[one.style] = {
                 "accuracy": round(one.accuracy, 2),
                 "no_answer": one.no_answer,
                 "not_extracted": one.not_extracted,
                 "n": one.n,
                 "standard_error": round(one.error, 2),
             }
-        say_json(told)
-        return ANSWERED
-    _print(tallies)
+        print_json(data)
+    else:
+        _print(tallies)
     return ANSWERED
 
 

@@ -1,4 +1,4 @@
-"""`coc show`: a trace again, as text or as a page."""
+"""`coc show`: shows a trace as text, or writes it as a page."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Any
 
 from ...audit import afollow, why_data
 from ...errors import ChainOfCodeError, InputError
-from ...render import plain
 from ...trace import Trace
 from ..run_options import add_sandbox, chosen_sandbox
-from ..terminal import ANSWERED, NO_ANSWER, print_trace
+from ..terminal import ANSWERED, NO_ANSWER, is_same_file, note, print_trace
 
 _FOLLOW_SECONDS = 20
 
@@ -47,7 +46,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
     from ...server.sharing import as_html
 
     page_file = Path(given.html)
-    if given.html != "-" and page_file.exists() and given.trace.exists() and page_file.samefile(given.trace):
+    if given.html != "-" and is_same_file(page_file, given.trace):
         raise InputError("--html names the trace itself: the page needs a file of its own")
     why = None if given.no_why else _why(trace, given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
@@ -55,14 +54,14 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
         sys.stdout.write(page)
         return
     try:
-        Path(given.html).write_text(page, encoding="utf-8")
+        page_file.write_text(page, encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write {given.html}: {error.strerror}") from None
-    print(f"coc: {plain(given.html)}", file=sys.stderr)
+    note(given.html)
 
 
 def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
-    """What depends on what, where that can be found out soon; the page is good without it, too."""
+    """What depends on what; None if that takes too long or fails: the page works without it."""
     try:
         with chosen_sandbox(given, spares=0) as sandbox:
             found = asyncio.run(asyncio.wait_for(afollow(trace, sandbox=sandbox), _FOLLOW_SECONDS))
@@ -74,5 +73,5 @@ def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
         if found.difference is None:
             return why_data(found)
         why = f"run again it is different, at {found.difference.where}"
-    print(f"coc: the page does not show what depends on what: {plain(why)}", file=sys.stderr)
+    note(f"the page does not show what depends on what: {why}")
     return None

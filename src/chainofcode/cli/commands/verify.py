@@ -1,26 +1,29 @@
-"""`coc verify`: whether an answer is what the reasoning gave."""
+"""`coc verify`: checks whether an answer follows from its reasoning."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ...audit import Flip, Verdict, averify, read_checked, rests_on, verify_data
-from ...errors import InputError
 from ...render import count, cut, paint, plain, shown
 from ...trace import Answer, Trace
 from ...values.codec import brief
 from ..model_options import add_model, named_model
+from ..parser import add_trace_argument, check_range
 from ..run_options import add_sandbox, chosen_sandbox
-from ..terminal import ANSWERED, NO_ANSWER, page, say_json
-from .replay import grants
+from ..terminal import ANSWERED, NO_ANSWER, output_style, print_json, print_lines
+from ..trace_warnings import note_grants
 
 _WORDS = {"python": "Python", "lm": "LM", "tool": "tools"}
 _MAX_FLIPS_SHOWN = 4
+_FILE_STATES = {
+    "intact": "as it was written, {head}",
+    "broken": "changed",
+    "none": "has no digests, so changes cannot be detected",
+}
 
 
 def add_to(commands: Any) -> None:
@@ -31,7 +34,7 @@ def add_to(commands: Any) -> None:
         "that it rests on. With --model, ask for those values again. "
         "Exit code: 0 nothing speaks against it, 1 something does, 2 could not check.",
     )
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
+    add_trace_argument(parser)
     parser.add_argument("--head", metavar="DIGEST", help="the digest that the trace's last line must have")
     parser.add_argument("--flips", metavar="N", type=int, default=20, help="how many values to change at most (20)")
     parser.add_argument(
@@ -44,28 +47,24 @@ def add_to(commands: Any) -> None:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    for name in ("flips", "samples"):
-        if not 0 <= getattr(given, name) <= 10_000:
-            raise InputError(f"--{name} takes 0 to 10,000, not {getattr(given, name)}")
+    for option in ("flips", "samples"):
+        check_range(given, option, 0, 10_000)
     trace, chain = read_checked(given.trace, given.head)
-    for warning in grants(trace):
-        print(f"coc: {warning}", file=sys.stderr)
+    note_grants(trace)
     with named_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
         found = asyncio.run(
             averify(trace, chain=chain, lm=lm, samples=given.samples, flips=given.flips, sandbox=sandbox)
         )
     if given.json:
-        say_json(verify_data(found))
+        print_json(verify_data(found))
     else:
-        width, colour = page()
-        for line in _lines(found, trace, width, colour):
-            print(line)
+        print_lines(_lines(found, trace, *output_style()))
     return NO_ANSWER if found.flags else ANSWERED
 
 
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
-    said = _told(answer) if answer is not None and answer.reason == "answered" else "none"
+    said = _answer_text(answer) if answer is not None and answer.reason == "answered" else "none"
     verdict = "nothing speaks against it" if not found.flags else "not to be trusted as it stands"
     yield paint("bold", f"answer: {said}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
@@ -79,44 +78,44 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
             yield cut(f"  {'' if number else name:<10} {plain(line)}", 4 * width)
 
 
-def _told(answer: Answer) -> str:
-    """The answer and, where it was made that, what it was made of."""
+def _answer_text(answer: Answer) -> str:
+    """The answer; if a method converted it, also the original."""
     of = f"   ({plain(cut(answer.type, 60))}, of {plain(cut(answer.said, 200))})" if answer.said else ""
     return plain(cut(answer.text, 200)) + of
 
 
 def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
     if found.chain is not None:
-        yield (
-            "file",
-            {"intact": f"as it was written, {found.chain.head}", "broken": "changed"}.get(
-                found.chain.state, "carries no digests: nobody can tell whether it was changed"
-            ),
-        )
+        yield "file", _FILE_STATES[found.chain.state].format(head=found.chain.head)
     if found.provenance is not None:
         steps = count(len(found.provenance.run.steps), "step")
-        yield "replays", f"yes, {steps}" if found.replays else f"no: different at {found.difference.where}"  # type: ignore[union-attr]
+        difference = found.difference
+        yield "replays", f"yes, {steps}" if difference is None else f"no: different at {difference.where}"
     yield "comes from", found.told_origin
     if found.provenance is not None:
         yield "rests on", rests_on(found.provenance)
     if found.shares:
-        yield "done by", ", ".join(f"{_WORDS[by]} {share:.0%}" for by, share in found.shares.items() if share)
+        yield "done by", _shares(found)
     if found.flips or found.untried:
         yield "decisive", _flips(found)
     if found.sampled:
         yield "again", _samples(found)
 
 
+def _shares(found: Verdict) -> str:
+    return ", ".join(f"{_WORDS[by]} {share:.0%}" for by, share in found.shares.items() if share)
+
+
 def _flips(found: Verdict) -> str:
     counts = {outcome: [flip for flip in found.flips if flip.outcome == outcome] for outcome in ("changes", "unknown")}
-    told = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
+    summary = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
     if counts["unknown"]:
-        told += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
-    told += "; all of them others at once: the same answer" if found.are_moot else ""
-    told += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
+        summary += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
+    summary += "; all of them others at once: the same answer" if found.are_moot else ""
+    summary += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
     for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
-        told += f"\n{_flip(flip)}"
-    return told
+        summary += f"\n{_flip(flip)}"
+    return summary
 
 
 def _flip(flip: Flip) -> str:
@@ -126,7 +125,7 @@ def _flip(flip: Flip) -> str:
 
 def _samples(found: Verdict) -> str:
     asked, agreeing = sum(one.asked for one in found.sampled), sum(one.agreeing for one in found.sampled)
-    told = f"{agreeing} of {count(asked, 'sample')} agree"
+    summary = f"{agreeing} of {count(asked, 'sample')} agree"
     for one in [one for one in found.sampled if one.agreeing < one.asked][:_MAX_FLIPS_SHOWN]:
-        told += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
-    return told
+        summary += f"; {cut(one.call, 50)} {one.agreeing} of {one.asked}"
+    return summary

@@ -1,17 +1,16 @@
-"""`coc why`: where an answer comes from."""
+"""`coc why`: shows where an answer comes from."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
 from ...audit import follow, why_data, why_lines
 from ...trace import Trace
+from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
-from ..terminal import ANSWERED, page, say_json
-from .replay import grants
+from ..terminal import ANSWERED, note, output_style, print_json, print_lines
+from ..trace_warnings import note_grants
 
 
 def add_to(commands: Any) -> None:
@@ -21,7 +20,7 @@ def add_to(commands: Any) -> None:
         description="Run the last program of TRACE again with its recorded values, follow it, and show the chain from "
         "the answer back to the question. No model is asked. Exit code: 0 shown, 2 could not.",
     )
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
+    add_trace_argument(parser)
     parser.add_argument("name", metavar="NAME", nargs="?", help="a variable of the program in place of the answer")
     parser.add_argument("--json", action="store_true", help="one JSON object, with every step and what it depends on")
     parser.add_argument("--all", action="store_true", help="every statement and value")
@@ -31,16 +30,14 @@ def add_to(commands: Any) -> None:
 
 def _why(given: argparse.Namespace) -> int:
     trace = Trace.read(given.trace)
-    for warning in grants(trace):
-        print(f"coc: {warning}", file=sys.stderr)
+    note_grants(trace)
     with chosen_sandbox(given, spares=0) as sandbox:
         found = follow(trace, given.name, sandbox=sandbox)
     if found.difference is not None:
-        print(f"coc: run again it is different, at {found.difference.where}: see coc replay", file=sys.stderr)
+        note(f"run again it is different, at {found.difference.where}: see coc replay")
     if given.json:
-        say_json(why_data(found))
+        print_json(why_data(found))
         return ANSWERED
-    width, colour = page()
-    for line in why_lines(found, width=width, colour=colour, all_lines=given.all):
-        print(line)
+    width, colour = output_style()
+    print_lines(why_lines(found, width=width, colour=colour, all_lines=given.all))
     return ANSWERED

@@ -1,4 +1,4 @@
-"""The debugger: a trace to walk in, forwards and backwards, and to go on from with other values."""
+"""The debugger: steps through a trace, forwards and backwards, and continues with other values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ py  Python ran the line    lm  the LM    tl  a tool    (dim: to come)
 
 @dataclass
 class _Attempt:
-    """One program of the trace: as recorded, as it is shown now, and what was changed in between."""
+    """One program of the trace: as recorded, as shown now, and the edits in between."""
 
     recorded: Timeline
     now: Timeline
@@ -67,7 +67,7 @@ class _Attempt:
 
 
 class Debugger(App[None]):
-    """Shows a trace. Replays of edited values run in the sandbox; calls that are new in them go to the emulator."""
+    """Shows a trace. Replays with edited values run in the sandbox; new calls in them go to the emulator."""
 
     CSS = """
     #head { height: 2; padding: 0 1; background: $boost; }
@@ -183,23 +183,23 @@ class Debugger(App[None]):
 
     def _head(self) -> Text:
         attempt, width = self.attempt, max(self.size.width - 2, 20)
-        told = [plain(self._path.name)]
+        parts = [plain(self._path.name)]
         if len(self._attempts) > 1:
             then = attempt.recorded.run.then
-            told.append(
+            parts.append(
                 f"attempt {self._shown + 1} of {len(self._attempts)}" + (f" (then {plain(then)})" if then else "")
             )
         if attempt.edits:
-            told.append("edited: " + ", ".join(attempt.edits))
+            parts.append("edited: " + ", ".join(attempt.edits))
         elif self.timeline.trace.question is not None:
-            told.append(plain(self.timeline.trace.question.replace("\n", " ")[:1000]))
+            parts.append(plain(self.timeline.trace.question.replace("\n", " ")[:1000]))
         ended = self._answer()
         answer = compared_answers(self._recorded_answer(), ended) if attempt.edits else f"answer: {told_answer(ended)}"
-        made = Text(cut(" · ".join(told), width), no_wrap=True)
+        made = Text(cut(" · ".join(parts), width), no_wrap=True)
         return made.append("\n").append(cut(answer, width), "bold")
 
     def _recorded_answer(self) -> Answer | None:
-        """Of the last attempt the method may have had a word, too."""
+        """The recorded answer; for the last attempt, the method may have added one."""
         is_last = self._shown == len(self._attempts) - 1
         return self.attempt.recorded.run.answer or (self._last_word if is_last else None)
 
@@ -222,10 +222,10 @@ class Debugger(App[None]):
         kinds = {"asked": "of the LM or a tool", "printing": "that prints", "differing": "that differs"}
         found: int | None = getattr(self.timeline, kind)(self.place, way)
         where = "after" if way > 0 else "before"
-        self._go_to(
-            self.place if found is None else found,
-            "" if found is not None else f"no step {kinds[kind]} {where} this one",
-        )
+        if found is None:
+            self._say(f"no step {kinds[kind]} {where} this one")
+        else:
+            self._go_to(found)
 
     def action_find(self) -> None:
         def find(text: str) -> int:
@@ -301,7 +301,7 @@ class Debugger(App[None]):
         )
 
     def action_missing(self) -> None:
-        """A value for the call that the run as it stands ended at."""
+        """Ask for a value for the call at which the run ended."""
         call, number = self.timeline.missing, len(self.timeline) + 1
         if not call:
             self._say("the run did not end for want of a value")
@@ -385,13 +385,10 @@ class Debugger(App[None]):
 
 
 def _literal(value: Any) -> str:
-    """A value to start from, where a literal can say it."""
+    """A value as a literal to edit; empty if there is none."""
     try:
         text = repr(decode(value))
         ast.literal_eval(text)
     except (ValueFormatError, ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
         return ""
     return text if len(text) <= _MAX_EDITED else ""
-
-
-__all__ = ["Debugger"]

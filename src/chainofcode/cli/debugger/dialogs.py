@@ -1,4 +1,4 @@
-"""What lies over the debugger for a moment: a question to the person, or a long text."""
+"""Dialogs of the debugger: a question, or a long text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...render import cut, plain
 
 
 class Ask(ModalScreen[Any]):
-    """Asks for a line of text. `read` makes something of it, or raises what is then shown; None where it was left."""
+    """Asks for a line of text. `read` converts it, or raises an error that is shown; the result is None after Esc."""
 
     DEFAULT_CSS = """
     Ask { align: center middle; }
@@ -51,7 +51,7 @@ class Ask(ModalScreen[Any]):
 
 
 class Detail(ModalScreen[None]):
-    """A text that can be scrolled."""
+    """Shows a long text."""
 
     DEFAULT_CSS = """
     Detail { align: center middle; }
@@ -71,6 +71,3 @@ class Detail(ModalScreen[None]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
-
-
-__all__ = ["Ask", "Detail"]

@@ -1,6 +1,6 @@
-"""What the panes of the debugger show: a place of a timeline as lines of text.
+"""The panes of the debugger: a place of a timeline as lines of text.
 
-Everything of a trace was written by others: it goes through `plain`, and into `Text`, which takes no markup.
+Text of a trace is untrusted: it goes through `plain`, and into `Text`, which takes no markup.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_OUTPUT = 20_000
 
 
 class Lines(ScrollView, can_focus=False):
-    """Lines that are made as they come into sight, each cut where the pane ends."""
+    """Lines that are rendered when they become visible, each cut at the end of the pane."""
 
     DEFAULT_CSS = "Lines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
@@ -35,7 +35,7 @@ class Lines(ScrollView, can_focus=False):
     _at: int | None = None
 
     def show(self, count: int, line: Callable[[int], Text], at: int | None = None) -> None:
-        """So many lines, the one at `at` in sight."""
+        """Show lines; scroll to the line `at`."""
         self._count, self._line, self._at = count, line, at
         self.virtual_size = Size(0, count)
         self._follow()
@@ -63,7 +63,7 @@ class Lines(ScrollView, can_focus=False):
 
 
 def line_of(text: str, style: str = "") -> Text:
-    """One line of somebody else's text."""
+    """A line of untrusted text."""
     return Text(plain(text[:_MAX_LINE].expandtabs(4).rstrip("\r")), style)
 
 
@@ -71,11 +71,11 @@ def line_of(text: str, style: str = "") -> Text:
 
 
 def program_line(timeline: Timeline, place: int, index: int) -> Text:
-    """A line of the program: whether it is the current one, its number, who ran it; dim where that is still to come."""
+    """A line of the program: a mark if it is current, its number, who runs it; dim if it has not run yet."""
     line = index + 1
     is_current = bool(timeline.steps) and timeline.steps[place].line == line
     who = timeline.who(line)
-    by = "lm" if "lm" in who else "tool" if "tool" in who else "python" if who else ""
+    by = next((by for by in ("lm", "tool", "python") if by in who), "")
     is_reached = bool(who) and min(who.values()) <= place
     style = STYLES[by] if is_reached else "dim"
     made = Text("▶" if is_current else " ")
@@ -92,7 +92,7 @@ def program_line(timeline: Timeline, place: int, index: int) -> Text:
 
 
 def state_lines(state: Sequence[Variable]) -> tuple[list[Text], int | None]:
-    """A name a line, and which of them to have in sight."""
+    """One line per name, and the index of the line to scroll to."""
     if not state:
         return [Text("no names yet", "dim")], None
     made = [_variable(one) for one in state]
@@ -118,19 +118,17 @@ def step_lines(timeline: Timeline, place: int) -> list[Text]:
     made = [_who(timeline, step, place)]
     if step.call is not None:
         made.append(line_of(step.call.replace("\n", "⏎"), STYLES[step.by]))
-        made.append(
-            line_of(f"✗ {step.error}" if step.error is not None else f"→ {value_text(step, _MAX_LINE)}", "bold")
-        )
+        came = f"→ {value_text(step, _MAX_LINE)}" if step.error is None else f"✗ {step.error}"
+        made.append(line_of(came, "bold"))
     if step.outcome is not None:
         made.append(line_of(f"→ {step.outcome}", "bold"))
-    for name, text in step.delta.items():
-        made.append(line_of(f"{name[:_MAX_LINE]} = {text}" if text is not None else f"{name} is gone", CHANGED))
+    made += [line_of(_assignment(name[:_MAX_LINE], text), CHANGED) for name, text in step.delta.items()]
     if step.output:
         made.append(line_of(f"prints {step.output.rstrip()}"))
     row = timeline.row(place)
     if row is not None and not row.is_same:
-        told = "no such step" if row.recorded is None else _recorded(row.recorded)
-        made.append(line_of(f"{row.mark} recorded: {told}", DIFFERENT))
+        recorded = "no such step" if row.recorded is None else _recorded(row.recorded)
+        made.append(line_of(f"{row.mark} recorded: {recorded}", DIFFERENT))
     return made
 
 
@@ -145,8 +143,8 @@ def _who(timeline: Timeline, step: Step, place: int) -> Text:
 
 
 def _recorded(step: Step) -> str:
-    told = what(step, _MAX_LINE)
-    return f"{told}   prints {step.output.rstrip()}".strip() if step.output else told
+    summary = what(step, _MAX_LINE)
+    return f"{summary}   prints {step.output.rstrip()}".strip() if step.output else summary
 
 
 def output_lines(timeline: Timeline, place: int) -> list[Text]:
@@ -183,36 +181,41 @@ def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tupl
     if any((row := timeline.row(at)) is not None and not row.is_same for at in few):
         return "≠", DIFFERENT
     bys = {timeline.steps[at].by for at in few}
-    return ("●", STYLES["lm"]) if "lm" in bys else ("■", STYLES["tool"]) if "tool" in bys else (passed, "dim")
+    if "lm" in bys:
+        return "●", STYLES["lm"]
+    return ("■", STYLES["tool"]) if "tool" in bys else (passed, "dim")
 
 
 # --- all of it ------------------------------------------------------------------------------------------------------
 
 
 def detail(timeline: Timeline, place: int, answer: Answer | None) -> str:
-    """Everything of a place in full, as lines that a terminal can show."""
-    parts: list[tuple[str, str]] = []
+    """Everything about a place in full, as lines that a terminal can show."""
+    parts: list[tuple[str, str | None]] = []
     if timeline.steps:
         step = timeline.steps[place]
-        parts.append(
-            (f"step {step.number} of {len(timeline)}, line {step.line}, by {step.by}", _source(timeline, step))
-        )
+        title = f"step {step.number} of {len(timeline)}, line {step.line}, by {step.by}"
+        parts += [(title, _source(timeline, step)), ("call", step.call)]
         if step.call is not None:
-            value = [f"error: {step.error}"] if step.error is not None else [_whole(step)]
-            parts += [("call", step.call), ("value", value[0])]
-        parts += [("outcome", step.outcome)] if step.outcome is not None else []
-        parts += [("printed by this step", step.output)] if step.output else []
-    parts.append(("state", "\n".join(_told(one) for one in timeline.state(place if timeline.steps else -1))))
-    parts.append(("printed so far", timeline.output(place)))
-    if timeline.trace.question is not None:
-        parts.append(("question", timeline.trace.question))
+            parts.append(("value", _whole_value(step) if step.error is None else f"error: {step.error}"))
+        parts += [("outcome", step.outcome), ("printed by this step", step.output)]
+    state = timeline.state(place if timeline.steps else -1)
+    parts += [
+        ("state", "\n".join(_assignment(one.name, one.text) for one in state)),
+        ("printed so far", timeline.output(place)),
+        ("question", timeline.trace.question),
+    ]
     if answer is not None:
-        parts += [("end", answer.reason), ("answer", answer.text)]
-        if answer.error is not None:
-            where = f" (line {answer.error.line})" if answer.error.line else ""
-            parts.append(("error", f"{answer.error.type}: {answer.error.message}{where}"))
+        parts += [("end", answer.reason), ("answer", answer.text), ("error", _error_text(answer))]
         parts.append(("standard error", answer.stderr))
     return "\n\n".join(f"── {title}\n{_safe(text)}" for title, text in parts if text)
+
+
+def _error_text(answer: Answer) -> str | None:
+    if answer.error is None:
+        return None
+    where = f" (line {answer.error.line})" if answer.error.line else ""
+    return f"{answer.error.type}: {answer.error.message}{where}"
 
 
 def _source(timeline: Timeline, step: Step) -> str:
@@ -220,21 +223,18 @@ def _source(timeline: Timeline, step: Step) -> str:
     return program.text(step.statement) if 0 <= step.statement < len(program.statements) else ""
 
 
-def _whole(step: Step) -> str:
+def _whole_value(step: Step) -> str:
     try:
         return repr(decode(step.value))
     except (ValueFormatError, ValueError):  # an int may have too many digits to be written out
         return value_text(step, MAX_DETAIL)
 
 
-def _told(one: Variable) -> str:
-    return f"{one.name} = {one.text}" if one.text is not None else f"{one.name} is gone"
+def _assignment(name: str, text: str | None) -> str:
+    return f"{name} = {text}" if text is not None else f"{name} is gone"
 
 
 def _safe(text: str) -> str:
     left = len(text) - MAX_DETAIL
     text = "\n".join(plain(line.rstrip("\r")) for line in text[:MAX_DETAIL].split("\n"))
     return text + (f"\n… {left:,} more characters" if left > 0 else "")
-
-
-__all__ = ["Lines", "detail", "line_of", "output_lines", "position", "program_line", "state_lines", "step_lines"]

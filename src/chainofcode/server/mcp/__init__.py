@@ -1,7 +1,7 @@
-"""The MCP server: other programs' models have questions answered and programs run here, and what came of it verified.
+"""The MCP server: lets the models of other programs ask questions, run programs and verify answers.
 
-Nothing that a client sends reads a file, names a package or raises a limit: a program gets its text, its inputs and
-the sandbox, a trace that is verified no more than that either.
+Requests of clients read no files, name no packages and raise no limits: a program gets its text, its inputs and the
+sandbox; so does the trace that is verified.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from starlette.applications import Starlette
 
 from ...lm import LM
 from ...sandbox import Limits, Sandbox
-from .standalone import Alone
-from .tool_list import server_of
+from .standalone import StandaloneBackend
+from .tool_list import build_server
 
 
 def mcp_server(
     lm: LM | None, sandbox: Sandbox, *, limits: Limits | None = None, runs_at_once: int = 4
 ) -> MCPServer[Any]:
-    """A server that asks this model and runs programs in this sandbox, both of which stay the caller's to close.
+    """A server that uses this model and this sandbox. The caller closes both.
 
-    Serve it with `await server.run_stdio_async()`, or over HTTP with `streamable_app`. Making one sets up logging on
-    standard error, unless logging is set up already. `coc serve` has one of its own, whose runs it keeps.
+    Serve it with `await server.run_stdio_async()`, or over HTTP with `streamable_app`. It sets up logging on standard
+    error, unless logging is already set up. `coc serve` has its own MCP server, which stores its runs.
     """
-    return server_of(Alone(lm, sandbox, limits or Limits(), runs_at_once))
+    return build_server(StandaloneBackend(lm, sandbox, limits or Limits(), runs_at_once))
 
 
 def streamable_app(server: MCPServer[Any], *, hosts: Sequence[str] = ()) -> Starlette:
@@ -36,8 +36,8 @@ def streamable_app(server: MCPServer[Any], *, hosts: Sequence[str] = ()) -> Star
         app = streamable_app(server)
         Starlette(routes=[*others, *app.routes], lifespan=…)  # within it: async with server.session_manager.run(): …
 
-    `hosts` are the Host headers that are taken, as in `coc.example.org` or `localhost:*`; without any, this machine's
-    own names. It asks nobody who they are: that is for the application around it.
+    `hosts` are the allowed Host headers, such as `coc.example.org` or `localhost:*`; by default, local names only.
+    There is no authentication: that is for the application around it.
     """
     security = None
     if hosts:

@@ -1,4 +1,4 @@
-"""MCP at `coc serve`, under /mcp: its tools' runs are the server's own, kept, counted and limited as all others are."""
+"""MCP in `coc serve`, at /mcp: runs of its tools are stored, counted and limited like all others."""
 
 from __future__ import annotations
 
@@ -15,73 +15,70 @@ from starlette.types import Message, Receive, Scope, Send
 from ...audit import Verdict, check_chain
 from ...trace import Trace
 from ..conversations import check_ran
-from ..intake import Desk
-from ..run_kinds import Request
-from ..runs import Live
-from ..settings import MAX_JSON_BYTES, Refusal
-from ..store import Run
-from .tool_list import Asked, News, bounded, server_of
+from ..intake import Intake
+from ..refusal import Refusal
+from ..run_kinds import RunRequest
+from ..settings import MAX_JSON_BYTES
+from ..store import RunRecord
+from .tool_list import ProgressReporter, ToolRequest, bounded, build_server
 
-_MAX_SESSIONS = 1000  # of clients that keep one, in equal shares; they end after half an hour of silence
+_MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
 
 
-class AtDesk:
-    """The work of the tools, done as everything else that the server is asked for."""
+class HostedBackend:
+    """Runs the tools as ordinary requests to the server."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
 
-    async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]:
-        wanted = Request(
-            asked.question,
-            method=asked.method,
-            model=self._desk.models.names[0],
-            type=asked.answer_type,
-            inputs=dict(asked.inputs),
-            program=asked.program,
-            values=list(asked.values),
+    async def carry_out(self, request: ToolRequest, owner: str, progress: ProgressReporter) -> tuple[str, Trace]:
+        run_request = RunRequest(
+            question=request.question,
+            method=request.method,
+            model=self._intake.models.names[0],
+            type=request.answer_type,
+            inputs=dict(request.inputs),
+            program=request.program,
+            values=list(request.values),
         )
-        live = await self._desk.begin(owner, wanted, detach=False)
+        active = await self._intake.begin(owner, run_request, detach=False)
         try:
-            await self._follow(live, news)
+            await self._follow(active.run, progress)
         finally:
-            live.cancel()  # nobody waits any more, or it is over
-            await live.over.wait()
-        check_ran(live.run)
-        return live.run.id, await self._desk.trace(live.run)
+            active.cancel()  # the client has left, or the run is over
+            await active.over.wait()
+        check_ran(active.run)
+        return active.run.id, await self._intake.trace(active.run)
 
-    async def _follow(self, live: Live, news: News) -> None:
-        async with contextlib.aclosing(self._desk.runs.follow(live.run)) as told:
-            async for some in told:
-                for _, kind, data in some:
+    async def _follow(self, run: RunRecord, progress: ProgressReporter) -> None:
+        async with contextlib.aclosing(self._intake.runs.follow(run)) as batches:
+            async for batch in batches:
+                for _, kind, data in batch:
                     if kind in ("program", "call", "step", "answer"):
-                        await news.hear(data)
+                        await progress.note(data)
 
     async def lines(self, id: str, owner: str) -> bytes:
-        run: Run = await self._desk.over(id, owner)
-        await self._desk.trace(run)  # or why there is none
-        return await asyncio.to_thread(self._desk.store.trace_path(run.id).read_bytes)
+        run = await self._intake.finished(id, owner)
+        await self._intake.trace(run)  # raises if there is none
+        return await asyncio.to_thread(self._intake.store.trace_path(run.id).read_bytes)
 
     async def verified(self, id: str, owner: str) -> Verdict:
-        return await self._desk.verify(owner, id)
+        return await self._intake.verify(owner, id)
 
     async def verified_text(self, text: bytes) -> Verdict:
         lines = text.splitlines()
-        terms = self._desk.terms
-        trace = bounded(await asyncio.to_thread(Trace.parse, lines), terms.limits, scratch=terms.has_scratch)
-        return await self._desk.verify_trace(trace, await asyncio.to_thread(check_chain, lines))
+        settings = self._intake.settings
+        trace = bounded(await asyncio.to_thread(Trace.parse, lines), settings.limits, scratch=settings.has_scratch)
+        return await self._intake.verify_trace(trace, await asyncio.to_thread(check_chain, lines))
 
 
-class Mcp:
-    """The endpoint; what goes through it has passed the guard. Open it for as long as the server serves.
+class McpEndpoint:
+    """The endpoint, behind the request guard. Each token has sessions of its own, hidden from other tokens."""
 
-    Each token has sessions of its own: for others they are not there, and nobody can use up somebody else's.
-    """
-
-    def __init__(self, desk: Desk) -> None:
-        owners = list(desk.terms.tokens) or [""]
+    def __init__(self, intake: Intake) -> None:
+        owners = list(intake.settings.tokens) or [""]
         share = max(1, _MAX_SESSIONS // len(owners))
-        self._sessions = {owner: _sessions_of(desk, share) for owner in owners}
+        self._sessions = {owner: _sessions_of(intake, share) for owner in owners}
         self._requests, self._is_draining, self._over = 0, False, asyncio.Event()
 
     @property
@@ -91,7 +88,7 @@ class Mcp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._over.is_set():
             raise Refusal(503, "stopping", "the server is about to stop")
-        body = await HTTPRequest(scope, receive).body()  # refused here, if it is too large or too slow
+        body = await HTTPRequest(scope, receive).body()  # raises if it is too large or too slow
         is_call = scope["method"] == "POST"
         self._requests += is_call
         try:
@@ -119,7 +116,7 @@ class Mcp:
             await self._over.wait()
 
     def drain(self) -> None:
-        """Sessions end once no call is under way: the streams that clients listen on would never end by themselves."""
+        """End the sessions once no call is under way: the event streams of clients never end by themselves."""
         self._is_draining = True
         self._end_if_idle()
 
@@ -128,29 +125,22 @@ class Mcp:
             self._over.set()
 
 
-def _sessions_of(desk: Desk, most: int) -> StreamableHTTPSessionManager:
-    server = server_of(AtDesk(desk))
+def _sessions_of(intake: Intake, most: int) -> StreamableHTTPSessionManager:
+    server = build_server(HostedBackend(intake))
     server.streamable_http_app(
         max_request_body_size=MAX_JSON_BYTES,
         max_sessions=most,
-        # The guard has seen to hosts and origins, and knows which are allowed.
+        # The request guard checks hosts and origins.
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A body that was read already, and what comes after it."""
-    is_told = False
+    """Receive a body again that was read before, then what follows it."""
+    pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-    async def told() -> Message:
-        nonlocal is_told
-        if is_told:
-            return await receive()
-        is_told = True
-        return {"type": "http.request", "body": body, "more_body": False}
+    async def receive_again() -> Message:
+        return pending.pop() if pending else await receive()
 
-    return told
-
-
-__all__ = ["AtDesk", "Mcp"]
+    return receive_again

@@ -1,4 +1,4 @@
-"""Work for MCP clients done here and now, with one model and one sandbox; the last traces are kept in memory."""
+"""MCP tools with one model and one sandbox, without a server; the last traces are kept in memory."""
 
 from __future__ import annotations
 
@@ -18,42 +18,41 @@ from ...methods import ask, compose
 from ...sandbox import Limits, Sandbox
 from ...trace import Event, Kept, Trace
 from ...values.codec import ValueFormatError, decode
-from ..settings import Refusal
-from .tool_list import Asked, News, bounded
+from ..refusal import Refusal
+from .tool_list import ProgressReporter, ToolRequest, bounded
 
 _MAX_KEPT_RUNS = 100
 _MAX_KEPT_BYTES = 100_000_000
 
 
-class Alone:
-    """It knows no owners: whoever knows a run's ID may have it."""
+class StandaloneBackend:
+    """Runs the tools in this process. There are no owners: a run is open to everyone who knows its ID."""
 
     def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, at_once: int) -> None:
         self._lm, self._sandbox, self._limits = lm, sandbox, limits
         self._slots = asyncio.Semaphore(at_once)
         self._kept: collections.OrderedDict[str, bytes] = collections.OrderedDict()
 
-    async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]:
+    async def carry_out(self, request: ToolRequest, owner: str, progress: ProgressReporter) -> tuple[str, Trace]:
         trace = Trace()
-        events = self._programmed(asked, asked.program) if asked.program is not None else self._asked(asked)
+        events = self._question(request) if request.program is None else self._program(request, request.program)
         async with self._slots, contextlib.aclosing(events) as stream:  # type: ignore[type-var]
             async for event in stream:
                 trace.add(event)
                 if isinstance(event, Kept):
-                    await news.hear(event)
+                    await progress.note(event)
         return self._keep(trace), trace
 
-    def _asked(self, asked: Asked) -> AsyncIterator[Event]:
+    def _question(self, request: ToolRequest) -> AsyncIterator[Event]:
         if self._lm is None:
             raise InputError("this server has no model; run_program takes a program and values for its calls")
-        ways: Any = {"method": compose(asked.method, repairs=2, fallback=True), "answer_type": asked.answer_type}
-        question = asked.question or ""
-        return ask(question, self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
+        ways: Any = {"method": compose(request.method, repairs=2, fallback=True), "answer_type": request.answer_type}
+        return ask(request.question or "", self._lm, sandbox=self._sandbox, limits=self._limits, **ways)
 
-    def _programmed(self, asked: Asked, program: str) -> AsyncIterator[Event]:
-        table = Table.of_records(list(asked.values), "values")
+    def _program(self, request: ToolRequest, program: str) -> AsyncIterator[Event]:
+        table = Table.of_records(list(request.values), "values")
         emulator = table if self._lm is None else First(table, asking(self._lm))
-        options = RunOptions(question=asked.question, inputs=_decoded(asked.inputs), limits=self._limits)
+        options = RunOptions(question=request.question, inputs=_decoded(request.inputs), limits=self._limits)
         return execute(program, emulator, sandbox=self._sandbox, options=options)
 
     async def lines(self, id: str, owner: str) -> bytes:
@@ -71,7 +70,7 @@ class Alone:
             return await averify(trace, chain=check_chain(lines), sandbox=self._sandbox)
 
     def _keep(self, trace: Trace) -> str:
-        id = secrets.token_hex(8)  # not to be guessed: over HTTP, clients are not each other's
+        id = secrets.token_hex(8)  # cannot be guessed: over HTTP, clients must not read each other's runs
         self._kept[id] = "".join(f"{line}\n" for line in trace.lines()).encode()
         while len(self._kept) > _MAX_KEPT_RUNS or sum(map(len, self._kept.values())) > _MAX_KEPT_BYTES:
             self._kept.popitem(last=False)

@@ -1,4 +1,4 @@
-"""The tools that MCP clients see, and what they are told; who does the work is behind `Work`."""
+"""The tools of the MCP server; a `ToolBackend` runs them."""
 
 from __future__ import annotations
 
@@ -26,64 +26,65 @@ from ...reasons import Reason
 from ...render import Page, count, cut, plain, what
 from ...sandbox import Limits
 from ...trace import Answer, Call, Event, Kept, Step, Trace, as_json
-from ..settings import MAX_QUESTION_CHARS, Refusal
+from ..refusal import Refusal
+from ..settings import MAX_QUESTION_CHARS
 
 _MAX_PROGRAM_CHARS = 1_000_000
-_ID = re.compile(r"[0-9a-f]{16,24}")  # of a run: no trace is one word
+_ID = re.compile(r"[0-9a-f]{16,24}")  # of a run, which a trace cannot look like
 _MAX_TRACE_CHARS = 32_000_000
 _MAX_TEXT_CHARS = 20_000
 _PROGRESS_SECONDS = 0.2
 _CLOSE_SECONDS = 10.0
 _ALONE = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 _INSTRUCTIONS = (
-    "Answers questions by writing and running Python in a sandbox; functions that nobody defined are answered by a "
-    "language model. `solve` takes a question, `run_program` a program of yours, `verify` says how far an answer is "
-    "what the reasoning gave. Each run leaves a trace, to be read as trace://ID."
+    "Answers questions by writing and running Python in a sandbox; a language model answers calls of undefined "
+    "functions. `solve` takes a question, `run_program` a program of yours, `verify` checks how far an answer follows "
+    "from its reasoning. Each run leaves a trace, which can be read as trace://ID."
 )
 _Made = TypeVar("_Made")
 
 
-class Told(BaseModel):
-    """What came of a run."""
+class RunOutcome(BaseModel):
+    """The outcome of a run."""
 
-    answer: str | None = Field(description="the answer as text; null where there is none, see reason and error")
-    value: Any = Field(description="the answer as data; what JSON lacks is tagged, as in {'$tuple': [1, 2]}")
+    answer: str | None = Field(description="the answer as text; null if there is none (see reason and error)")
+    value: Any = Field(description="the answer as data; types that JSON lacks are tagged, as in {'$tuple': [1, 2]}")
     reason: str = Field(description="answered, error, limit:<which>, emulation failed or guest died")
     error: str | None = Field(description="why there is no answer, and on which line")
     steps: int
-    lm_calls: int = Field(description="calls of the program that a model, or your values, answered")
-    program: str | None = Field(description="the program that the answer comes from")
-    trace: str = Field(description="the run's ID: verify takes it, and trace://ID is its whole trace")
+    lm_calls: int = Field(description="calls answered by a model or by your values")
+    program: str | None = Field(description="the program that computed the answer")
+    trace: str = Field(description="the ID of the run, for verify and for trace://ID")
     seconds: float
 
 
-class Verified(BaseModel):
-    """What was found out about an answer."""
+class VerifyOutcome(BaseModel):
+    """The outcome of a verification."""
 
-    score: float = Field(description="0 to 1: how much of the work the answer rests on; 0 where there is a flag")
+    score: float = Field(description="0 to 1: how much of the work the answer depends on; 0 if there is a flag")
     flags: list[str] = Field(description="reasons not to trust the answer")
     origin: str = Field(description="program, constant, input, model, reply or none")
-    replays: bool = Field(description="whether the program gave the same again, step by step")
-    chain: str = Field(description="whether the trace is as it was written: intact, none (no digests) or broken")
-    decisive: list[str] = Field(description="calls whose value, were it another, would change the answer")
+    replays: bool = Field(description="whether a replay gave the same, step by step")
+    chain: str = Field(description="the digests of the trace: intact, none or broken")
+    decisive: list[str] = Field(description="calls whose value decides the answer")
 
 
-class News:
-    """Tells a client of a run's events, now and then."""
+class ProgressReporter:
+    """Reports the progress of a run to its client, a few times per second."""
 
     def __init__(self, context: Context[Any, Any]) -> None:
-        self._context, self._events, self._said = context, 0, 0.0
+        self._context, self._events, self._reported = context, 0, 0.0
 
-    async def hear(self, event: Event | bytes) -> None:
-        """An event, or a line of a trace that is one."""
+    async def note(self, event: Event | bytes) -> None:
+        """Count an event, or a line of a trace that encodes one."""
         self._events += 1
-        if time.monotonic() - self._said >= _PROGRESS_SECONDS:
-            self._said = time.monotonic()
-            await self._context.report_progress(self._events, message=_in_short(event))
+        if time.monotonic() - self._reported >= _PROGRESS_SECONDS:
+            self._reported = time.monotonic()
+            await self._context.report_progress(self._events, message=_summary(event))
 
 
-class Asked(NamedTuple):
-    """What a client wants answered or run: a question with a method, or a program with its values."""
+class ToolRequest(NamedTuple):
+    """A question with a method, or a program with values."""
 
     question: str | None
     method: str = "coc"
@@ -93,25 +94,23 @@ class Asked(NamedTuple):
     inputs: Mapping[str, Any] = {}
 
 
-class Work(Protocol):
-    """Who does what clients ask for. `owner` is whose request it is; what cannot be done is a Refusal, or an error of
-    ours."""
+class ToolBackend(Protocol):
+    """Runs the tools for the owner of a token. Methods raise Refusal or ChainOfCodeError."""
 
-    async def carry_out(self, asked: Asked, owner: str, news: News) -> tuple[str, Trace]: ...
+    async def carry_out(self, request: ToolRequest, owner: str, progress: ProgressReporter) -> tuple[str, Trace]:
+        """Run to the end. Return the ID of the run and its trace."""
 
     async def lines(self, id: str, owner: str) -> bytes:
-        """The trace of a run, as JSON lines; raises Refusal (404) where there is none."""
-        ...
+        """The trace of a run, as JSON lines. Raises Refusal (404)."""
 
     async def verified(self, id: str, owner: str) -> Verdict: ...
 
     async def verified_text(self, text: bytes) -> Verdict:
-        """Of a trace that may be anybody's."""
-        ...
+        """Verify a trace from any source."""
 
 
-def server_of(work: Work) -> MCPServer[Any]:
-    tools = _Tools(work)
+def build_server(backend: ToolBackend) -> MCPServer[Any]:
+    tools = _Tools(backend)
     server: MCPServer[Any] = MCPServer(
         "chainofcode", instructions=_INSTRUCTIONS, version=__version__, log_level="WARNING", subscriptions=False
     )
@@ -124,8 +123,8 @@ def server_of(work: Work) -> MCPServer[Any]:
 
 
 class _Tools:
-    def __init__(self, work: Work) -> None:
-        self._work = work
+    def __init__(self, backend: ToolBackend) -> None:
+        self._backend = backend
 
     async def solve(
         self,
@@ -136,17 +135,17 @@ class _Tools:
             str,
             Field(description="what the answer must be: int, float, bool, str, date, list[int]…, json, choice:A,B,C"),
         ] = "",
-    ) -> Annotated[CallToolResult, Told]:
+    ) -> Annotated[CallToolResult, RunOutcome]:
         """Answer a question: a model writes a program, Python runs what it can in a sandbox, the model the rest."""
         if not question.strip() or len(question) > MAX_QUESTION_CHARS:
             raise ToolError(f"a question has 1 to {MAX_QUESTION_CHARS:,} characters")
-        if answer_type.endswith(".json"):  # which would be a file of ours
-            raise ToolError("answer_type takes a type by name, no file")
-        return await self._told(Asked(question, method, answer_type or None), context)
+        if answer_type.endswith(".json"):  # would be a file of the server
+            raise ToolError("answer_type takes the name of a type, not a file")
+        return await self._run(ToolRequest(question=question, method=method, answer_type=answer_type or None), context)
 
     async def run_program(
         self,
-        program: Annotated[str, Field(description="Python; functions that nobody defined are asked for")],
+        program: Annotated[str, Field(description="Python, which may call functions that it does not define")],
         context: Context[Any, Any],
         values: Annotated[
             list[dict[str, Any]] | None,
@@ -154,23 +153,23 @@ class _Tools:
         ] = None,
         inputs: Annotated[dict[str, Any] | None, Field(description="variables that the program starts with")] = None,
         question: Annotated[str, Field(description="what the program is to answer")] = "",
-    ) -> Annotated[CallToolResult, Told]:
-        """Run a Python program in a sandbox: calls of undefined functions get your values, else a model's.
+    ) -> Annotated[CallToolResult, RunOutcome]:
+        """Run a Python program in a sandbox: calls of undefined functions get your values, or a model's.
 
         The answer is the variable `answer`, else the value of the last expression, else what was printed last.
         """
         if len(program) > _MAX_PROGRAM_CHARS:
             raise ToolError(f"a program has {_MAX_PROGRAM_CHARS:,} characters at most")
-        asked = Asked(question or None, program=program, values=values or [], inputs=inputs or {})
-        return await self._told(asked, context)
+        request = ToolRequest(question=question or None, program=program, values=values or [], inputs=inputs or {})
+        return await self._run(request, context)
 
     async def verify(
         self,
         context: Context[Any, Any],
-        id: Annotated[str, Field(description="the ID of a run of this server, as `trace` of a result has it")] = "",
+        id: Annotated[str, Field(description="the ID of a run of this server, from `trace` of its result")] = "",
         trace: Annotated[str, Field(description="or a whole trace, as JSON lines")] = "",
-    ) -> Annotated[CallToolResult, Verified]:
-        """Check whether an answer is what its reasoning gave: replay it, follow what it rests on, change its values."""
+    ) -> Annotated[CallToolResult, VerifyOutcome]:
+        """Check whether an answer follows from its reasoning: replay it, trace its provenance, change its values."""
         id = id.removeprefix("trace://")
         if _ID.fullmatch(trace.removeprefix("trace://")):
             id, trace = id or trace.removeprefix("trace://"), ""
@@ -178,14 +177,9 @@ class _Tools:
             raise ToolError("verify takes either id or trace")
         if len(trace) > _MAX_TRACE_CHARS:
             raise ToolError(f"a trace has {_MAX_TRACE_CHARS:,} characters at most")
-        with _plain_errors():
-            work = (
-                self._work.verified(id, _owner_of(context))
-                if id
-                else self._work.verified_text(trace.encode("utf-8", "replace"))
-            )
-            found = await _to_the_end(work)
-        told = Verified(
+        with _tool_errors():
+            found = await _to_the_end(self._verdict(id, trace, context))
+        outcome = VerifyOutcome(
             score=found.score,
             flags=list(found.flags),
             origin=found.origin,
@@ -194,26 +188,30 @@ class _Tools:
             decisive=[flip.step.call or "" for flip in found.flips if flip.outcome == "changes"],
         )
         verdict = "nothing speaks against it" if not found.flags else "; ".join(found.flags)
-        return _result(f"faithfulness {found.score:.2f}: {verdict}\ncomes from {found.told_origin}", told)
+        return _result(f"faithfulness {found.score:.2f}: {verdict}\ncomes from {found.told_origin}", outcome)
+
+    async def _verdict(self, id: str, trace: str, context: Context[Any, Any]) -> Verdict:
+        if id:
+            return await self._backend.verified(id, _owner_of(context))
+        return await self._backend.verified_text(trace.encode("utf-8", "replace"))
 
     async def trace(self, id: str, context: Context[Any, Any]) -> str:
         """The trace of a run, as JSON lines."""
         try:
-            return (await self._work.lines(id, _owner_of(context))).decode("utf-8", "replace")
+            return (await self._backend.lines(id, _owner_of(context))).decode("utf-8", "replace")
         except Refusal as refusal:
             raise ResourceNotFoundError(refusal.message) from None
 
-    async def _told(self, asked: Asked, context: Context[Any, Any]) -> CallToolResult:
-        with _plain_errors():
-            work = self._work.carry_out(asked, _owner_of(context), News(context))
-            id, trace = await _to_the_end(work)
+    async def _run(self, request: ToolRequest, context: Context[Any, Any]) -> CallToolResult:
+        with _tool_errors():
+            run = self._backend.carry_out(request, _owner_of(context), ProgressReporter(context))
+            id, trace = await _to_the_end(run)
         answer = trace.answer or Answer(Reason.GUEST_DIED)
-        where = f"line {answer.error.line}: " if answer.error is not None and answer.error.line else ""
-        told = Told(
+        outcome = RunOutcome(
             answer=answer.text if answer.is_answered else None,
             value=answer.value,
             reason=answer.reason,
-            error=f"{where}{answer.error.message}" if answer.error is not None else None,
+            error=_error_text(answer),
             steps=len(trace.steps),
             lm_calls=trace.lm_calls,
             program=trace.program.source if trace.program is not None else None,
@@ -221,19 +219,25 @@ class _Tools:
             seconds=round(answer.seconds, 3),
         )
         text = "\n".join(Page().trace(trace))
-        more = (
-            f"\n… {len(text) - _MAX_TEXT_CHARS:,} characters more in the trace" if len(text) > _MAX_TEXT_CHARS else ""
-        )
-        return _result(f"{text[:_MAX_TEXT_CHARS]}{more}\ntrace://{id}", told)
+        cut_chars = len(text) - _MAX_TEXT_CHARS
+        more = f"\n… {cut_chars:,} characters more in the trace" if cut_chars > 0 else ""
+        return _result(f"{text[:_MAX_TEXT_CHARS]}{more}\ntrace://{id}", outcome)
+
+
+def _error_text(answer: Answer) -> str | None:
+    if answer.error is None:
+        return None
+    where = f"line {answer.error.line}: " if answer.error.line else ""
+    return f"{where}{answer.error.message}"
 
 
 def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
-    """A trace that asks for no more than any program here gets: it may be anybody's."""
+    """A trace from any source, with its limits lowered to `limits`. Raises InputError if it needs grants."""
     given = given_of(trace)
     asked = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
     for name, value in {**asked, "scratch": given.scratch and not scratch}.items():
         if value:
-            raise InputError(f"the trace's program was granted {name}, which this server grants to nobody")
+            raise InputError(f"the trace's program was granted {name}, which this server does not grant")
     own = given.limits
     names = [field.name for field in dataclasses.fields(Limits)]
     most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
@@ -241,12 +245,12 @@ def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
 
 
 def _owner_of(context: Context[Any, Any]) -> str:
-    """Whose request it is, as the application around us has found out; nobody's where there is none."""
+    """The owner of a request, as the request guard found it; empty without one."""
     scope = getattr(context.request_context.request, "scope", None) or {}
     return str(scope.get("owner", ""))
 
 
-def _in_short(event: Event | bytes) -> str:
+def _summary(event: Event | bytes) -> str:
     event = msgspec.json.decode(event, type=Kept) if isinstance(event, bytes) else event
     match event:
         case Program():
@@ -261,8 +265,7 @@ def _in_short(event: Event | bytes) -> str:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, _Made]) -> _Made:
-    """Run it in a task of its own, which is cancelled once if we are: the SDK cancels again at every turn, also what
-    ends the guest."""
+    """Run in a task that is cancelled only once: the SDK cancels at every await, also in the cleanup of a guest."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})
@@ -275,14 +278,14 @@ async def _to_the_end(work: Coroutine[Any, Any, _Made]) -> _Made:
 
 
 @contextlib.contextmanager
-def _plain_errors() -> Iterator[None]:
+def _tool_errors() -> Iterator[None]:
     try:
         yield
     except (ChainOfCodeError, Refusal) as error:
         raise ToolError(str(error)) from None
 
 
-def _result(text: str, told: BaseModel) -> CallToolResult:
-    data = msgspec.json.decode(as_json(told.model_dump()))  # no half characters, which no JSON can carry
+def _result(text: str, outcome: BaseModel) -> CallToolResult:
+    data = msgspec.json.decode(as_json(outcome.model_dump()))  # without lone surrogates
     text = text.encode("utf-8", "backslashreplace").decode()
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=data)

@@ -1,0 +1,43 @@
+"""Progress bars on standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from .terminal import note
+
+_BAR = 30
+_SILENCE_SECONDS = 10  # between lines, without a terminal
+
+
+class ProgressBar:
+    """Progress of a download: a bar in a terminal, elsewhere a line from time to time."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._started = time.monotonic()
+        self._shown_at = 0.0
+
+    def __call__(self, done: int, total: int, source: str) -> None:
+        if total == 0:  # the amount of work is unknown
+            note(source)
+            return
+        now = time.monotonic()
+        is_terminal, is_end = sys.stderr.isatty(), done >= total
+        if not is_end and now - self._shown_at < (0.1 if is_terminal else _SILENCE_SECONDS):
+            return
+        self._shown_at = now
+        if is_terminal:
+            line = self.text(done, total, source)
+            print(f"\r{line}\x1b[K", end="\n" if is_end else "", file=sys.stderr, flush=True)
+        else:
+            print(f"{self._what}: {self._numbers(done, total, source)}", file=sys.stderr, flush=True)
+
+    def text(self, done: int, total: int, source: str) -> str:
+        filled = _BAR * done // total
+        return f"{self._what} {'█' * filled}{'░' * (_BAR - filled)} {self._numbers(done, total, source)}"
+
+    def _numbers(self, done: int, total: int, source: str) -> str:
+        seconds = time.monotonic() - self._started
+        return f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {source}, {seconds:.0f} s"
