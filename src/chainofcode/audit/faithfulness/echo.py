@@ -5,19 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ...emulator import Answered, Emulator, Pause
-from ...errors import EmulationError, InputError, TraceError
+from ...errors import InputError, TraceError
 from ...languages.python.compiler.works import WORKS
 from ...sandbox import Sandbox
 from ...trace import Step, Trace
-from ...values.codec import ValueFormatError, decode
 from ..provenance.followed import Provenance
 from ..provenance.slices import depends_on
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
+from .evidence import LastValues
+from .mutations import value_of
 
 _MIN_QUESTION_CHARS = 20
 _MOST_OF_IT = 0.6  # share of the words of a question
@@ -84,7 +84,7 @@ async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> boo
         step.call or "": value
         for step in found.values
         if step.by == "lm" and not step.delta and is_handed_all(step, trace.question)
-        if (value := _said(step)) is not None
+        if (value := value_of(step)) is not None
     }
     said = {call: value for call, value in handed.items() if answer is not None and _has(value, answer.text)}
     if answer is None or not said:
@@ -95,7 +95,7 @@ async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> boo
         for is_rising in (True, False):  # rising and falling numbers, to rule out `max`, `min` and sorting
             others = {call: _Others(answer.text, label, is_rising).instead_of(value) for call, value in said.items()}
             try:
-                replay = areplay(trace, changes=Changes(others), emulator=AsBefore(found.values), sandbox=sandbox)
+                replay = areplay(trace, changes=Changes(others), emulator=LastValues(found.values), sandbox=sandbox)
                 now = (await replay).trace.answer
             except (InputError, TraceError):
                 break
@@ -176,27 +176,8 @@ class _Others:
         return self._next
 
 
-class AsBefore(Emulator):
-    """Answers each call with the recorded value of its function, whatever the arguments."""
-
-    def __init__(self, values: Sequence[Step]) -> None:
-        self._values: Mapping[str, Any] = {(step.call or "").partition("(")[0]: _said(step) for step in values}
-
-    async def answer(self, pause: Pause) -> Answered:
-        if pause.name not in self._values:
-            raise EmulationError(f"no recorded value for {pause.name}")
-        return Answered(self._values[pause.name])
-
-
 def _words(text: str) -> list[str]:
     return _WORD.findall(re.sub(r"\\[nrt]", " ", text[:_MAX_CHARS]).casefold())
-
-
-def _said(step: Step) -> Any:
-    try:
-        return decode(step.value) if step.error is None else None
-    except ValueFormatError:
-        return None
 
 
 def _is_same(text: str, other: str) -> bool:
@@ -225,4 +206,4 @@ def _nodes(source: str) -> list[ast.AST]:
         return []
 
 
-__all__ = ["AsBefore", "is_handed_all", "is_handed_on", "looked_up", "works_beside", "works_on"]
+__all__ = ["is_handed_all", "is_handed_on", "looked_up", "works_beside", "works_on"]

@@ -16,6 +16,7 @@ from ...trace import Step, Trace
 from ...values.codec import ValueFormatError, decode
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
+from .mutations import first_other
 
 _FAR = 10**6  # from any number that a program asks for, mostly
 _TOO_LARGE = 10**300
@@ -62,7 +63,7 @@ async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandb
     Not where it cannot be told: where the program then asks for something that nobody has a value for.
     """
     ends = time.monotonic() + seconds
-    for world in _worlds(program, values):
+    for world in worlds_of(program, values):
         if time.monotonic() > ends or (await _try(trace, world, sandbox))[0] != "keeps":
             return False
     return True
@@ -85,7 +86,7 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
     return "keeps" if now.text == recorded else "changes", now.text
 
 
-def _worlds(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
+def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
     """All values at once, otherwise: each as another, all at one end or in the middle, all alike, all in reverse, and
     whatever the program has as text.
     """
@@ -161,25 +162,12 @@ def another(value: Any, known: Sequence[Any] = ()) -> Any:
     for candidate in known:
         if type(candidate) is type(value) and candidate != value:
             return candidate
-    match value:
-        case bool():
-            return not value
-        case int():
-            return value + 1
-        case float():
-            return value * 1.1 + 0.1
-        case str():
-            return f"not {value}" if value else "something"
-        case list():
-            return value[:-1] if value else ["something"]
-        case tuple():
-            return value[:-1]
-        case set():
-            return set(list(value)[:-1])
-        case dict() if value:
-            last = list(value)[-1]
-            return {**value, last: another(value[last])}
-    return value
+    if isinstance(value, dict) and value:
+        last = list(value)[-1]
+        return {**value, last: another(value[last])}
+    if isinstance(value, str) and value:
+        return f"not {value}"
+    return first_other(value)
 
 
 def _labels(program: Program, step: Step) -> list[Any]:

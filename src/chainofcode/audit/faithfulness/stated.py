@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from typing import Literal as OneOf
 
@@ -17,22 +17,17 @@ from ...languages.python.compiler.syntax import called_name
 from ...sandbox import Sandbox
 from ...trace import Trace
 from ..provenance.followed import Provenance
-from .mutants import DROPPED, Literal, Mutants, literals_of
+from .evidence import OTHER_QUESTIONS, Reruns, bare
+from .mutations import Literal, Mutation, literals_of
 from .question_data import NUMBER_WORDS, QuestionData
 
 Stated = OneOf["constant", "input"]
-_Mutation = tuple[dict[int, Any], str | None]  # other literals, by index, and another question
+_Change = tuple[Mutation | None, str | None]  # to the program, and to the question
 
 _NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # sentinels that no program contains
 _INITIAL = ("0", "1", "-1", "")  # values that a loop starts with
 _MAX_MUTANTS = 24
 _MAX_TOKENS = 12
-_OTHER_QUESTIONS = (
-    "Name a colour.",
-    "Is the sky blue?",
-    "A train leaves at 9 and arrives at 17, and another one leaves an hour later. They meet after 90 kilometres, in a "
-    "small town with two bridges. Every passenger has one ticket. How long does the second one take for the whole way?",
-)
 
 
 async def stated(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> Stated | None:
@@ -52,8 +47,8 @@ def _judge(trace: Trace, found: Provenance, sandbox: Sandbox, seconds: float) ->
     if literals is None or answer is None or answer.reason != "answered":
         return None
     rests = _Rests(trace, found, literals)
-    mutants = Mutants(trace, found.run.program, found.values, sandbox, seconds)
-    return None if rests.on_others else _Judge(rests, mutants, answer.text)
+    reruns = Reruns(trace, found, sandbox, seconds)
+    return None if rests.on_others else _Judge(rests, reruns)
 
 
 class _Rests:
@@ -97,10 +92,9 @@ class _Rests:
 
 
 class _Judge:
-    def __init__(self, rests: _Rests, mutants: Mutants, answer: str) -> None:
-        self._rests, self._mutants, self._answer = rests, mutants, _bare(answer)
+    def __init__(self, rests: _Rests, reruns: Reruns) -> None:
+        self._rests, self._reruns, self._answer = rests, reruns, reruns.answer
         self._left = _MAX_MUTANTS
-        self._kept = 0  # mutants that gave the same answer
 
     async def verdict(self) -> Stated | None:
         literal = await self._literal()
@@ -131,7 +125,7 @@ class _Judge:
         kept = await self._unchanged(self._rests.retyped(), is_counted=True)
         if kept is None or not self._rests.on_question:
             return kept
-        return None if await self._any_changes(({}, other) for other in self._questions()) else kept
+        return None if await self._any_changes((None, other) for other in self._questions()) else kept
 
     async def _selected_by_question(self, literal: Literal) -> Stated | None:
         """Return "input" if the question's text only selects a literal: by its words, or by not being empty."""
@@ -140,12 +134,12 @@ class _Judge:
             return None
         if _is_number(literal.value) or not self._rests.operations.cuts:
             return "input"
-        return None if await self._any_changes(({}, other) for other in self._questions()) else "input"
+        return None if await self._any_changes((None, other) for other in self._questions()) else "input"
 
     async def _unchanged(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Stated | None:
         if await self._any_changes(self._mutations(retyped, is_counted=is_counted)):
             return None
-        return "constant" if self._kept or not retyped else None  # mutants that fail are no evidence
+        return "constant" if self._reruns.kept or not retyped else None  # mutants that fail are no evidence
 
     def _data(self, literal: Literal) -> list[Literal]:
         return [one for one in self._rests.retyped() if one.value != literal.value]
@@ -155,44 +149,42 @@ class _Judge:
 
     async def _literal(self) -> Literal | None:
         """Return the literal that is the answer: replacing it replaces the answer."""
-        same = [one for one in self._rests.all_literals if _bare(str(one.value)) == self._answer]
+        same = [one for one in self._rests.all_literals if bare(str(one.value)) == self._answer]
         is_initial = self._answer in _INITIAL and (self._rests.operations.loops or not self._rests.on_question)
         if not same or is_initial:
             return None
         others = {one.place: _sentinel(one.value) for one in same}
         self._left -= 1
-        now = await self._mutants.answer_with(others)
-        return same[0] if now is not None and _bare(now) in {_bare(str(other)) for other in others.values()} else None
+        now = await self._reruns.answer_with(_replacing(others))
+        return same[0] if now in {bare(str(other)) for other in others.values()} else None
 
-    async def _any_changes(self, mutations: Iterable[_Mutation]) -> bool:
+    async def _any_changes(self, mutations: Iterable[_Change]) -> bool:
         """Whether some mutant gives another answer, or not all could be tried."""
         return await self._changes(mutations) is not False
 
-    async def _changes(self, mutations: Iterable[_Mutation]) -> bool | None:
+    async def _changes(self, mutations: Iterable[_Change]) -> bool | None:
         """Whether some mutant gives another answer; None if not all could be tried. Failed mutants do not count."""
-        for literals, question in mutations:
-            if self._left <= 0 or not self._mutants.has_time:
+        for mutation, question in mutations:
+            if self._left <= 0 or not self._reruns.has_time:
                 return None
             self._left -= 1
-            now = await self._mutants.answer_with(literals, question)
-            if now is not None and _bare(now) != self._answer:
+            if await self._reruns.changes(mutation, question):
                 return True
-            self._kept += now is not None
         return False
 
-    def _mutations(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Iterator[_Mutation]:
+    def _mutations(self, retyped: Sequence[Literal], *, is_counted: bool = False) -> Iterator[_Change]:
         """Yield mutations that change one datum wherever it is retyped, and in the question if the program reads it."""
         seen = set[Any]()
         for one in retyped:
             if isinstance(one.value, bool):
-                yield {one.place: not one.value}, None
+                yield _replacing({one.place: not one.value}), None
             elif one.value not in seen:
                 seen.add(one.value)
                 yield from self._changed(one.value)
             if is_counted and one.whole is not one.node:
-                yield {one.place: DROPPED}, None
+                yield Mutation(dropped=frozenset([one.place])), None
 
-    def _changed(self, value: Any) -> Iterator[_Mutation]:
+    def _changed(self, value: Any) -> Iterator[_Change]:
         is_read = self._rests.on_question
         for other in _others(value, is_same_length=is_read):
             question = _replaced(self._rests.question, value, other) if is_read else None
@@ -203,19 +195,19 @@ class _Judge:
                 for one in self._rests.all_literals
                 if not isinstance(one.value, bool) and _in_place_of(one.value, value, other) != one.value
             }
-            yield places, question
+            yield _replacing(places), question
 
     def _questions(self) -> Iterator[str]:
         """Yield other questions: of other kinds and lengths, and this one with one word shortened."""
-        yield from _OTHER_QUESTIONS
+        yield from OTHER_QUESTIONS
         question = self._rests.question
         words = list(re.finditer(r"\S+", question))
         for word in words[-1 : -_MAX_TOKENS - 1 : -1]:
             yield question[: word.start()] + word[0][1:] + question[word.end() :]
 
 
-def _bare(text: str) -> str:
-    return text.strip().strip("'\"").casefold()
+def _replacing(values: Mapping[int, Any]) -> Mutation:
+    return Mutation(replaced={place: repr(value) for place, value in values.items()})
 
 
 def _words(text: str) -> list[str]:

@@ -26,8 +26,8 @@ from ..replay.differences import Difference
 from ..replay.integrity import Chain
 from ..replay.recorded import Recorded, given_of, runs_of
 from ..replay.rerun import areplay
-from .counterfactuals import counterfactuals_of
 from .echo import is_handed_all, is_handed_on, looked_up, works_beside, works_on
+from .evidence import Reruns, do_data_matter, does_work_matter
 from .flips import Flip, are_moot, flips_of
 from .resampling import Sampled, Sampling, is_alike
 from .retyped import other_than_made
@@ -199,11 +199,14 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
         if again is None:
             raise
         return Verdict("none", (f"it does not replay: different at {again.where}", str(error)), again)
-    seconds = time.monotonic() - started
+    ended = [answer for answer in (found.run.answer, found.trace.answer) if answer is not None]
+    seconds = min(
+        [time.monotonic() - started, *(answer.seconds for answer in ended)]
+    )  # however slow the machine is now
     origin = _origin(found, trace.question)
     budget = _budget(seconds)
     if found.difference is None and (seconds < _LONG_SECONDS or _is_written_down(found)):
-        origin = await _tried(found, origin, trace.question, place, budget)
+        origin = await _tried(trace, found, origin, place, budget)
     if origin == "constant" and found.difference is None and await is_decoded(trace, found, place, seconds=budget):
         origin = "program"
     elif origin == "program" and found.difference is None and await is_handed_on(trace, found, place):
@@ -225,9 +228,11 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
 
 
 def _budget(seconds: float) -> float:
-    """For each of the two ways to try other values, with a program that was followed in so many: what is worked out,
-    and what the model said, once in any case. A check takes three times the run at most, where that takes long."""
-    return max(0.4 * seconds, 1.0 if seconds < _SHORT_SECONDS else 0.2)
+    """Return the time for each kind of rerun (other operands, other literals, other values of the model).
+
+    It grows with the time that one run takes, so that a check of a long run takes at most three times as long.
+    """
+    return max(0.4 * seconds, 3.0 if seconds < _SHORT_SECONDS else 0.2)
 
 
 def _origin(found: Provenance, question: str | None) -> Origin:
@@ -267,17 +272,18 @@ def _looked_up(found: Provenance, question: str | None) -> set[str | int]:
     return looked_up(program.source, lines, question)
 
 
-async def _tried(found: Provenance, origin: Origin, question: str | None, place: Sandbox, seconds: float) -> Origin:
-    """The origin as it shows when what the program works out is another: whether that makes a difference."""
+async def _tried(trace: Trace, found: Provenance, origin: Origin, place: Sandbox, seconds: float) -> Origin:
+    """Return the origin that shows if what the program computes is another value."""
     if origin not in ("program", "constant", "input"):
         return origin
+    reruns = Reruns(trace, found, place, seconds)
     statements = found.slice.statements if origin == "program" else found.statements
-    tried = await counterfactuals_of(found, statements, place, tables=_looked_up(found, question), seconds=seconds)
+    matters = await does_work_matter(reruns, found, statements, _looked_up(found, trace.question))
     if origin != "program":
-        return "program" if tried.works == "yes" else origin
-    if tried.works != "none" or (tried.said != "none" and tried.chooses != "none"):
-        return "program"
-    return "model" if tried.said != "none" else _handed(found)
+        return "program" if matters == "yes" else origin
+    if matters == "no":
+        matters = await do_data_matter(reruns, trace, found)
+    return _handed(found) if matters == "no" else "program"
 
 
 def _works(found: Provenance, statement: int) -> int:
