@@ -12,26 +12,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
+from .library import AMBIGUOUS_EXPORTS, COMMON_MODULES, MODULE_ALIASES
 from .record import Data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
-
-_MODULES = (
-    "math", "collections", "itertools", "functools", "datetime", "statistics", "random", "re", "string", "fractions",
-    "decimal", "heapq", "bisect", "operator", "copy", "json", "dataclasses", "enum", "typing", "abc", "contextlib",
-    "textwrap", "collections.abc", "pprint", "calendar", "time", "io", "pathlib", "graphlib", "zoneinfo", "uuid",
-)  # fmt: skip
-# Words that these modules export and that programs far more often mean as a hole of their own.
-_AMBIGUOUS = {
-    "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property",
-    "search", "split", "sub", "template", "truth", "unique", "verify",
-}  # fmt: skip
-_ALIASES = {
-    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sympy", "sns": "seaborn", "dt": "datetime",
-    "nx": "networkx", "tf": "tensorflow", "Path": "pathlib",
-}  # fmt: skip
 
 
 class MissingImport(Data):
@@ -78,7 +64,7 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
     granted = set(packages)
     if name in sys.stdlib_module_names or name in granted:
         yield MissingImport(name, name, None)
-    aliased = _ALIASES.get(name)
+    aliased = MODULE_ALIASES.get(name)
     if aliased and (aliased.partition(".")[0] in granted | sys.stdlib_module_names):
         yield MissingImport(name, aliased, None)
     for module_name in _exports(tuple(sorted(granted))).get(name, ()):
@@ -89,14 +75,14 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
 def _exports(granted: tuple[str, ...]) -> dict[str, list[str]]:
     """Which of the searched modules export a name."""
     exports: dict[str, list[str]] = {}
-    for module_name in (*_MODULES, *granted):
+    for module_name in (*COMMON_MODULES, *granted):
         try:
             module = importlib.import_module(module_name)
         except ImportError:
             continue
         public = getattr(module, "__all__", None) or [word for word in vars(module) if not word.startswith("_")]
         for name in public:
-            if name not in _AMBIGUOUS and not isinstance(getattr(module, name, None), ModuleType):
+            if name not in AMBIGUOUS_EXPORTS and not isinstance(getattr(module, name, None), ModuleType):
                 exports.setdefault(name, []).append(module_name)
     return exports
 

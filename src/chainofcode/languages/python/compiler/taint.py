@@ -10,10 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from .analyse import Analysis
-from .library import MUTATING, MUTATING_FIRST
-from .scopes import Function
-from .statements import bases_of_targets, written_in
-from .syntax import called_name
+from .library import FIRST_ARGUMENT_MUTATORS, MUTATORS
+from .syntax import arguments_of, called_name, text_of
 
 _BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
 
@@ -56,10 +54,8 @@ class Taint:
         match node:
             case ast.Assign(targets=targets, value=value):
                 yield value, [name for target in targets for name in _targets(target)]
-            case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
-                yield value, _targets(target)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                yield value, _targets(target)
+            case ast.AugAssign() | ast.NamedExpr() | ast.AnnAssign(value=ast.expr()):
+                yield node.value, _targets(node.target)  # type: ignore[misc]
             case ast.For(iter=value, target=target) | ast.AsyncFor(iter=value, target=target):
                 yield value, _targets(target)
             case ast.comprehension(iter=value, target=target):
@@ -67,40 +63,32 @@ class Taint:
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield value, _targets(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from self._flows_of_function(node)
+                given = [child for child in ast.walk(node) if isinstance(child, (ast.Return, ast.Yield, ast.YieldFrom))]
+                yield from ((child.value, [node.name]) for child in given if child.value is not None)
             case ast.Call():
                 yield from self._flows_of_call(node)
         if isinstance(node, _BRANCHES):
-            written = {*written_in(node), *bases_of_targets(node, and_receivers=True)}
-            yield _header(node), written
-
-    def _flows_of_function(self, node: Function) -> Iterator[tuple[ast.AST, Iterable[str]]]:
-        for child in ast.walk(node):
-            if isinstance(child, (ast.Return, ast.Yield, ast.YieldFrom)) and child.value is not None:
-                yield child.value, [node.name]
+            yield _header(node), self._found.facts.changed_in(node)
 
     def _flows_of_call(self, node: ast.Call) -> Iterator[tuple[ast.AST, Iterable[str]]]:
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        called = [called_name(node), *(arg.id for arg in arguments if isinstance(arg, ast.Name))]
+        """Arguments flow into parameters, also of functions passed as arguments, and into what the call mutates."""
+        arguments = arguments_of(node)
+        called = [called_name(node), *(argument.id for argument in arguments if isinstance(argument, ast.Name))]
         taking = [name for function in called if function for name in self._parameters(function)]
-        if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
+        if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
             taking += _targets(node.func.value)
-        if called_name(node) in MUTATING_FIRST and node.args:
+        if called_name(node) in FIRST_ARGUMENT_MUTATORS and node.args:
             taking += _targets(node.args[0])
         for argument in arguments if taking else ():
             yield argument, taking
 
     def _parameters(self, function: str) -> list[str]:
-        nodes = [*self._found.syntax.functions.get(function, ()), *self._found.syntax.initializers.get(function, ())]
+        nodes = self._found.syntax.own_functions(function)
         return [arg.arg for node in nodes for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
 
 
 def _names(node: ast.AST) -> Iterator[str]:
-    for child in ast.walk(node):
-        if isinstance(child, ast.Name):
-            yield child.id
-        elif isinstance(child, ast.Attribute):
-            yield child.attr
+    return (name for child in ast.walk(node) if (name := text_of(child)) is not None)
 
 
 def _targets(target: ast.AST) -> list[str]:

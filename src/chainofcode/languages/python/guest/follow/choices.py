@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ...compiler.regions import Name, Path
+    from ...compiler.effects import Name, Path
 
 _MAX_BINDINGS = 50  # of one name; with more, assume an alternative target
 _MAX_CALLERS = 20  # how far a parameter is traced back through its callers

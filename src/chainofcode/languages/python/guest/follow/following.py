@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ...compiler.channels import SCOPES
-from ...compiler.flow import Flow, Flows, Region
+from ...compiler.effects import Region
+from ...compiler.flow import Flow, Flows
+from ...compiler.library import SCOPE_FUNCTIONS
 from .activations import BY_TURNS, Activation, Calls
 from .choices import Choices
 from .lineage import Lineage
@@ -89,7 +90,7 @@ class Following(Calls):
         if act.function >= 0 or not texts or not all(type(text) is str for text in texts):
             return False
         words = {word for text in texts for word in _WORD.findall(text)}
-        return words.isdisjoint(SCOPES) and not any("__" in word for word in words)
+        return words.isdisjoint(SCOPE_FUNCTIONS) and not any("__" in word for word in words)
 
     def _evaluated(self, flow: Flow, view: View) -> list[str]:
         """Return the words of the evaluated texts."""

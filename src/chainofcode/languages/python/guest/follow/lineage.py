@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 
-from ...compiler.regions import LOOSE, Called, Region
+from ...compiler.effects import LOOSE, Called, Region
 from ..link import clean
 from .nodes import Log, Node, Thing, View
 from .reachable import (
@@ -37,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ...compiler.regions import Name, Path
+    from ...compiler.effects import Name, Path
 
 _INLINE = 4  # logs this short are told where they are read
 _MAX_SINKS = 200

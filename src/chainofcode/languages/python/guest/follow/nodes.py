@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ...compiler.regions import Name, Path
+    from ...compiler.effects import Name, Path
 
 
 class Log:

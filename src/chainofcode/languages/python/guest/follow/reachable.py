@@ -34,7 +34,14 @@ from types import (
 )
 
 from .....values.codec import Record
-from ...compiler.library import CHANGES, HARMLESS, METHODS, PURE_MODULES
+from ...compiler.library import (
+    CONTAINER_MUTATORS,
+    MUTATING_BUILTINS,
+    MUTATING_MODULES,
+    PURE_FUNCTIONS,
+    PURE_METHODS,
+    STATELESS_MODULES,
+)
 from ..run.holes import Hole, HoleModule, stub
 from ..run.places import FILENAME
 
@@ -55,13 +62,7 @@ _WRAPPERS = frozenset([CellType, property, staticmethod, classmethod])
 _INDEXED = frozenset([list, tuple])
 _PLAIN = CONTAINERS | {object, type, FunctionType}
 _MANY_KEYS = 2000
-_CHANGING = frozenset(["next", "setattr", "delattr", "exec", "eval"])
 _KEYS = frozenset([str, int, bool, float, type(None)])
-_STATELESS = PURE_MODULES | {
-    "functools", "copy", "heapq", "bisect", "dataclasses", "enum", "typing", "numbers", "builtins", "abc", "types",
-    "keyword", "html", "string", "struct", "base64", "hashlib", "zlib", "difflib", "pprint", "time",
-}  # fmt: skip
-_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
 _names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
 _own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
@@ -111,7 +112,7 @@ def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None,
     if kind in _WRAPPERS:
         return None, [part for part in gc.get_referents(value) if type(part) not in ATOMS]
     if kind is ModuleType:
-        return (None if _top(vars(value).get("__name__")) in _STATELESS else True), []
+        return (None if _top(vars(value).get("__name__")) in STATELESS_MODULES else True), []
     if kind is BuiltinFunctionType or kind is MethodType:
         return None, [value.__self__, getattr(value, "__func__", None)]
     if issubclass(kind, type):
@@ -154,7 +155,7 @@ def names_in(code: CodeType) -> set[str]:
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 found |= names_in(constant)
-        known = _names_in[id(code)] = (code, found, not METHODS.issuperset(_methods_in(code)))
+        known = _names_in[id(code)] = (code, found, not PURE_METHODS.issuperset(_methods_in(code)))
     return known[1]
 
 
@@ -162,7 +163,7 @@ def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
     """Whether the code of a lambda may change the objects it names: it calls methods or unknown functions."""
     for text in names_in(code):
         known = names.get(text, ABSENT)
-        if text in CHANGES or (known is ABSENT and text in _CHANGING):
+        if text in CONTAINER_MUTATORS or (known is ABSENT and text in MUTATING_BUILTINS):
             return True
         is_told = type(known) in (FunctionType, Hole, ModuleType) or issubclass(type(known), type)
         if known is not ABSENT and type(known) not in ATOMS and type(known) not in CONTAINERS and not is_told:
@@ -290,7 +291,8 @@ def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
         if code.co_filename == stub.__code__.co_filename:
             return []
         if code.co_filename == FILENAME:
-            return [function, *handed] if is_lambda(code) and not names_in(code) <= METHODS | HARMLESS else []
+            is_told = not is_lambda(code) or names_in(code) <= PURE_METHODS | PURE_FUNCTIONS
+            return [] if is_told else [function, *handed]
         return [function, *handed] if _may_change(function.__module__) else []
     if kind is MethodType:
         return changes_of_function(function.__func__, [function.__self__, *handed])
@@ -299,7 +301,7 @@ def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
     if kind is BuiltinFunctionType:
         owner = function.__self__
         if owner is None or type(owner) is ModuleType:
-            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in _CHANGING
+            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in MUTATING_BUILTINS
             return handed if is_changing else []
         return [owner] if type(owner) in CONTAINERS else [owner, *handed]
     return [function, *handed]
@@ -311,7 +313,7 @@ def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any
     if kind in ATOMS:
         return []
     if kind in CONTAINERS:
-        return [receiver] if method in CHANGES or method.startswith("__") or method not in METHODS else []
+        return [receiver] if method not in PURE_METHODS else []
     if kind is ModuleType:
         return changes_of_function(vars(receiver).get(method), handed)
     owner = receiver if issubclass(kind, type) else kind
@@ -341,4 +343,4 @@ def _top(module: Any) -> str:
 
 def _may_change(module: Any) -> bool:
     top = _top(module).lstrip("_")  # `_heapq` is what `heapq` is made of
-    return top in _CHANGING_MODULES or top not in _STATELESS
+    return top in MUTATING_MODULES or top not in STATELESS_MODULES

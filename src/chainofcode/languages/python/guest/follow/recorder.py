@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import FrameType
 
-from ...compiler.flow import LAST, OUTPUT, Flows
+from ...compiler.effects import LAST, OUTPUT
+from ...compiler.flow import Flows
 from .activations import BY_TURNS, Coarse
 from .following import TRIES, WITH, Following
 from .lineage import TooMuch

@@ -19,6 +19,7 @@ from types import CodeType, FrameType, TracebackType
 
 from .....values.codec import brief
 from .....values.records import Record, ids_of
+from ...compiler.library import LOCALS_READERS
 from ...compiler.lower import Lowered
 from ...compiler.marks import Mark
 from ..link import Link, clean, headroom, is_ours
@@ -279,13 +280,12 @@ class Output(io.RawIOBase):
 
 _ABSENT = object()
 _LOCALS = type((lambda: sys._getframe().f_locals)())  # not a dict since Python 3.13
-_HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
 def hides_names(code: CodeType) -> bool:
     """Whether a frame's variables cannot be read: before 3.13 that would update a dict that the program may hold."""
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
-    return bool(is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names))
+    return bool(is_shared and not LOCALS_READERS.isdisjoint(code.co_names))
 
 
 def _foreign_part(trace: TracebackType | None) -> TracebackType | None:

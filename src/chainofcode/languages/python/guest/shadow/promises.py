@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, GeneratorType
 
-from ...compiler.library import MUTATING, MUTATING_FIRST
+from ...compiler.library import FIRST_ARGUMENT_MUTATORS, MUTATORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -175,7 +175,7 @@ class Lazy:
 # --- functions that speculative code calls --------------------------------------------------------------------------
 
 _LAZY_TYPES = frozenset([GeneratorType, map, filter, zip, enumerate, Lazy])
-_CHANGING = MUTATING | MUTATING_FIRST  # may leave an object half changed
+_CHANGING = MUTATORS | FIRST_ARGUMENT_MUTATORS  # may leave an object half changed
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
