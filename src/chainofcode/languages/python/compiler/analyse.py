@@ -21,16 +21,17 @@ from .library import (
     PLAIN_MANAGERS,
     TEXT_RUNNERS,
 )
-from .missing import MissingImport, Use, find_import
+from .missing import MissingImport, Occurrence, find_import
 from .reaching import Reaching
 from .record import Data
-from .statements import Facts
+from .statements import TreeFacts
 from .syntax import DEFINITIONS, FUNCTIONS, Function, Names, Scope, Syntax, called_name, last_name, text_of
 
+_CALLED = ("call", "function")
 _EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
 
 
-class Guard(Data):
+class GuardedLines(Data):
     """The lines that a `try` of the program covers and the exception names it catches (None: every one)."""
 
     start: tuple[int, int]
@@ -42,7 +43,7 @@ class Guard(Data):
 class Analysis:
     def __init__(self, syntax: Syntax, names: Names) -> None:
         self.syntax, self.names, self.reaching = syntax, names, Reaching(syntax, names)
-        self.facts = Facts(syntax.tree)
+        self.facts = TreeFacts(syntax.tree)
         self.given = ALWAYS_DEFINED  # names that are there before the program starts
         self.holes: set[str] = set()  # undefined names that are called or handed on as functions
         self.module_holes: set[str] = set()  # undefined names whose attributes are called
@@ -53,7 +54,7 @@ class Analysis:
         self.methods: list[ast.Attribute] = []  # called attributes that nothing known has
         self.stubs: list[Function] = []
         self.text_runners: list[ast.Name] = []  # `eval`, `exec`, `compile`, where they are the builtins
-        self.guards: list[Guard] = []
+        self.guards: list[GuardedLines] = []
 
     def hole_calls(self) -> Iterator[ast.AST]:
         """The parts of the program where the LM may be asked."""
@@ -86,7 +87,7 @@ def analyse(
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
     found.given = frozenset(given)
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[Occurrence]] = {}
     for node in found.names.unresolved():
         if node.id in TEXT_RUNNERS:
             found.text_runners.append(node)
@@ -99,7 +100,7 @@ def analyse(
             found.imports.append(missing)
         elif name in tools or _is_hole(name, seen, known):
             found.holes.add(name)
-        elif not near_match(name, known) and any(use.how == "attribute" and use.is_called for use in seen):
+        elif any(use.is_called for use in seen) and not near_match(name, known):
             found.module_holes.add(name)
     library = sys.stdlib_module_names | set(packages)
     found.unknown_modules = {name for name, module in found.syntax.imported_names() if module not in library}
@@ -111,7 +112,7 @@ def analyse(
     return found
 
 
-def _is_hole(name: str, uses: Iterable[Use], known: Iterable[str]) -> bool:
+def _is_hole(name: str, uses: Iterable[Occurrence], known: Iterable[str]) -> bool:
     """Whether an undefined name is used as a function. One that is never called directly may be misspelt."""
     ways = {use.how for use in uses}
     if not ways.isdisjoint(["call", "base"]):
@@ -138,41 +139,41 @@ def _star_imported(syntax: Syntax) -> set[str]:
     return names
 
 
-def _use(node: ast.expr, reaching: Reaching) -> Use:
+def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
     """How an occurrence of a name, or of an attribute, is used."""
     syntax = reaching.syntax
     parent = syntax.parents.get(node)
-    use: Use | None = None
+    use: Occurrence | None = None
     match parent:
         case ast.Call() | ast.keyword():
             use = _use_in_call(node, parent, syntax)
         case ast.Attribute():
-            use = Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
+            use = Occurrence("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node in parent.decorator_list:
-            use = Use("call", arity=1)
+            use = Occurrence("call", arity=1)
         case ast.ClassDef():
-            use = Use("base")
+            use = Occurrence("base")
         case ast.Subscript(value=value) if value is node:
-            use = Use("type")
+            use = Occurrence("type")
     if use is None and syntax.is_in_annotation(node):
-        use = Use("type")
-    return use or Use("function" if reaching.is_called(node) else "read")
+        use = Occurrence("type")
+    return use or Occurrence("function" if reaching.is_called(node) else "read")
 
 
-def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax) -> Use | None:
+def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax) -> Occurrence | None:
     """How a name is used as the function or as an argument of a call, if that tells."""
     call = parent if isinstance(parent, ast.Call) else syntax.parents[parent]
     if not isinstance(call, ast.Call):
         return None
     if call.func is node:
         if isinstance(syntax.parents.get(call), ast.Raise):
-            return Use("raise")
+            return Occurrence("raise")
         is_plain = not any(isinstance(arg, ast.Starred) for arg in call.args) and not call.keywords
-        return Use("call", arity=len(call.args) if is_plain else None)
+        return Occurrence("call", arity=len(call.args) if is_plain else None)
     if syntax.takes_function(call, node):
-        return Use("function")
+        return Occurrence("function")
     is_type = called_name(call) in ("isinstance", "issubclass") and node in call.args[1:]
-    return Use("type") if is_type else None
+    return Occurrence("type") if is_type else None
 
 
 def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
@@ -180,7 +181,7 @@ def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
     parents = reaching.syntax.parents
     while isinstance(parent := parents.get(node), ast.Attribute):
         node = parent
-    return _use(node, reaching).how in ("call", "function")
+    return _use(node, reaching).how in _CALLED
 
 
 # --- name = name(…) -----------------------------------------------------------------------------------------------
@@ -232,14 +233,12 @@ def _stubs(syntax: Syntax) -> Iterator[Function]:
     handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
     is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
     used, called = _used_names(syntax)
-    for functions in syntax.functions.values():
-        for node in functions:
-            if isinstance(node, ast.Lambda) or not _is_empty(node) or _is_empty_on_purpose(node, syntax, overridden):
-                continue
-            if is_handled and isinstance(node.body[-1], ast.Raise):
-                continue
-            if node.name in (called if _is_bare(node) else used):
-                yield node
+    functions = [node for nodes in syntax.functions.values() for node in nodes if isinstance(node, FUNCTIONS)]
+    for node in filter(_is_empty, functions):
+        is_left_open = not (is_handled and isinstance(node.body[-1], ast.Raise))
+        if is_left_open and not _is_empty_on_purpose(node, syntax, overridden):
+            wanted = called if _is_bare(node) else used
+            yield from [node] if node.name in wanted else []
 
 
 def _is_empty_on_purpose(node: Function, syntax: Syntax, overridden: Collection[tuple[str, str]]) -> bool:
@@ -274,14 +273,19 @@ def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
     pairs = set()
     for node in {node.name: node for node in syntax.classes}.values():
         methods = [method.name for method in node.body if isinstance(method, FUNCTIONS)]
-        pending, above = list(bases[node.name]), set[str]()
-        while pending:
-            base = pending.pop()
-            if base not in above:
-                above.add(base)
-                pending += bases.get(base, ())
-        pairs |= {(base, method) for base in above for method in methods}
+        pairs |= {(base, method) for base in _above(node.name, bases) for method in methods}
     return pairs
+
+
+def _above(name: str, bases: dict[str, list[str]]) -> set[str]:
+    """The names of the classes that a class inherits from, at any distance."""
+    pending, found = list(bases[name]), set[str]()
+    while pending:
+        base = pending.pop()
+        if base not in found:
+            found.add(base)
+            pending += bases.get(base, ())
+    return found
 
 
 def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
@@ -309,13 +313,12 @@ def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
     modules = {name for name, _ in found.syntax.imported_names()} | {missing.name for missing in found.imports}
     modules |= found.module_holes
     for node in found.syntax.nodes:
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or node.attr in known:
-            continue
-        is_super = isinstance(node.value, ast.Call) and called_name(node.value) == "super"
-        if is_super or node.attr.startswith("__") or _root(node.value) in modules:
-            continue
-        if _use(node, found.reaching).how in ("call", "function"):
-            yield node
+        match node:
+            case ast.Attribute(value=ast.Call() as call) if called_name(call) == "super":
+                continue
+            case ast.Attribute(attr=name, ctx=ast.Load()) if name not in known and not name.startswith("__"):
+                is_function = _root(node.value) not in modules and _use(node, found.reaching).how in _CALLED
+                yield from [node] if is_function else []
 
 
 def _root(node: ast.expr) -> str | None:
@@ -362,7 +365,7 @@ def _module_attributes(name: str) -> set[str]:
 # --- try ----------------------------------------------------------------------------------------------------------
 
 
-def _guards(syntax: Syntax) -> Iterator[Guard]:
+def _guards(syntax: Syntax) -> Iterator[GuardedLines]:
     for node in syntax.nodes:
         if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
             yield _guard(node.body, [handler.type for handler in node.handlers])
@@ -374,10 +377,10 @@ def _guards(syntax: Syntax) -> Iterator[Guard]:
                     yield _guard(node.body, [None], is_try=False)
 
 
-def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> Guard:
+def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> GuardedLines:
     start, end = body[0], body[-1]
     last = (end.end_lineno or end.lineno, end.end_col_offset or end.col_offset)
-    return Guard((start.lineno, start.col_offset), last, _caught(types), is_try)
+    return GuardedLines((start.lineno, start.col_offset), last, _caught(types), is_try)
 
 
 def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:

@@ -14,6 +14,7 @@ Everything that is not known to be followed counts as a channel. Standard librar
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from .analyse import Analysis
 from .library import (
@@ -40,11 +41,8 @@ class Channels:
         syntax = found.syntax
         self._bound = frozenset(name for scope in found.names.scopes for name in scope.bindings)
         self._undefined = found.unknown_modules
-        given = [*syntax.imported_names(), *((missing.name, missing.module) for missing in found.imports)]
-        self._modules = {name: module.partition(".")[0] for name, module in given}
-        whole = [name for node in syntax.imports if isinstance(node, ast.Import) for name, _ in imported(node)]
-        whole += [missing.name for missing in found.imports if missing.attribute is None]
-        self._whole = frozenset(whole) - self._undefined  # names of modules
+        self._modules = dict(syntax.imported_names()) | {one.name: _top(one.module) for one in found.imports}
+        self._whole = frozenset(_names_of_modules(found)) - self._undefined
         self.world = frozenset(name for name, module in self._modules.items() if module in SHARED_STATE_MODULES)
         self._called = {id(call.func): call for call in syntax.calls}
         self._bases = {id(node.value) for node in syntax.nodes if isinstance(node, ast.Attribute)}
@@ -66,12 +64,12 @@ class Channels:
                 return _is_special(text) and text not in _PLAIN_ASSIGNED
             case ast.Attribute():
                 return self._is_opaque_attribute(node)
-            case ast.Constant(value=str() as text):  # it may name an attribute, for `getattr`
-                return text in OPAQUE_NAMES - COMMON_WORDS or (_is_special(text) and text not in _PLAIN_TEXTS)
+            case ast.Constant(value=str() as text):
+                return _may_name_channel(text)
             case ast.Import() | ast.ImportFrom():
                 return any(name == "*" or self._is_unknown(module, name) for name, module in imported(node))
             case ast.Lambda() | ast.GeneratorExp():  # it runs at an unknown time
-                return any(self.touches_world(part) for part in ast.walk(node))
+                return any(map(self.touches_world, ast.walk(node)))
             case ast.ClassDef():
                 return bool(node.keywords) or any(last_name(base) == "type" for base in node.bases)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
@@ -80,7 +78,7 @@ class Channels:
 
     def _is_unknown(self, module: str, name: str) -> bool:
         """Whether a module cannot be followed; a module that does not exist can: its functions are holes."""
-        top = module.partition(".")[0]
+        top = _top(module)
         is_known = name in self._undefined or top in FOLLOWED_MODULES or top in SHARED_STATE_MODULES
         return top == "__main__" or not is_known
 
@@ -92,13 +90,7 @@ class Channels:
             return id(node) not in self._bases
         if text in self._modules and text not in self._undefined:
             return text in OPAQUE_NAMES or (self._modules[text] == "sys" and text not in PLAIN_SYS_NAMES)
-        if text in self._bound:
-            return False
-        if text in SCOPE_FUNCTIONS:
-            return call is None
-        if text == "type" and call is not None:
-            return len(call.args) != 1
-        return text in OPAQUE_NAMES or (_is_special(text) and text not in PLAIN_SPECIAL_NAMES)
+        return text not in self._bound and _is_opaque_builtin(text, call)
 
     def _is_opaque_attribute(self, node: ast.Attribute) -> bool:
         module = self._modules.get(node.value.id) if isinstance(node.value, ast.Name) else None
@@ -115,8 +107,32 @@ class Channels:
         return _is_special(node.attr) and not is_plain
 
 
+def _is_opaque_builtin(text: str, call: ast.Call | None) -> bool:
+    if text in SCOPE_FUNCTIONS:
+        return call is None
+    if text == "type" and call is not None:
+        return len(call.args) != 1
+    return text in OPAQUE_NAMES or (_is_special(text) and text not in PLAIN_SPECIAL_NAMES)
+
+
+def _names_of_modules(found: Analysis) -> Iterator[str]:
+    for node in found.syntax.imports:
+        if isinstance(node, ast.Import):
+            yield from (name for name, _ in imported(node))
+    yield from (missing.name for missing in found.imports if missing.attribute is None)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
+
+
 def _is_special(text: str) -> bool:
     return len(text) > 4 and text.startswith("__") and text.endswith("__")
+
+
+def _may_name_channel(text: str) -> bool:
+    """Whether a string may be the name of an attribute that is a channel, for `getattr`."""
+    return text in OPAQUE_NAMES - COMMON_WORDS or (_is_special(text) and text not in _PLAIN_TEXTS)
 
 
 def reads_scope(node: ast.AST) -> str | None:

@@ -14,7 +14,7 @@ from .channels import Channels, reads_scope
 from .library import CONSTRUCTORS, CONTAINER_MUTATORS, LAZY_FUNCTIONS, PURE_FUNCTIONS, PURE_METHODS
 from .record import Data
 from .statements import StatementFacts, prose_number
-from .syntax import COMPREHENSIONS, DEFINITIONS, LOOPS, arguments_of, called_name, text_of
+from .syntax import COMPREHENSIONS, DEFINITIONS, FUNCTIONS, LOOPS, arguments_of, called_name, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -118,17 +118,15 @@ class Effects:
         self._known, self._first = known, first  # `first`: the object of `super()`
         self._facts, self._nodes, self._node = facts, facts.nodes, facts.node
         self._called = {id(call.func) for call in facts.calls}
-        self.kind = type(self._node).__name__
-        if isinstance(self._node, ast.stmt) and prose_number(self._node) is not None:
-            self.kind = "Prose"
+        self.kind = "Prose" if prose_number(self._node) is not None else type(self._node).__name__
         self.mentioned = {text for part in self._nodes if (text := text_of(part)) is not None}
-        scopes = {scope for part in self._nodes if (scope := reads_scope(part)) is not None} - known.defined
+        scopes = set(map(reads_scope, facts.calls)) - known.defined - {None}
         self.is_dynamic = bool(scopes)  # it may read and change anything (`eval`, `exec`, …)
         # Texts, as paths or literals: if it only evaluates these, it reads the names in them.
         self.evaluated = self._evaluated() if scopes == {"eval"} else ()
         self.touches_world = any(map(known.channels.touches_world, self._nodes))
         self.may_fail = self._has(_FAILING)  # another value may have made it raise an error
-        self.has_yield = any(isinstance(part, (ast.Yield, ast.YieldFrom, ast.Await)) for part in self._nodes)
+        self.has_yield = self._has((ast.Yield, ast.YieldFrom, ast.Await))
         self.stores = tuple(self._stores())
         self.touched = tuple(self._touched())  # the same of `d[k]` that is only read
         self.reads = tuple(self._reads())
@@ -156,13 +154,11 @@ class Effects:
         reads = [path for part in self._facts.parts for path in self._read(part)]
         reads += [path for path, _ in self.stores]
         reads += [(WORLD, ())] if self.touches_world else []
-        match self._node:
-            case ast.AugAssign(target=ast.Name() as target):
-                reads += self._named(target)
-            case ast.Delete(targets=targets):
-                reads += [path for target in targets if isinstance(target, ast.Name) for path in self._named(target)]
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                reads += self._nonlocal_names()
+        if isinstance(self._node, (ast.AugAssign, ast.Delete)):
+            targets = self._node.targets if isinstance(self._node, ast.Delete) else [self._node.target]
+            reads += [path for target in targets if isinstance(target, ast.Name) for path in self._named(target)]
+        if isinstance(self._node, FUNCTIONS):
+            reads += self._nonlocal_names()
         return {path: None for path in reads if not _is_unhashable(path)}
 
     def _nonlocal_names(self) -> Iterator[Path]:
@@ -226,11 +222,13 @@ class Effects:
 
     def _evaluated(self) -> tuple[Any, ...]:
         """The texts that are evaluated; none where one of them cannot be told before."""
-        mentions = sum(isinstance(part, ast.Name) and part.id == "eval" for part in self._nodes)
-        calls = [call for call in self._facts.calls if called_name(call) == "eval"]
-        texts = [call.args[0] for call in calls if len(call.args) == 1 and not call.keywords]
-        found = [text.value if isinstance(text, ast.Constant) else self._path(text) for text in texts]
-        return tuple(found) if len(found) == mentions and None not in found else ()
+        found: list[Any] = []
+        for call in self._facts.calls:
+            match call:
+                case ast.Call(func=ast.Name("eval") | ast.Attribute(attr="eval"), args=[text], keywords=[]):
+                    found.append(text.value if isinstance(text, ast.Constant) else self._path(text))
+        mentions = [part for part in self._nodes if isinstance(part, ast.Name) and part.id == "eval"]
+        return tuple(found) if len(found) == len(mentions) and None not in found else ()
 
     # --- changing ---------------------------------------------------------------------------------------------
 

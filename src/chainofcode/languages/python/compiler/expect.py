@@ -25,7 +25,7 @@ from .kinds import (
 )
 from .library import ARGUMENT_TYPES, ELEMENT_TYPES
 from .record import Data
-from .syntax import FUNCTIONS, Scope, called_name, last_name
+from .syntax import FUNCTIONS, Function, Scope, called_name, last_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -39,7 +39,7 @@ _TEXT_WORDS = {"name", "surname", "title", "word", "letter", "label", "city", "c
 _TIME_WORDS = {"date", "day", "birthday", "time", "when", "deadline", "year", "month"}
 
 
-class Use(Data):
+class ExpectedType(Data):
     """A hole in a statement: the type expected of it there, and the statement that specifies it (a stub), if any."""
 
     statement: int
@@ -48,7 +48,7 @@ class Use(Data):
     spec: int | None = None
 
 
-def expected(found: Analysis) -> list[Use]:
+def expected(found: Analysis) -> list[ExpectedType]:
     """The uses of holes about which something is known. Look before the tree is lowered."""
     occurrences = list(_occurrences(found))
     if not occurrences and not found.stubs:
@@ -67,7 +67,7 @@ def expected(found: Analysis) -> list[Use]:
         # What all places say of the function: the same call has the same value wherever it is made.
         kind = merged[name] or merge(kinds).replace("truth", "")
         kind = settled(kind, by_name(name))
-        told.append(Use(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
+        told.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
     return [use for use in told if use.type or use.spec is not None]
 
 
@@ -255,11 +255,8 @@ class _Reader:
             if name in ("get", "count", "index", "setdefault"):
                 return literals(self._looks.literals(call.func.value), True)
         for function in self._found.syntax.functions.get(name, []):
-            named = {keyword.arg for keyword in call.keywords if keyword.value is node}
-            for index, parameter in enumerate([*function.args.posonlyargs, *function.args.args]):
-                is_taken = node in call.args[index : index + 1] or parameter.arg in named
-                if is_taken and parameter.annotation is not None:
-                    return self._annotation(parameter.annotation)
+            for annotation in _annotations_of(function, call, node):
+                return self._annotation(annotation)
         return ARGUMENT_TYPES.get(name, "")
 
     def _in_Subscript(self, subscript: ast.Subscript, node: ast.expr, hops: int) -> str:
@@ -366,3 +363,12 @@ class _Reader:
             return self._element(parent, hops + 1)
         is_called = call is not None and call.func is method
         return "number" if method.attr == "get" and not is_called else ""  # max(d, key=d.get)
+
+
+def _annotations_of(function: Function | ast.Lambda, call: ast.Call, node: ast.expr) -> Iterator[ast.expr]:
+    """The annotation of the parameter that an argument of a call is bound to."""
+    named = {keyword.arg for keyword in call.keywords if keyword.value is node}
+    for index, parameter in enumerate([*function.args.posonlyargs, *function.args.args]):
+        is_taken = node in call.args[index : index + 1] or parameter.arg in named
+        if is_taken and parameter.annotation is not None:
+            yield parameter.annotation

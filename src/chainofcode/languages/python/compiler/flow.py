@@ -29,7 +29,7 @@ _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
-class Around(Data):
+class Surroundings(Data):
     """Where a statement stands, by numbers of other statements."""
 
     parent: int | None  # the statement around it that decides whether it runs
@@ -38,8 +38,8 @@ class Around(Data):
     function: int  # the statement that defines the function (or class) it stands in; -1 is the module
     else_of: int | None  # the loop whose `else` holds it: it runs unless `break` left that loop
 
-    def but(self, **changed: Any) -> Around:
-        return Around(**{**self.__dict__, **changed})
+    def but(self, **changed: Any) -> Surroundings:
+        return Surroundings(**{**self.__dict__, **changed})
 
 
 class Flow(Effects):
@@ -61,17 +61,15 @@ class Flows:
     def __init__(self, found: Analysis) -> None:
         self._found, self._names, self._numbers = found, found.names, found.facts.numbers
         self._homes = {scope: str(index) for index, scope in enumerate(found.names.scopes)}
-        lambdas = [node for node in found.syntax.nodes if isinstance(node, ast.Lambda)]
-        self._lambdas = {found.names.scope_of[node.body] for node in lambdas}
-        generators = [node for node in found.syntax.nodes if isinstance(node, ast.GeneratorExp)]
-        self._generators = {found.names.scope_of[node.elt] for node in generators}
+        scope_of, nodes = found.names.scope_of, found.syntax.nodes
+        self._lambdas = {scope_of[node.body] for node in nodes if isinstance(node, ast.Lambda)}
+        self._generators = {scope_of[node.elt] for node in nodes if isinstance(node, ast.GeneratorExp)}
         self._captured = self._find_captured()
         self._regions: dict[ast.stmt, Region] = {}
         known = self._known = self._find_known()
         firsts = self._find_firsts()
         self.of: list[Flow] = [
-            Flow(found.facts.of(node), self.name, known, firsts.get(_frame(found.names.scope_of[node])))
-            for node in self._numbers
+            Flow(found.facts.of(node), self.name, known, firsts.get(scope_of[node].frame)) for node in self._numbers
         ]
         self.is_opaque = known.channels.everything
         # A generator that is dropped may still run a `finally` or `with`.
@@ -81,7 +79,7 @@ class Flows:
         self.shared: dict[int, dict[str, str]] = {}  # function → its names that inner functions use, and their homes
         self.classes: set[int] = set()
         self.yields: dict[int, list[int]] = {}  # function → statements that make it a generator
-        self._lay_out(found.syntax.tree.body, Around(None, (), None, -1, None))
+        self._lay_out(found.syntax.tree.body, Surroundings(None, (), None, -1, None))
         # Of each statement, the first number after everything inside of it.
         self.ends = [number + len(list(statements([node]))) for node, number in self._numbers.items()]
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
@@ -112,7 +110,7 @@ class Flows:
                 home = self._names.resolve(name, user)
                 if home is None or home.kind != "function":
                     continue
-                if _frame(user) is not _frame(home) or self._is_later(user, home):
+                if user.frame is not home.frame or self._is_later(user, home):
                     captured.add((home, name))
         return captured
 
@@ -156,15 +154,23 @@ class Flows:
     # --- what calling a function may change -------------------------------------------------------------------
 
     def _summarise(self) -> None:
-        """Find out what calling each function may change, seen from outside, and what runs without being called."""
+        """Find out what calling each function may change, seen from outside."""
         bodies = self._find_bodies()
         self._mentions = {name: Region() for name in bodies}
         size = -1
         while size != (size := sum(region.size() for region in self._mentions.values())):
             for name, body in bodies.items():
-                self._mentions[name].add(self._of_lines(body), from_outside=True)
-                for mentioned in {text for line in body for text in self._flow(line).mentioned} & bodies.keys():
-                    self._mentions[name].add(self._mentions[mentioned])
+                self._spread(name, body)
+        self._find_implicit(bodies)
+
+    def _spread(self, name: str, body: list[ast.stmt]) -> None:
+        """Add what the statements of a function, and the functions that they mention, may change."""
+        self._mentions[name].add(self._of_lines(body), from_outside=True)
+        mentioned = {text for line in body for text in self._flow(line).mentioned}
+        for other in mentioned & self._mentions.keys():
+            self._mentions[name].add(self._mentions[other])
+
+    def _find_implicit(self, bodies: dict[str, list[ast.stmt]]) -> None:
         passed = _passed_as_values(self._found.syntax.nodes)
         functions = [node for node in self._numbers if isinstance(node, FUNCTIONS)]
         deferred = {node.name for node in functions if self._runs_later(node)}
@@ -246,7 +252,7 @@ class Flows:
 
     # --- who stands around whom -------------------------------------------------------------------------------
 
-    def _lay_out(self, body: Iterable[ast.stmt], around: Around) -> None:
+    def _lay_out(self, body: Iterable[ast.stmt], around: Surroundings) -> None:
         for node in body:
             number, flow = self._numbers[node], self._flow(node)
             flow.__dict__.update(vars(around))
@@ -274,9 +280,9 @@ class Flows:
         self.shared[number] = {text: self._homes[scope] for home, text in self._captured if home is scope}
         if isinstance(node, ast.ClassDef):
             self.classes.add(number)
-        self._lay_out(node.body, Around(None, (), None, number, None))
+        self._lay_out(node.body, Surroundings(None, (), None, number, None))
 
-    def _lay_out_parts(self, node: ast.stmt, number: int, around: Around) -> None:
+    def _lay_out_parts(self, node: ast.stmt, number: int, around: Surroundings) -> None:
         inner = around.but(parent=number, else_of=None)
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
             place = inner
@@ -337,13 +343,6 @@ def _holds_yield(node: ast.AST) -> bool:
 
 def _lets_errors_through(node: ast.With | ast.AsyncWith) -> bool:
     return all(last_name(item.context_expr) in PLAIN_MANAGERS for item in node.items)
-
-
-def _frame(scope: Scope) -> Scope:
-    """The scope whose frame a scope's code runs in, comprehensions taken to run where they stand."""
-    while scope.kind == "comprehension" and scope.parent is not None:
-        scope = scope.parent
-    return scope
 
 
 # --- functions that run without an explicit call ------------------------------------------------------------------

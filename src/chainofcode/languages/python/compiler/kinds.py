@@ -63,10 +63,8 @@ class Appearance:
         match node:
             case ast.Constant(value=value):
                 return _CONSTANTS.get(type(value), "")
-            case ast.JoinedStr():
-                return "str"
-            case ast.List() | ast.ListComp():
-                return "list"
+            case ast.JoinedStr() | ast.List() | ast.ListComp():
+                return "str" if isinstance(node, ast.JoinedStr) else "list"
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=inner):
                 return self.like(inner, depth + 1)
             case ast.BinOp(left=left, right=right):
@@ -128,15 +126,21 @@ def merge(kinds: Iterable[str]) -> str:
     nothing either. `truth`: only ever tested; `None`: compared with it; `sized`: measured with `len`.
     """
     uses = list(dict.fromkeys(part for kind in kinds for part in _without_none(kind)))
+    only_tested = _ONLY_TESTED.get(frozenset(uses))
+    if only_tested is not None:
+        return only_tested
     known = [kind for kind in uses if kind not in ("", "truth", "None", "sized")]
-    if not known and "truth" in uses and not {"", "sized"} & set(uses):
-        return "bool | None" if "None" in uses else "truth"
-    if uses == ["None"]:
-        return "None"
     base = "list | str" if not known and "sized" in uses else _agreed(known)
     if "None" in uses and not base.endswith("| None"):
         return f"{base or 'Any'} | None"
     return base
+
+
+_ONLY_TESTED = {
+    frozenset(["truth"]): "truth",
+    frozenset(["truth", "None"]): "bool | None",
+    frozenset(["None"]): "None",
+}
 
 
 def _without_none(kind: str) -> tuple[str, ...]:
@@ -148,15 +152,14 @@ def _without_none(kind: str) -> tuple[str, ...]:
 
 def _agreed(known: list[str]) -> str:
     """The type that fits all of several types; empty if they contradict each other."""
-    kinds = set(known)
     if len(known) < 2:
-        return known[0] if known else ""
+        return "".join(known)
     if any(kind.startswith("Literal[") for kind in known):
         return _one_label(known)
     if all(kind.startswith("{") or kind == "dict" for kind in known):
         return _one_record([kind for kind in known if kind.startswith("{")])
     for together, kind in _TOGETHER:
-        if kinds <= together:
+        if together.issuperset(known):
             return kind
     return ""
 
@@ -173,7 +176,7 @@ _TOGETHER: tuple[tuple[set[str], str], ...] = (
 def _one_label(known: list[str]) -> str:
     """One of all the labels that several uses mention; or a number, or any text."""
     labels = [kind for kind in known if kind.startswith("Literal[")]
-    others = {kind for kind in known if not kind.startswith("Literal[")}
+    others = set(known).difference(labels)
     inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
     if others and others <= {"number", "int"}:
         return f"number | Literal[{inner}]"

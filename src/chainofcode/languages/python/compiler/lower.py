@@ -365,13 +365,12 @@ class _Lowering:
         if scope in self._prose_names_of:
             return self._prose_names_of[scope]
         names = self.found.names
-        home = scope
-        while home.kind == "comprehension" and home.parent is not None:
-            home = home.parent
-        free = {node.id for node in names.unresolved() if home.kind == "module" or names.scope_of[node] is home}
+        home = scope.frame
+        is_module = home.kind == "module"
+        free = {node.id for node in names.unresolved() if is_module or names.scope_of[node] is home}
         known = {item.name for item in self.found.imports} | self.found.holes | self.found.module_holes
         own = set(home.bindings) | (free - known - self.found.given)
-        own |= {"answer"} if home.kind == "module" else home.global_names
+        own |= {"answer"} if is_module else home.global_names
         self._prose_names_of[scope] = frozenset(name for name in own if not name.startswith("$"))
         return self._prose_names_of[scope]
 

@@ -37,7 +37,7 @@ class MissingImport(Data):
         return f"import {self.module}" + ("" if self.name == self.module else f" as {self.name}")
 
 
-class Use(Data):
+class Occurrence(Data):
     """How one occurrence of an undefined name is used; `attribute` and `arity` where that says more."""
 
     how: str  # call, raise, attribute, function, type, base, read
@@ -46,7 +46,7 @@ class Use(Data):
     is_called: bool = False  # the attribute, or one of its own, is called
 
 
-def find_import(name: str, uses: Sequence[Use], packages: Iterable[str]) -> MissingImport | None:
+def find_import(name: str, uses: Sequence[Occurrence], packages: Iterable[str]) -> MissingImport | None:
     """The import that makes every use of `name` work, if there is one."""
     if len(name) == 1:  # `e` is an exception somewhere far more often than Euler's number
         return None
@@ -87,7 +87,7 @@ def _exports(granted: tuple[str, ...]) -> dict[str, list[str]]:
     return exports
 
 
-def _fits(value: Any, use: Use) -> bool:
+def _fits(value: Any, use: Occurrence) -> bool:
     match use.how:
         case "call" | "raise":
             return callable(value) and _takes(value, use.arity)

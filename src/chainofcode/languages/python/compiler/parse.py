@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from .record import Data
-from .statements import PROSE_NAME, Facts
+from .statements import PROSE_NAME, TreeFacts
 
 MAX_SOURCE_BYTES = 1_000_000
 _PLACEHOLDER = "__coc_prose_{}__"
@@ -31,7 +31,7 @@ class Prose(Data):
     text: str
 
 
-class Parsed(Data):
+class ParsedSource(Data):
     """`source` as the author wrote it; `tree` with an expression statement `$prose(n)` for each prose statement."""
 
     source: str
@@ -39,7 +39,7 @@ class Parsed(Data):
     prose: tuple[Prose, ...]
 
 
-def parse(reply: str, *, is_reply: bool = True) -> Parsed:
+def parse(reply: str, *, is_reply: bool = True) -> ParsedSource:
     """The program in a reply. Never rejects a line of pseudo-code; raises NotAProgram when there is nothing to run."""
     check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
@@ -49,7 +49,7 @@ def parse(reply: str, *, is_reply: bool = True) -> Parsed:
     source = _dedent(source)
     runnable, prose = _isolate_prose(source)
     tree = _restore_prose(_compile(runnable), len(prose))
-    return Parsed(source, tree, tuple(prose))
+    return ParsedSource(source, tree, tuple(prose))
 
 
 def check_readable(reply: str) -> None:
@@ -124,7 +124,7 @@ def _readable_part(block: str) -> ast.Module:
 
 def _provided_names(tree: ast.Module) -> set[str]:
     """Names that a block binds, or whose objects it may change."""
-    facts = Facts(tree)
+    facts = TreeFacts(tree)
     return {name for statement in tree.body for name in facts.changed_in(statement)}
 
 

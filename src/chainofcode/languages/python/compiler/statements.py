@@ -58,10 +58,10 @@ def own_parts(node: ast.AST) -> list[ast.AST]:
         case ast.ClassDef():
             return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
         case ast.Match():
-            parts: list[ast.AST] = [node.subject]
-            return parts + [part for case in node.cases for part in (case.pattern, case.guard) if part is not None]
+            cases = [part for case in node.cases for part in (case.pattern, case.guard)]
+            return [node.subject, *filter(None, cases)]
         case ast.Try() | ast.TryStar():
-            return [handler.type for handler in node.handlers if handler.type is not None]
+            return [*filter(None, (handler.type for handler in node.handlers))]
         case ast.stmt():
             return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
     return [node]
@@ -184,7 +184,7 @@ def _roots(nodes: Iterable[ast.AST]) -> list[str]:
     return found
 
 
-class Facts:
+class TreeFacts:
     """The facts of every statement of a tree, made on first use, and the numbers of the statements."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -250,7 +250,7 @@ def ways_out(body: Iterable[ast.AST], in_loop: bool = False) -> set[str]:
 # --- special statements -------------------------------------------------------------------------------------------
 
 
-def prose_number(statement: ast.stmt) -> int | None:
+def prose_number(statement: ast.AST) -> int | None:
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=int(number)), *_])):
             return number if name == PROSE_NAME else None

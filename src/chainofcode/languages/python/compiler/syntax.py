@@ -100,14 +100,15 @@ class Syntax:
                 self.calls.append(node)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 self.functions.setdefault(node.name, []).append(node)
+                home = self.parents.get(node)
+                if isinstance(home, ast.ClassDef) and node.name == "__init__":
+                    self.initializers[home.name].append(node)
             case ast.ClassDef():
                 self.classes.append(node)
-                made = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"]
-                self.initializers.setdefault(node.name, []).extend(made)
+                self.initializers.setdefault(node.name, [])
             case ast.Assign(value=ast.Lambda() as function):
-                for target in node.targets:
-                    if isinstance(target, ast.Name):
-                        self.functions.setdefault(target.id, []).append(function)
+                for name in [target.id for target in node.targets if isinstance(target, ast.Name)]:
+                    self.functions.setdefault(name, []).append(function)
             case ast.Import() | ast.ImportFrom():
                 self.imports.append(node)
 
@@ -230,6 +231,14 @@ class Scope:
         self.nonlocal_names: set[str] = set()
         self.loads: list[ast.Name] = []
 
+    @property
+    def frame(self) -> Scope:
+        """The scope whose frame this scope's code runs in, comprehensions taken to run where they stand."""
+        scope = self
+        while scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
     def bind(self, name: str, source: ast.AST | None = None) -> None:
         self.bindings.setdefault(name, []).append(source)
 
@@ -340,10 +349,7 @@ class Names:
 
     def _NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
         self._visit(node.value, scope)
-        home = scope
-        while home.kind == "comprehension" and home.parent is not None:
-            home = home.parent
-        self._bind_targets([node.target], node.value, home)
+        self._bind_targets([node.target], node.value, scope.frame)
 
     def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
         self._visit(node.iter, scope)

@@ -10,7 +10,8 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from .analyse import Analysis
-from .library import FIRST_ARGUMENT_MUTATORS, MUTATORS
+from .library import MUTATORS
+from .statements import mutated
 from .syntax import arguments_of, called_name, text_of
 
 _BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
@@ -56,15 +57,12 @@ class Taint:
                 yield value, [name for target in targets for name in _targets(target)]
             case ast.AugAssign() | ast.NamedExpr() | ast.AnnAssign(value=ast.expr()):
                 yield node.value, _targets(node.target)  # type: ignore[misc]
-            case ast.For(iter=value, target=target) | ast.AsyncFor(iter=value, target=target):
-                yield value, _targets(target)
-            case ast.comprehension(iter=value, target=target):
-                yield value, _targets(target)
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                yield node.iter, _targets(node.target)
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield value, _targets(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                given = [child for child in ast.walk(node) if isinstance(child, (ast.Return, ast.Yield, ast.YieldFrom))]
-                yield from ((child.value, [node.name]) for child in given if child.value is not None)
+                yield from ((value, [node.name]) for value in _given_by(node))
             case ast.Call():
                 yield from self._flows_of_call(node)
         if isinstance(node, _BRANCHES):
@@ -74,17 +72,22 @@ class Taint:
         """Arguments flow into parameters, also of functions passed as arguments, and into what the call mutates."""
         arguments = arguments_of(node)
         called = [called_name(node), *(argument.id for argument in arguments if isinstance(argument, ast.Name))]
-        taking = [name for function in called if function for name in self._parameters(function)]
-        if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-            taking += _targets(node.func.value)
-        if called_name(node) in FIRST_ARGUMENT_MUTATORS and node.args:
-            taking += _targets(node.args[0])
+        taking = [name for function in called for name in self._parameters(function)]
+        changed = mutated(node, MUTATORS)
+        taking += _targets(changed) if changed is not None else []
         for argument in arguments if taking else ():
             yield argument, taking
 
-    def _parameters(self, function: str) -> list[str]:
+    def _parameters(self, function: str | None) -> list[str]:
         nodes = self._found.syntax.own_functions(function)
         return [arg.arg for node in nodes for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
+
+
+def _given_by(function: ast.AST) -> Iterator[ast.expr]:
+    """The values that a function returns or yields."""
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and node.value is not None:
+            yield node.value
 
 
 def _names(node: ast.AST) -> Iterator[str]:

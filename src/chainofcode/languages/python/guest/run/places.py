@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
 from .....values.codec import Record
-from ...compiler.analyse import Guard
+from ...compiler.analyse import GuardedLines
 from ...compiler.library import PROTOCOL_METHODS
 from ...compiler.lower import Place
 from ...compiler.marks import MARK_COLUMNS
@@ -29,7 +29,7 @@ def keeps_cells(code: CodeType) -> bool:
 class Places:
     """Statement numbers by position, and which guard of the program covers a position."""
 
-    def __init__(self, places: Sequence[Place], guards: Sequence[Guard], holes: Sequence[Span]) -> None:
+    def __init__(self, places: Sequence[Place], guards: Sequence[GuardedLines], holes: Sequence[Span]) -> None:
         self._places, self._guards, self._holes = places, guards, holes
         self._starts = [place.start for place in places]
         # Keyed by id, holding the code: hashing a code object hashes its bytecode every time.
