@@ -9,6 +9,9 @@ import datetime
 import sys
 from types import ModuleType
 
+from .atoms import SCALARS
+from .records import ids_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
@@ -45,7 +48,7 @@ def sketch(value: Any) -> str:
     return ""
 
 
-_LABELS = frozenset(map(id, (str, int, float, bool, bytes, type(None), datetime.date, datetime.datetime)))
+_LABELS = ids_of(*(SCALARS - {complex}), datetime.date, datetime.datetime)
 
 
 def _is_known_zone(kind: type) -> bool:
@@ -62,7 +65,7 @@ def _array_text(value: Any, kind: type) -> str:
     return repr(found)[:100] if id(type(found)) in _SCALARS else ""
 
 
-_SCALARS = frozenset(map(id, (str, int, float, bool, bytes, complex, datetime.datetime, datetime.timedelta)))
+_SCALARS = ids_of(*(SCALARS - {type(None)}), datetime.datetime, datetime.timedelta)
 
 
 def _label(name: Any) -> str:

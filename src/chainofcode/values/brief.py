@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain, islice
 
 from .arrays import sketch
+from .atoms import PLAIN, SCALARS
 from .records import Opaque, Record, exact, has_plain_zone, ids_of, type_name
 
 TYPE_CHECKING = False
@@ -171,9 +172,9 @@ def _other(value: Any) -> str:
 
 
 _INT = id(int)
-_FLAT = ids_of(str, int, float, bool, type(None))
+_FLAT = ids_of(*PLAIN)
 _TEXTS = ids_of(str, bytes, bytearray)
-_PLAIN_KEYS = ids_of(str, int, float, bool, complex, bytes, type(None))
+_PLAIN_KEYS = ids_of(*SCALARS)
 _SHORT = ids_of(type(None), bool, float, complex, decimal.Decimal, datetime.date, datetime.timedelta)
 _ERRORS = ids_of(*(v for v in vars(builtins).values() if isinstance(v, type) and issubclass(v, BaseException)))
 _BRACKETS: dict[int, tuple[Any, str, str, Callable[[Any], list[Any]], bool]] = {

@@ -86,12 +86,15 @@ class _Encoder:
             items = [self.encode(item, depth + 1) for item in tuple(value)]
             return items if sequence == "" else {sequence: items}
         if kind is dict or kind is Record:
-            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
-            if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
-                return dict(pairs)
-            return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
+            return self._encode_dict(value, depth)
         data = plain(value)
         return self.opaque(value) if data is value else self.encode(data, depth + 1)
+
+    def _encode_dict(self, value: dict[Any, Any], depth: int) -> Any:
+        pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
+        if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
+            return dict(pairs)
+        return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
 
     def opaque(self, value: object) -> Any:
         return {"$object": {"type": type_name(value), "text": self._brief(value)}}
@@ -175,10 +178,9 @@ class _Decoder:
             return [self.decode(item, depth + 1) for item in data]
         if not isinstance(data, dict):
             raise ValueFormatError(f"{type(data).__name__} is not JSON")
-        if len(data) == 1:
-            (tag,) = data
-            if isinstance(tag, str) and tag.startswith("$"):
-                return self._untag(tag, data[tag], depth)
+        tag = next(iter(data)) if len(data) == 1 else ""
+        if isinstance(tag, str) and tag.startswith("$"):
+            return self._untag(tag, data[tag], depth)
         return self._record((str(key), self.decode(item, depth + 1)) for key, item in data.items())
 
     def _untag(self, tag: str, body: Any, depth: int) -> Any:

@@ -13,27 +13,25 @@ import importlib
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from .missing import MissingImport, Use, find_import
+from .library import (
+    ALWAYS_DEFINED,
+    EMPTY_FUNCTION_DECORATORS,
+    FUNCTION_MAKERS,
+    NOISY_MODULES,
+    PLAIN_MANAGERS,
+    TEXT_RUNNERS,
+)
+from .missing import MissingImport, Occurrence, find_import
 from .reaching import Reaching
 from .record import Data
-from .scopes import Function, Names, Scope
-from .syntax import Syntax, called_name, last_name
+from .statements import TreeFacts
+from .syntax import DEFINITIONS, FUNCTIONS, Function, Names, Scope, Syntax, called_name, last_name, text_of
 
-ALWAYS_DEFINED = frozenset(dir(builtins)) | {"exit", "quit", "__file__", "__builtins__", "__annotations__"}
-_FUNCTION_MAKERS = {
-    "partial", "partialmethod", "getattr", "lru_cache", "cache", "type", "namedtuple", "itemgetter", "eval",
-}  # fmt: skip
+_CALLED = ("call", "function")
 _EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
-HARMLESS_MANAGERS = {"open", "redirect_stdout", "localcontext", "Lock", "Pool", "ThreadPoolExecutor", "nullcontext"}
-_NOISY = {"antigravity", "this"}  # what they do when imported is not for us to do
-_TEXT_RUNNERS = {"eval", "exec", "compile"}
-_NEVER_STUBS = {
-    "abstractmethod", "abstractproperty", "overload", "singledispatch", "singledispatchmethod", "setter",
-    "deleter", "getter", "fixture",
-}  # fmt: skip
 
 
-class Guard(Data):
+class GuardedLines(Data):
     """The lines that a `try` of the program covers and the exception names it catches (None: every one)."""
 
     start: tuple[int, int]
@@ -45,6 +43,7 @@ class Guard(Data):
 class Analysis:
     def __init__(self, syntax: Syntax, names: Names) -> None:
         self.syntax, self.names, self.reaching = syntax, names, Reaching(syntax, names)
+        self.facts = TreeFacts(syntax.tree)
         self.given = ALWAYS_DEFINED  # names that are there before the program starts
         self.holes: set[str] = set()  # undefined names that are called or handed on as functions
         self.module_holes: set[str] = set()  # undefined names whose attributes are called
@@ -55,7 +54,7 @@ class Analysis:
         self.methods: list[ast.Attribute] = []  # called attributes that nothing known has
         self.stubs: list[Function] = []
         self.text_runners: list[ast.Name] = []  # `eval`, `exec`, `compile`, where they are the builtins
-        self.guards: list[Guard] = []
+        self.guards: list[GuardedLines] = []
 
     def hole_calls(self) -> Iterator[ast.AST]:
         """The parts of the program where the LM may be asked."""
@@ -63,19 +62,20 @@ class Analysis:
 
     def hole_names(self) -> Iterator[ast.Name | ast.Attribute]:
         """The names and attributes that mean holes."""
-        names = self.holes | self.module_holes | {stub.name for stub in self.stubs}
+        stubs = {stub.name for stub in self.stubs}
+        names = self.holes | self.module_holes | stubs
         chosen: set[ast.AST] = {*self.shadowed, *self.methods}
-        attributes = {stub.name for stub in self.stubs}
         for node in self.syntax.nodes:
             if isinstance(node, ast.Name):
-                is_hole = node in chosen or (node.id in names and isinstance(node.ctx, ast.Load))
-            elif isinstance(node, ast.Attribute):
-                of_hole = isinstance(node.value, ast.Name) and node.value.id in self.unknown_modules
-                is_hole = node in chosen or node.attr in attributes or of_hole
-            else:
-                continue
-            if is_hole:
+                if node in chosen or (node.id in names and isinstance(node.ctx, ast.Load)):
+                    yield node
+            elif isinstance(node, ast.Attribute) and (
+                node in chosen or node.attr in stubs or self._is_of_unknown_module(node)
+            ):
                 yield node
+
+    def _is_of_unknown_module(self, node: ast.Attribute) -> bool:
+        return isinstance(node.value, ast.Name) and node.value.id in self.unknown_modules
 
 
 def analyse(
@@ -87,35 +87,37 @@ def analyse(
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
     found.given = frozenset(given)
-    uses: dict[str, list[Use]] = {}
+    uses: dict[str, list[Occurrence]] = {}
     for node in found.names.unresolved():
-        if node.id in _TEXT_RUNNERS:
+        if node.id in TEXT_RUNNERS:
             found.text_runners.append(node)
         if node.id not in given and not node.id.startswith("$"):
             uses.setdefault(node.id, []).append(_use(node, found.reaching))
     known = set(found.names.module.bindings) | set(defined)
     for name, seen in uses.items():
         missing = find_import(name, seen, packages) if name not in tools else None
-        if name in tools:
-            found.holes.add(name)
-        elif missing is not None:
+        if missing is not None:
             found.imports.append(missing)
-        elif any(use.how in ("call", "base") for use in seen):
+        elif name in tools or _is_hole(name, seen, known):
             found.holes.add(name)
-        elif near_match(name, known):
-            continue  # read, never called: a misspelt variable
-        elif any(use.how == "function" for use in seen):
-            found.holes.add(name)
-        elif any(use.how == "attribute" and use.is_called for use in seen):
+        elif any(use.is_called for use in seen) and not near_match(name, known):
             found.module_holes.add(name)
     library = sys.stdlib_module_names | set(packages)
-    found.unknown_modules = {name for name, module in imported_names(found.syntax) if module not in library}
+    found.unknown_modules = {name for name, module in found.syntax.imported_names() if module not in library}
     found.shadowed = list(_self_shadowing(found.names, given))
     found.stubs = list(_stubs(found.syntax))
     found.methods = list(_unknown_methods(found))
     found.guards = list(_guards(found.syntax))
     found.awaited = found.syntax.awaited_names()
     return found
+
+
+def _is_hole(name: str, uses: Iterable[Occurrence], known: Iterable[str]) -> bool:
+    """Whether an undefined name is used as a function. One that is never called directly may be misspelt."""
+    ways = {use.how for use in uses}
+    if not ways.isdisjoint(["call", "base"]):
+        return True
+    return "function" in ways and near_match(name, known) is None
 
 
 def near_match(name: str, known: Iterable[str]) -> str | None:
@@ -126,61 +128,52 @@ def near_match(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
-def imported_names(syntax: Syntax) -> Iterator[tuple[str, str]]:
-    """(name bound, top-level module) for every import of the program."""
-    for node in syntax.nodes:
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                top = alias.name.partition(".")[0]
-                yield alias.asname or top, top
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            for alias in node.names:
-                yield alias.asname or alias.name, node.module.partition(".")[0]
-
-
 def _star_imported(syntax: Syntax) -> set[str]:
     """What `from math import *` brings."""
     names: set[str] = set()
-    for node in syntax.nodes:
-        if (
-            isinstance(node, ast.ImportFrom)
-            and node.names[0].name == "*"
-            and node.module in sys.stdlib_module_names - _NOISY
-        ):
-            module = importlib.import_module(node.module)
-            names.update(getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")]))
+    for node in syntax.imports:
+        name = node.module if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" else None
+        if name in sys.stdlib_module_names - NOISY_MODULES:
+            module = importlib.import_module(name)
+            names.update(getattr(module, "__all__", [word for word in vars(module) if not word.startswith("_")]))
     return names
 
 
-def _use(node: ast.expr, reaching: Reaching) -> Use:
+def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
     """How an occurrence of a name, or of an attribute, is used."""
     syntax = reaching.syntax
     parent = syntax.parents.get(node)
+    use: Occurrence | None = None
     match parent:
-        case ast.Call(func=func) if func is node:
-            if isinstance(syntax.parents.get(parent), ast.Raise):
-                return Use("raise")
-            plain = not any(isinstance(arg, ast.Starred) for arg in parent.args) and not parent.keywords
-            return Use("call", arity=len(parent.args) if plain else None)
-        case ast.Call() if syntax.takes_function(parent, node):
-            return Use("function")
-        case ast.Call() if called_name(parent) in ("isinstance", "issubclass") and node in parent.args[1:]:
-            return Use("type")
-        case ast.keyword():
-            call = syntax.parents[parent]
-            if isinstance(call, ast.Call) and syntax.takes_function(call, node):
-                return Use("function")
+        case ast.Call() | ast.keyword():
+            use = _use_in_call(node, parent, syntax)
         case ast.Attribute():
-            return Use("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-            if node in parent.decorator_list:
-                return Use("call", arity=1)
-            return Use("base" if isinstance(parent, ast.ClassDef) else "type")
+            use = Occurrence("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node in parent.decorator_list:
+            use = Occurrence("call", arity=1)
+        case ast.ClassDef():
+            use = Occurrence("base")
         case ast.Subscript(value=value) if value is node:
-            return Use("type")
-    if syntax.is_in_annotation(node):
-        return Use("type")
-    return Use("function" if reaching.is_called(node) else "read")
+            use = Occurrence("type")
+    if use is None and syntax.is_in_annotation(node):
+        use = Occurrence("type")
+    return use or Occurrence("function" if reaching.is_called(node) else "read")
+
+
+def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax) -> Occurrence | None:
+    """How a name is used as the function or as an argument of a call, if that tells."""
+    call = parent if isinstance(parent, ast.Call) else syntax.parents[parent]
+    if not isinstance(call, ast.Call):
+        return None
+    if call.func is node:
+        if isinstance(syntax.parents.get(call), ast.Raise):
+            return Occurrence("raise")
+        is_plain = not any(isinstance(arg, ast.Starred) for arg in call.args) and not call.keywords
+        return Occurrence("call", arity=len(call.args) if is_plain else None)
+    if syntax.takes_function(call, node):
+        return Occurrence("function")
+    is_type = called_name(call) in ("isinstance", "issubclass") and node in call.args[1:]
+    return Occurrence("type") if is_type else None
 
 
 def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
@@ -188,7 +181,7 @@ def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
     parents = reaching.syntax.parents
     while isinstance(parent := parents.get(node), ast.Attribute):
         node = parent
-    return _use(node, reaching).how in ("call", "function")
+    return _use(node, reaching).how in _CALLED
 
 
 # --- name = name(…) -----------------------------------------------------------------------------------------------
@@ -196,15 +189,12 @@ def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
 
 def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
     """The called `name` of `name = name(…)` where nothing else in sight binds that name."""
-    calls: dict[ast.AST | None, dict[str, list[ast.Name]]] = {}
+    calls_in = functools.cache(_calls_in)
     for scope in names.scopes:
         for name, sources in scope.bindings.items():
             if name in given or _bound_elsewhere(name, scope, names):
                 continue
-            for source in sources:
-                if source not in calls:
-                    calls[source] = _calls_in(source)
-            called = [calls[source].get(name, []) for source in sources]
+            called = [calls_in(source).get(name, []) for source in sources]
             if all(own or not _may_be_function(source) for own, source in zip(called, sources, strict=True)):
                 yield from (node for own in called for node in own)
 
@@ -216,7 +206,7 @@ def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
 def _may_be_function(source: ast.AST | None) -> bool:
     """Whether what a name is bound to could be called; None: a def, class, import, parameter or the like."""
     if isinstance(source, ast.Call):
-        return called_name(source) in _FUNCTION_MAKERS
+        return called_name(source) in FUNCTION_MAKERS
     if isinstance(source, ast.IfExp):
         return _may_be_function(source.body) or _may_be_function(source.orelse)
     return source is None or isinstance(source, (ast.Lambda, ast.Name, ast.Attribute, ast.Subscript, ast.BoolOp))
@@ -243,21 +233,23 @@ def _stubs(syntax: Syntax) -> Iterator[Function]:
     handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
     is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
     used, called = _used_names(syntax)
-    for functions in syntax.functions.values():
-        for node in functions:
-            if isinstance(node, ast.Lambda) or not _is_empty(node) or node.name.startswith("__"):
-                continue
-            if {last_name(decorator) for decorator in node.decorator_list} & _NEVER_STUBS:
-                continue
-            home = syntax.parents.get(node)
-            if isinstance(home, ast.ClassDef) and {last_name(base) for base in home.bases} & {"Protocol", "ABC"}:
-                continue
-            if isinstance(home, ast.ClassDef) and (home.name, node.name) in overridden:
-                continue
-            if is_handled and isinstance(node.body[-1], ast.Raise):
-                continue
-            if node.name in (called if _is_bare(node) else used):
-                yield node
+    functions = [node for nodes in syntax.functions.values() for node in nodes if isinstance(node, FUNCTIONS)]
+    for node in filter(_is_empty, functions):
+        is_left_open = not (is_handled and isinstance(node.body[-1], ast.Raise))
+        if is_left_open and not _is_empty_on_purpose(node, syntax, overridden):
+            wanted = called if _is_bare(node) else used
+            yield from [node] if node.name in wanted else []
+
+
+def _is_empty_on_purpose(node: Function, syntax: Syntax, overridden: Collection[tuple[str, str]]) -> bool:
+    """Whether an empty function is a special, abstract or overridden one."""
+    decorators = {last_name(decorator) for decorator in node.decorator_list}
+    if node.name.startswith("__") or decorators & EMPTY_FUNCTION_DECORATORS:
+        return True
+    home = syntax.parents.get(node)
+    if not isinstance(home, ast.ClassDef):
+        return False
+    return bool({last_name(base) for base in home.bases} & {"Protocol", "ABC"}) or (home.name, node.name) in overridden
 
 
 def _is_bare(function: Function) -> bool:
@@ -277,26 +269,31 @@ def _is_empty(function: Function) -> bool:
 
 def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
     """(base class, method) pairs that a subclass in the program, at any distance, defines again."""
-    classes = {node.name: node for node in syntax.nodes if isinstance(node, ast.ClassDef)}
+    bases = {node.name: [last_name(base) or "" for base in node.bases] for node in syntax.classes}
     pairs = set()
-    for node in classes.values():
-        methods = [m.name for m in node.body if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))]
-        pending, seen = [last_name(base) for base in node.bases], set[str]()
-        while pending:
-            base = pending.pop()
-            if base is not None and base not in seen:
-                seen.add(base)
-                pending += [last_name(b) for b in classes[base].bases] if base in classes else []
-        pairs |= {(base, method) for base in seen for method in methods}
+    for node in {node.name: node for node in syntax.classes}.values():
+        methods = [method.name for method in node.body if isinstance(method, FUNCTIONS)]
+        pairs |= {(base, method) for base in _above(node.name, bases) for method in methods}
     return pairs
+
+
+def _above(name: str, bases: dict[str, list[str]]) -> set[str]:
+    """The names of the classes that a class inherits from, at any distance."""
+    pending, found = list(bases[name]), set[str]()
+    while pending:
+        base = pending.pop()
+        if base not in found:
+            found.add(base)
+            pending += bases.get(base, ())
+    return found
 
 
 def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
     """Names and attributes mentioned otherwise than in a call whose value is dropped; those called for their value."""
     used, called = set(), set()
     for node in syntax.nodes:
-        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            name = node.id if isinstance(node, ast.Name) else node.attr
+        name = text_of(node)
+        if name is not None and isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
             parent = syntax.parents.get(node)
             outer = syntax.parents.get(parent) if isinstance(parent, ast.Call) and parent.func is node else None
             if isinstance(outer, ast.Await):
@@ -312,18 +309,16 @@ def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
 
 def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
     """Called attributes that no builtin, no imported class and nothing in the program has."""
-    known = _known_attributes(found.syntax)
-    modules = {name for name, _ in imported_names(found.syntax)} | {missing.name for missing in found.imports}
+    known = _known_attributes(found)
+    modules = {name for name, _ in found.syntax.imported_names()} | {missing.name for missing in found.imports}
     modules |= found.module_holes
     for node in found.syntax.nodes:
-        if not isinstance(node, ast.Attribute) or not isinstance(node.ctx, ast.Load) or node.attr in known:
-            continue
-        if node.attr.startswith("__") or _root(node.value) in modules:
-            continue
-        if isinstance(node.value, ast.Call) and called_name(node.value) == "super":
-            continue
-        if _use(node, found.reaching).how in ("call", "function"):
-            yield node
+        match node:
+            case ast.Attribute(value=ast.Call() as call) if called_name(call) == "super":
+                continue
+            case ast.Attribute(attr=name, ctx=ast.Load()) if name not in known and not name.startswith("__"):
+                is_function = _root(node.value) not in modules and _use(node, found.reaching).how in _CALLED
+                yield from [node] if is_function else []
 
 
 def _root(node: ast.expr) -> str | None:
@@ -339,36 +334,38 @@ def _builtin_attributes() -> frozenset[str]:
     return frozenset(name for kind in kinds for name in dir(kind))
 
 
-def _known_attributes(syntax: Syntax) -> set[str]:
+def _known_attributes(found: Analysis) -> set[str]:
+    """The attributes of builtins and of the modules that are imported, and those that the program sets."""
     known = set(_builtin_attributes())
-    for module_name in {module for _, module in imported_names(syntax)} & sys.stdlib_module_names - _NOISY:
-        try:
-            module = importlib.import_module(module_name)
-        except ImportError:
-            continue
-        known.update(dir(module))
-        known.update(name for kind in vars(module).values() if isinstance(kind, type) for name in dir(kind))
-    for node in syntax.nodes:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    for module_name in {module for _, module in found.syntax.imported_names()} & sys.stdlib_module_names:
+        known |= _module_attributes(module_name)
+    for node in found.syntax.nodes:
+        if isinstance(node, DEFINITIONS):
             known.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             known.add(node.attr)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and _is_in_class(node, syntax):
-            known.add(node.id)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            is_in_class = isinstance(found.syntax.enclosing(node, DEFINITIONS), ast.ClassDef)
+            known |= {node.id} if is_in_class else set()
     return known
 
 
-def _is_in_class(node: ast.AST, syntax: Syntax) -> bool:
-    parent = syntax.parents.get(node)
-    while parent is not None and not isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        parent = syntax.parents.get(parent)
-    return isinstance(parent, ast.ClassDef)
+def _module_attributes(name: str) -> set[str]:
+    """What a module and the classes in it have."""
+    if name in NOISY_MODULES:
+        return set()
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        return set()
+    kinds = [kind for kind in vars(module).values() if isinstance(kind, type)]
+    return {*dir(module), *(attribute for kind in kinds for attribute in dir(kind))}
 
 
 # --- try ----------------------------------------------------------------------------------------------------------
 
 
-def _guards(syntax: Syntax) -> Iterator[Guard]:
+def _guards(syntax: Syntax) -> Iterator[GuardedLines]:
     for node in syntax.nodes:
         if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
             yield _guard(node.body, [handler.type for handler in node.handlers])
@@ -376,20 +373,22 @@ def _guards(syntax: Syntax) -> Iterator[Guard]:
             for item in node.items:
                 if isinstance(item.context_expr, ast.Call) and called_name(item.context_expr) in ("suppress", "raises"):
                     yield _guard(node.body, list(item.context_expr.args))
-                elif last_name(item.context_expr) not in HARMLESS_MANAGERS:
+                elif last_name(item.context_expr) not in PLAIN_MANAGERS:
                     yield _guard(node.body, [None], is_try=False)
 
 
-def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> Guard:
+def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try: bool = True) -> GuardedLines:
     start, end = body[0], body[-1]
     last = (end.end_lineno or end.lineno, end.end_col_offset or end.col_offset)
-    return Guard((start.lineno, start.col_offset), last, _caught(types), is_try)
+    return GuardedLines((start.lineno, start.col_offset), last, _caught(types), is_try)
 
 
 def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:
     """The names of exceptions that handlers catch; None when one of them catches all, or nobody can tell."""
     flat = [kind for kinds in types for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
-    names = [last_name(kind) for kind in flat]
-    if any(name is None or not (name in _EXCEPTIONS or name.endswith(("Error", "Exception"))) for name in names):
-        return None
-    return frozenset(name for name in names if name)
+    names = [last_name(kind) or "" for kind in flat]
+    return frozenset(names) if all(map(_is_exception, names)) else None
+
+
+def _is_exception(name: str) -> bool:
+    return name in _EXCEPTIONS or name.endswith(("Error", "Exception"))

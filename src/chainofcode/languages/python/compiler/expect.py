@@ -10,30 +10,36 @@ import ast
 from collections.abc import Callable, Iterator
 
 from .analyse import Analysis
-from .appearance import Looks
-from .kinds import Resolved, by_name, copy, formatted, having, is_total, literals, merge, pattern_values, settled
+from .kinds import (
+    Appearance,
+    Resolved,
+    by_name,
+    copy,
+    formatted,
+    having,
+    is_total,
+    literals,
+    merge,
+    pattern_values,
+    settled,
+)
+from .library import ARGUMENT_TYPES, ELEMENT_TYPES
 from .record import Data
-from .scopes import Scope
-from .statements import statements
-from .syntax import called_name, last_name
+from .syntax import FUNCTIONS, Function, Scope, called_name, last_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
 
 MAX_TYPE_CHARS = 2000
 _MAX_HOPS = 4  # through variables and functions of the program
 _MAX_LOOKS = 50_000  # a long program's types are not worth seconds
 _MAX_LOADS = 50  # of one variable
-_TAKES = {  # what well-known functions take as their argument; what takes a text, a list or a dict says nothing
-    "sum": "list[number]", "any": "list", "all": "list", "sorted": "list", "list": "list", "enumerate": "list",
-    "Counter": "list", "int": "", "float": "number", "round": "number", "abs": "number", "range": "int",
-    "bool": "truth", "sqrt": "number", "timedelta": "number", "Decimal": "number", "Fraction": "number",
-    "len": "sized", "join": "list[str]", "fromisoformat": "str", "strptime": "str", "chr": "int", "ord": "str",
-}  # fmt: skip
-_TAKES_EACH = {"any": "truth", "all": "truth", "sum": "number", "join": "str"}
-_ORDERED = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _TEXT_WORDS = {"name", "surname", "title", "word", "letter", "label", "city", "country", "language", "color", "colour"}
 _TIME_WORDS = {"date", "day", "birthday", "time", "when", "deadline", "year", "month"}
 
 
-class Use(Data):
+class ExpectedType(Data):
     """A hole in a statement: the type expected of it there, and the statement that specifies it (a stub), if any."""
 
     statement: int
@@ -42,7 +48,7 @@ class Use(Data):
     spec: int | None = None
 
 
-def expected(found: Analysis) -> list[Use]:
+def expected(found: Analysis) -> list[ExpectedType]:
     """The uses of holes about which something is known. Look before the tree is lowered."""
     occurrences = list(_occurrences(found))
     if not occurrences and not found.stubs:
@@ -54,36 +60,32 @@ def expected(found: Analysis) -> list[Use]:
         kind = reader.type_of(name, node)
         uses.setdefault((reader.statement_of(node), name), []).append(kind)
         everywhere.setdefault(name, []).append(kind)
-    declared = {stub.name: reader.numbers.get(stub) for stub in found.stubs}
+    declared = {stub.name: found.facts.numbers.get(stub) for stub in found.stubs}
     merged = {name: merge(kinds) for name, kinds in everywhere.items()}
     told = []
     for (statement, name), kinds in uses.items():
         # What all places say of the function: the same call has the same value wherever it is made.
         kind = merged[name] or merge(kinds).replace("truth", "")
         kind = settled(kind, by_name(name))
-        told.append(Use(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
+        told.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
     return [use for use in told if use.type or use.spec is not None]
 
 
 def _occurrences(found: Analysis) -> Iterator[tuple[str, ast.expr]]:
     """Each hole of the program by the name under which it is asked for, and where it stands."""
     stubs = {stub.name for stub in found.stubs}
-    shadowed, methods = set(found.shadowed), set(found.methods)
+    names, chosen = found.holes | stubs, {*found.shadowed, *found.methods}
     modules = found.module_holes | found.unknown_modules
     for node in found.syntax.nodes:
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            if (
-                node in shadowed
-                or node.id in found.holes
-                or node.id in stubs
-                or (node.id in found.unknown_modules and isinstance(found.syntax.parents.get(node), ast.Call))
-            ):
-                yield node.id, node
-        elif isinstance(node, ast.Attribute):
-            if node in methods or node.attr in stubs:
-                yield node.attr, node
-            elif isinstance(node.value, ast.Name) and node.value.id in modules:
-                yield f"{node.value.id}.{node.attr}", node
+        match node:
+            case ast.Name(ctx=ast.Load()):
+                is_called = isinstance(found.syntax.parents.get(node), ast.Call)
+                if node in chosen or node.id in names or (is_called and node.id in found.unknown_modules):
+                    yield node.id, node
+            case ast.Attribute(attr=name) if node in chosen or name in stubs:
+                yield name, node
+            case ast.Attribute(value=ast.Name(id=module)) if module in modules:
+                yield f"{module}.{node.attr}", node
 
 
 class _Reader:
@@ -91,10 +93,10 @@ class _Reader:
 
     def __init__(self, found: Analysis) -> None:
         self._found, self._parents = found, found.syntax.parents
-        self.numbers = {statement: number for number, statement in enumerate(statements(found.syntax.tree.body))}
+        self._numbers = found.facts.numbers
         self._stubs = {stub.name: stub for stub in found.stubs}
-        self._classes = {node.name: node for node in found.syntax.nodes if isinstance(node, ast.ClassDef)}
-        self._looks, self._looks_left = Looks(found), _MAX_LOOKS
+        self._classes = {node.name: node for node in found.syntax.classes}
+        self._looks, self._looks_left = Appearance(found), _MAX_LOOKS
         self._known: dict[tuple[str, str, Scope | None, int], str] = {}
         self._loads: dict[str, list[ast.Name]] = {}
         for node in found.syntax.nodes:
@@ -102,20 +104,16 @@ class _Reader:
                 self._loads.setdefault(node.id, []).append(node)
 
     def statement_of(self, node: ast.AST) -> int:
-        current: ast.AST | None = node
-        while current is not None and not (isinstance(current, ast.stmt) and current in self.numbers):
-            current = self._parents.get(current)
-        return self.numbers[current] if isinstance(current, ast.stmt) else 0
+        statement = self._found.syntax.enclosing(node, (ast.stmt,))
+        return self._numbers[statement] if isinstance(statement, ast.stmt) else 0
 
     def type_of(self, name: str, node: ast.expr) -> str:
         """`ret_type=`, then an annotation, then how the value is used."""
         parent = self._parents.get(node)
         called = parent if isinstance(parent, ast.Call) and parent.func is node else None
-        if called is not None:
-            for keyword in called.keywords:
-                if keyword.arg == "ret_type":
-                    is_text = isinstance(keyword.value, ast.Constant) and isinstance(keyword.value.value, str)
-                    return str(keyword.value.value) if is_text else self._annotation(keyword.value)  # type: ignore[attr-defined]
+        for keyword in called.keywords if called is not None else ():
+            if keyword.arg == "ret_type":
+                return self._annotation(keyword.value)
         stub = self._stubs.get(name.rpartition(".")[2])
         if stub is not None and stub.returns is not None:
             return self._annotation(stub.returns)
@@ -149,54 +147,54 @@ class _Reader:
         self._looks_left -= 1
         if hops > _MAX_HOPS or parent is None or self._looks_left < 0:
             return ""
-        match parent:
-            case ast.If() | ast.While() | ast.Assert() | ast.IfExp() if parent.test is node:
-                return "truth"
-            case ast.UnaryOp():
-                return "truth" if isinstance(parent.op, ast.Not) else "number"
-            case ast.comprehension():
-                return "list" if parent.iter is node else "truth"
-            case ast.Await() | ast.BoolOp() | ast.IfExp():
-                return self._used(parent, hops)
-            case ast.NamedExpr():
-                return merge([self._used(parent, hops), self._of_name(parent.target, hops)])
-            case ast.Compare():
-                return self._compared(parent, node)
-            case ast.BinOp():
-                return self._calculated(parent, node)
-            case ast.AugAssign():
-                return self._added(parent)
-            case ast.Call():
-                return self._given(parent, node, hops)
-            case ast.keyword():
-                call = self._parents.get(parent)
-                return self._given(call, node, hops) if isinstance(call, ast.Call) else ""
-            case ast.Starred() | ast.For() | ast.AsyncFor():
-                return "list"
-            case ast.YieldFrom():
-                return "list"
-            case ast.Subscript():
-                return self._looked_up(parent, node, hops)
-            case ast.Attribute():
-                kind = having(parent.attr) or self._field(parent, parent.attr, hops)
-                return kind if kind != "Any" else ""
-            case ast.Assign():
-                return self._assigned(parent, hops)
-            case ast.AnnAssign():
-                return self._annotation(parent.annotation)
-            case ast.Return():
-                return self._returned(parent, hops)
-            case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
-                return self._element(parent, hops)
-            case ast.DictComp() | ast.List() | ast.Tuple() | ast.Set():
-                return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
-            case ast.FormattedValue():
-                return formatted(parent)
-            case ast.Match():
-                return literals([p for case in parent.cases for p in pattern_values(case.pattern)], is_total(parent))
-        return ""
+        if isinstance(parent, (ast.If, ast.While, ast.Assert, ast.IfExp)) and parent.test is node:
+            return "truth"
+        used: Callable[[Any, ast.expr, int], str] | None = getattr(self, f"_in_{type(parent).__name__}", None)
+        return used(parent, node, hops) if used is not None else ""
 
-    def _compared(self, compare: ast.Compare, node: ast.expr) -> str:
+    def _in_UnaryOp(self, parent: ast.UnaryOp, node: ast.expr, hops: int) -> str:
+        return "truth" if isinstance(parent.op, ast.Not) else "number"
+
+    def _in_comprehension(self, parent: ast.comprehension, node: ast.expr, hops: int) -> str:
+        return "list" if parent.iter is node else "truth"
+
+    def _in_place(self, parent: ast.expr, node: ast.expr, hops: int) -> str:
+        """The value of the part is the value of the whole."""
+        return self._used(parent, hops)
+
+    _in_Await = _in_BoolOp = _in_IfExp = _in_place
+
+    def _in_NamedExpr(self, parent: ast.NamedExpr, node: ast.expr, hops: int) -> str:
+        return merge([self._used(parent, hops), self._of_name(parent.target, hops)])
+
+    def _in_keyword(self, parent: ast.keyword, node: ast.expr, hops: int) -> str:
+        call = self._parents.get(parent)
+        return self._in_Call(call, node, hops) if isinstance(call, ast.Call) else ""
+
+    def _iterated(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
+        return "list"
+
+    _in_Starred = _in_For = _in_AsyncFor = _in_YieldFrom = _iterated
+
+    def _in_Attribute(self, parent: ast.Attribute, node: ast.expr, hops: int) -> str:
+        kind = having(parent.attr) or self._field(parent, parent.attr, hops)
+        return kind if kind != "Any" else ""
+
+    def _in_AnnAssign(self, parent: ast.AnnAssign, node: ast.expr, hops: int) -> str:
+        return self._annotation(parent.annotation)
+
+    def _in_display(self, parent: ast.expr, node: ast.expr, hops: int) -> str:
+        return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
+
+    _in_ListComp = _in_SetComp = _in_GeneratorExp = _in_DictComp = _in_List = _in_Tuple = _in_Set = _in_display
+
+    def _in_FormattedValue(self, parent: ast.FormattedValue, node: ast.expr, hops: int) -> str:
+        return formatted(parent)
+
+    def _in_Match(self, parent: ast.Match, node: ast.expr, hops: int) -> str:
+        return literals([value for case in parent.cases for value in pattern_values(case.pattern)], is_total(parent))
+
+    def _in_Compare(self, compare: ast.Compare, node: ast.expr, hops: int) -> str:
         operands = [compare.left, *compare.comparators]
         place = operands.index(node)
         kinds = []
@@ -207,16 +205,18 @@ class _Reader:
         return merge(kinds)
 
     def _compared_with(self, compare: ast.Compare, operator: ast.cmpop, other: ast.expr, *, is_left: bool) -> str:
-        if isinstance(other, ast.Constant) and other.value is None:
-            return "None"
-        if isinstance(operator, (ast.In, ast.NotIn)):
-            return literals(self._looks.literals(other), True) if is_left else ""
         beside = self._looks.like(other)
-        if isinstance(operator, _ORDERED):
-            return beside if beside in ("number", "str", "date") else ""
-        if isinstance(other, ast.Constant) and isinstance(operator, (ast.Eq, ast.NotEq)):
-            is_open = isinstance(operator, ast.NotEq) or self._has_else(compare)
-            return literals([other.value], is_open)
+        match operator, other:
+            case _, ast.Constant(value=None):
+                return "None"
+            case ast.In() | ast.NotIn(), _:
+                return literals(self._looks.literals(other), True) if is_left else ""
+            case ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE(), _:
+                return beside if beside in ("number", "str", "date") else ""
+            case ast.Eq(), ast.Constant(value=value):
+                return literals([value], self._has_else(compare))
+            case ast.NotEq(), ast.Constant(value=value):
+                return literals([value], True)
         return "date" if beside == "date" else ""
 
     def _has_else(self, compare: ast.Compare) -> bool:
@@ -230,7 +230,7 @@ class _Reader:
             parent = parent.orelse[0]
         return False
 
-    def _calculated(self, operation: ast.BinOp, node: ast.expr) -> str:
+    def _in_BinOp(self, operation: ast.BinOp, node: ast.expr, hops: int) -> str:
         beside = self._looks.like(operation.right if operation.left is node else operation.left)
         if beside in ("date", "span"):
             return "date" if beside == "span" or isinstance(operation.op, ast.Sub) else ""
@@ -240,29 +240,26 @@ class _Reader:
             return beside
         return "int" if beside == "list" and isinstance(operation.op, ast.Mult) else ""
 
-    def _added(self, statement: ast.AugAssign) -> str:
+    def _in_AugAssign(self, statement: ast.AugAssign, node: ast.expr, hops: int) -> str:
         """`total += f(x)`: what the variable began as."""
         sources = self._looks.sources(statement.target)
         kinds = {self._looks.like(source) for source in sources if not isinstance(source, ast.AugAssign)} - {""}
         return kinds.pop() if len(kinds) == 1 and kinds <= {"number", "str", "list"} else ""
 
-    def _given(self, call: ast.Call, node: ast.expr, hops: int) -> str:
+    def _in_Call(self, call: ast.Call, node: ast.expr, hops: int) -> str:
         """A value handed to a function: a well-known one, or one of the program's own with annotations."""
         name = called_name(call) or ""
-        if name in ("append", "add", "insert") and isinstance(call.func, ast.Attribute):
-            return self._element_of(call.func.value, hops + 1)
-        if name in ("get", "count", "index", "setdefault") and isinstance(call.func, ast.Attribute):
-            return literals(self._looks.literals(call.func.value), True)
+        if isinstance(call.func, ast.Attribute):
+            if name in ("append", "add", "insert"):
+                return self._element_of(call.func.value, hops + 1)
+            if name in ("get", "count", "index", "setdefault"):
+                return literals(self._looks.literals(call.func.value), True)
         for function in self._found.syntax.functions.get(name, []):
-            arguments = [*function.args.posonlyargs, *function.args.args]
-            named = {k.arg for k in call.keywords if k.value is node}
-            place = next((i for i, arg in enumerate(call.args) if arg is node), -1)
-            for index, argument in enumerate(arguments):
-                if (index == place or argument.arg in named) and argument.annotation is not None:
-                    return self._annotation(argument.annotation)
-        return _TAKES.get(name, "")
+            for annotation in _annotations_of(function, call, node):
+                return self._annotation(annotation)
+        return ARGUMENT_TYPES.get(name, "")
 
-    def _looked_up(self, subscript: ast.Subscript, node: ast.expr, hops: int) -> str:
+    def _in_Subscript(self, subscript: ast.Subscript, node: ast.expr, hops: int) -> str:
         if subscript.slice is node:
             held = self._looks.display(subscript.value)
             if isinstance(held, (ast.List, ast.Tuple)):
@@ -279,7 +276,7 @@ class _Reader:
             return ""
         return f"{{{name!r}: {self._used(node, hops + 1) or 'Any'}}}"
 
-    def _assigned(self, statement: ast.Assign, hops: int) -> str:
+    def _in_Assign(self, statement: ast.Assign, node: ast.expr, hops: int) -> str:
         kinds = []
         for target in statement.targets:
             if isinstance(target, (ast.Tuple, ast.List)):
@@ -312,11 +309,9 @@ class _Reader:
             self._known[key] = merge([look(load, hops) for load in here])
         return self._known[key]
 
-    def _returned(self, statement: ast.Return, hops: int) -> str:
-        function = self._parents.get(statement)
-        while function is not None and not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            function = self._parents.get(function)
-        if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    def _in_Return(self, statement: ast.Return, node: ast.expr, hops: int) -> str:
+        function = self._found.syntax.enclosing(statement, FUNCTIONS)
+        if not isinstance(function, FUNCTIONS):
             return ""
         if function.returns is not None:
             return self._annotation(function.returns)
@@ -336,32 +331,44 @@ class _Reader:
             return ""
         match parent:
             case ast.Call() if container in parent.args:
-                name = called_name(parent) or ""
-                if name in _TAKES_EACH:
-                    return _TAKES_EACH[name]
-                if name in ("max", "min"):
-                    return "number" if not parent.keywords else ""
-                return self._element(parent, hops + 1) if name in ("list", "tuple", "set", "sorted", "Counter") else ""
+                return self._element_given(parent, hops)
             case ast.Assign():
                 return merge([self._element_of(target, hops + 1) for target in parent.targets])
             case ast.For() | ast.AsyncFor() | ast.comprehension():
                 return self._of_name(parent.target, hops + 1) if isinstance(parent.target, ast.Name) else ""
-            case ast.Attribute() if parent.attr == "count":
-                return literals(_arguments(self._parents.get(parent)), True)
-            case ast.Attribute() if parent.attr == "values":
-                return self._element(self._parents[parent], hops + 1)  # type: ignore[arg-type]
-            case ast.Attribute() if parent.attr == "get" and not _is_called(self._parents.get(parent), parent):
-                return "number"  # max(d, key=d.get)
+            case ast.Attribute():
+                return self._element_of_method(parent, hops)
             case ast.Subscript() if parent.value is container:
                 return self._used(parent, hops + 1)
-            case ast.Compare() if isinstance(parent.ops[0], (ast.In, ast.NotIn)):
-                return literals([parent.left.value] if isinstance(parent.left, ast.Constant) else [], True)
+            case ast.Compare(left=ast.Constant(value=value), ops=[ast.In() | ast.NotIn(), *_]):
+                return literals([value], True)
         return ""
 
+    def _element_given(self, call: ast.Call, hops: int) -> str:
+        """The type that a function asks of the elements of its argument."""
+        name = called_name(call) or ""
+        if name in ELEMENT_TYPES:
+            return ELEMENT_TYPES[name]
+        if name in ("max", "min"):
+            return "number" if not call.keywords else ""
+        return self._element(call, hops + 1) if name in ("list", "tuple", "set", "sorted", "Counter") else ""
 
-def _arguments(call: ast.AST | None) -> list[object]:
-    return [arg.value for arg in call.args if isinstance(arg, ast.Constant)] if isinstance(call, ast.Call) else []
+    def _element_of_method(self, method: ast.Attribute, hops: int) -> str:
+        """The type that a method of a container asks of its elements."""
+        parent = self._parents.get(method)
+        call = parent if isinstance(parent, ast.Call) else None
+        if method.attr == "count" and call is not None:
+            return literals([arg.value for arg in call.args if isinstance(arg, ast.Constant)], True)
+        if method.attr == "values" and isinstance(parent, ast.expr):
+            return self._element(parent, hops + 1)
+        is_called = call is not None and call.func is method
+        return "number" if method.attr == "get" and not is_called else ""  # max(d, key=d.get)
 
 
-def _is_called(parent: ast.AST | None, node: ast.AST) -> bool:
-    return isinstance(parent, ast.Call) and parent.func is node
+def _annotations_of(function: Function | ast.Lambda, call: ast.Call, node: ast.expr) -> Iterator[ast.expr]:
+    """The annotation of the parameter that an argument of a call is bound to."""
+    named = {keyword.arg for keyword in call.keywords if keyword.value is node}
+    for index, parameter in enumerate([*function.args.posonlyargs, *function.args.args]):
+        is_taken = node in call.args[index : index + 1] or parameter.arg in named
+        if is_taken and parameter.annotation is not None:
+            yield parameter.annotation

@@ -40,12 +40,7 @@ def finish(tree: ast.Module) -> None:
             place = _placed(node, place)
         if type(node) is ast.Name and node.id.startswith("$") and _is_hidden(node):
             _hide(node)
-        for field in node._fields:
-            value = getattr(node, field, None)
-            if isinstance(value, ast.AST):
-                pending.append((value, place))
-            elif isinstance(value, list):
-                pending += [(item, place) for item in value if isinstance(item, ast.AST)]
+        pending += [(child, place) for child in ast.iter_child_nodes(node)]
 
 
 def _placed(node: Any, place: Place) -> Place:

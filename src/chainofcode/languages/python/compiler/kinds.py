@@ -1,4 +1,4 @@
-"""Types as texts: read off literals, attributes and names, merged, with the program's own classes put in.
+"""Types as texts: read off literals, attributes, names and expressions, merged, with the program's own classes put in.
 
 Standard library only.
 """
@@ -9,7 +9,10 @@ import ast
 from collections.abc import Iterable
 
 from .analyse import Analysis
+from .library import RESULT_TYPES
+from .syntax import called_name
 
+_MAX_DEPTH = 6
 _BOOL_NAMES = {"is", "has", "have", "are", "can", "should", "does", "did", "was", "were", "contains", "includes"}
 _STR_METHODS = frozenset(dir(str)) - frozenset(dir(list)) - frozenset(dir(object))
 _LIST_METHODS = frozenset(dir(list)) - frozenset(dir(str)) - frozenset(dir(object))
@@ -28,19 +31,83 @@ class Resolved(ast.NodeTransformer):
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        inner = Resolved(self._found, self._classes, (*self._opened, node.id))
         if node.id in self._opened or len(self._opened) > 3:  # a class that refers to itself is any object
             return ast.Name("Any")
-        if node.id in self._classes:
-            fields = [line for line in self._classes[node.id].body if isinstance(line, ast.AnnAssign)]
-            named = [line for line in fields if isinstance(line.target, ast.Name)]
-            if named:
-                keys: list[ast.expr | None] = [ast.Constant(line.target.id) for line in named]  # type: ignore[union-attr]
-                return ast.Dict(keys, [inner.visit(copy(line.annotation)) for line in named])
+        inner = Resolved(self._found, self._classes, (*self._opened, node.id))
+        fields = annotated_fields(self._classes.get(node.id))
+        if fields:
+            keys: list[ast.expr | None] = [ast.Constant(name) for name in fields]
+            return ast.Dict(keys, [inner.visit(copy(annotation)) for annotation in fields.values()])
         sources = self._found.names.module.bindings.get(node.id, [])
         if len(sources) == 1 and isinstance(sources[0], (ast.Subscript, ast.BinOp)):
             return inner.visit(copy(sources[0]))  # type: ignore[no-any-return]
         return node
+
+
+def annotated_fields(node: ast.ClassDef | None) -> dict[str, ast.expr]:
+    """The annotated names of a class body: the fields of a dataclass or NamedTuple."""
+    lines = [line for line in (node.body if node is not None else ()) if isinstance(line, ast.AnnAssign)]
+    return {line.target.id: line.annotation for line in lines if isinstance(line.target, ast.Name)}
+
+
+class Appearance:
+    """What the expressions of a program look like, without running it; empty where nothing is known."""
+
+    def __init__(self, found: Analysis) -> None:
+        self._names = found.names
+
+    def like(self, node: ast.AST | None, depth: int = 0) -> str:
+        """`number`, `str`, `date`, `span` (of time) or `list`."""
+        if depth > _MAX_DEPTH:
+            return ""
+        match node:
+            case ast.Constant(value=value):
+                return _CONSTANTS.get(type(value), "")
+            case ast.JoinedStr() | ast.List() | ast.ListComp():
+                return "str" if isinstance(node, ast.JoinedStr) else "list"
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=inner):
+                return self.like(inner, depth + 1)
+            case ast.BinOp(left=left, right=right):
+                return _sum(self.like(left, depth + 1), self.like(right, depth + 1))
+            case ast.AugAssign(value=value):
+                return self.like(value, depth + 1) or "same"
+            case ast.Call():
+                return RESULT_TYPES.get(called_name(node) or "", "")
+            case ast.Name():
+                kinds = {self.like(source, depth + 1) for source in self.sources(node)} - {"same"}
+                return kinds.pop() if len(kinds) == 1 else ""
+        return ""
+
+    def sources(self, node: ast.expr) -> list[ast.AST | None]:
+        """What the variable that a name stands for is bound to; nothing where one of them cannot be told."""
+        scope = self._names.scope_of.get(node)
+        if not isinstance(node, ast.Name) or scope is None:
+            return []
+        home = self._names.resolve(node.id, scope)
+        return home.bindings.get(node.id, []) if home is not None else []
+
+    def display(self, node: ast.expr) -> ast.expr:
+        """A display, or the one that a variable holds."""
+        match self.sources(node):
+            case [ast.List() | ast.Tuple() | ast.Set() | ast.Dict() as only]:
+                return only
+        return node
+
+    def literals(self, node: ast.expr) -> list[object]:
+        """The literals of a display (of a dict, its keys), if it holds nothing else."""
+        shown = self.display(node)
+        items = shown.keys if isinstance(shown, ast.Dict) else getattr(shown, "elts", [])
+        constants: list[object] = [item.value for item in items if isinstance(item, ast.Constant)]
+        return constants if len(constants) == len(items) else []
+
+
+_CONSTANTS = {int: "number", float: "number", str: "str"}
+
+
+def _sum(left: str, right: str) -> str:
+    if "date" in (left, right):
+        return "span" if left == right else "date"
+    return left if left == right else ""
 
 
 def by_name(name: str) -> str:
@@ -59,15 +126,21 @@ def merge(kinds: Iterable[str]) -> str:
     nothing either. `truth`: only ever tested; `None`: compared with it; `sized`: measured with `len`.
     """
     uses = list(dict.fromkeys(part for kind in kinds for part in _without_none(kind)))
+    only_tested = _ONLY_TESTED.get(frozenset(uses))
+    if only_tested is not None:
+        return only_tested
     known = [kind for kind in uses if kind not in ("", "truth", "None", "sized")]
-    base = _agreed(known) if known or "sized" not in uses else "list | str"
-    if not known and "truth" in uses and not {"", "sized"} & set(uses):
-        return "truth" if "None" not in uses else "bool | None"
-    if uses == ["None"]:
-        return "None"
-    if "None" in uses:
-        return f"{base or 'Any'} | None" if not base.endswith("| None") else base
+    base = "list | str" if not known and "sized" in uses else _agreed(known)
+    if "None" in uses and not base.endswith("| None"):
+        return f"{base or 'Any'} | None"
     return base
+
+
+_ONLY_TESTED = {
+    frozenset(["truth"]): "truth",
+    frozenset(["truth", "None"]): "bool | None",
+    frozenset(["None"]): "None",
+}
 
 
 def _without_none(kind: str) -> tuple[str, ...]:
@@ -78,25 +151,39 @@ def _without_none(kind: str) -> tuple[str, ...]:
 
 
 def _agreed(known: list[str]) -> str:
+    """The type that fits all of several types; empty if they contradict each other."""
     if len(known) < 2:
-        return known[0] if known else ""
-    labels = [kind for kind in known if kind.startswith("Literal[")]
-    others = [kind for kind in known if not kind.startswith("Literal[")]
-    if labels:
-        loose = "str" in others or any(kind.endswith("| str") for kind in labels)
-        inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
-        if set(others) <= {"number", "int"} and others:
-            return f"number | Literal[{inner}]"
-        return f"Literal[{inner}]{' | str' if loose else ''}" if set(others) <= {"str"} else ""
+        return "".join(known)
+    if any(kind.startswith("Literal[") for kind in known):
+        return _one_label(known)
     if all(kind.startswith("{") or kind == "dict" for kind in known):
         return _one_record([kind for kind in known if kind.startswith("{")])
-    if set(known) <= {"number", "int"}:
-        return "number"
-    if set(known) <= {"list", "dict"}:
-        return "dict"
-    if set(known) <= {"list", "list[str]", "list[number]"} and len(known) == 2 and "list" in known:
-        return next(kind for kind in known if kind != "list")
-    return "str" if set(known) <= {"list", "str"} else ""
+    for together, kind in _TOGETHER:
+        if together.issuperset(known):
+            return kind
+    return ""
+
+
+_TOGETHER: tuple[tuple[set[str], str], ...] = (
+    ({"number", "int"}, "number"),
+    ({"list", "dict"}, "dict"),
+    ({"list", "list[str]"}, "list[str]"),
+    ({"list", "list[number]"}, "list[number]"),
+    ({"list", "str"}, "str"),
+)
+
+
+def _one_label(known: list[str]) -> str:
+    """One of all the labels that several uses mention; or a number, or any text."""
+    labels = [kind for kind in known if kind.startswith("Literal[")]
+    others = set(known).difference(labels)
+    inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
+    if others and others <= {"number", "int"}:
+        return f"number | Literal[{inner}]"
+    if not others <= {"str"}:
+        return ""
+    is_open = others or any(kind.endswith("| str") for kind in labels)
+    return f"Literal[{inner}] | str" if is_open else f"Literal[{inner}]"
 
 
 def _one_record(records: list[str]) -> str:
@@ -131,10 +218,10 @@ def settled(kind: str, named: str) -> str:
 def literals(values: list[object], is_open: bool) -> str:
     """The type of one of these values; text is a label. Open: it may be something else, too."""
     known = list(dict.fromkeys(value for value in values if value is not None))
-    if known and all(type(value) is str for value in known):
-        return f"Literal[{', '.join(map(repr, known))}]" + (" | str" if is_open else "")
     kinds = {type(value) for value in known}
-    if kinds <= {int, float} and kinds:
+    if kinds == {str}:
+        return f"Literal[{', '.join(map(repr, known))}]" + (" | str" if is_open else "")
+    if kinds and kinds <= {int, float}:
         return "number"
     return "truth" if kinds == {bool} else ""
 

@@ -15,22 +15,9 @@ from .marks import Mark as Mark
 from .marks import Marks
 from .parse import Prose
 from .record import Data
-from .rename import name_holes
-from .scopes import Function, Scope
 from .speculate import speculate
-from .statements import (
-    bases_of_targets,
-    empty_body,
-    first_line,
-    is_docstring,
-    last_expressions,
-    may_mutate,
-    own_nodes,
-    prose_number,
-    statements,
-    written,
-    written_in,
-)
+from .statements import empty_body, first_line, is_docstring, last_expressions, prose_number
+from .syntax import DEFINITIONS, Function, Scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -92,39 +79,35 @@ class _Lowering:
     ) -> None:
         self.found, self.prose, self.policy = found, prose, policy
         self.watch_by_jump, self.is_recorded = watch_by_jump, is_recorded
-        self.numbers: dict[ast.stmt, int] = {}
+        self.numbers = found.facts.numbers
         self.places: list[Place] = []
         self.marks = Marks(watch_by_jump)
         self.stubs: list[str] = []
         self.writable: dict[int, frozenset[str]] = {}
         self.prose_of: dict[int, str] = {}
+        self.holding: set[ast.AST | None] = set()  # statements with holes
         self.last_expressions: set[ast.stmt] = set()
         self._prose_names_of: dict[Scope, frozenset[str]] = {}
+        for statement in self.numbers:
+            self._place(statement)
 
     def run(self) -> Lowered:
-        tree = self.found.syntax.tree
-        for statement in statements(tree.body):
-            self._number(statement)
+        tree, facts = self.found.syntax.tree, self.found.facts
         hole_nodes = {id(node): node for node in self.found.hole_calls()}
         ranges = [_range(node) for node in hole_nodes.values() if hasattr(node, "lineno")]
-        for statement in self.numbers:  # unpacking a hole's value fails at the target
+        self.holding = {self.found.syntax.enclosing(node, (ast.stmt,)) for node in hole_nodes.values()}
+        for statement in self.numbers:
             if isinstance(statement, ast.Assign) and id(statement.value) in hole_nodes:
-                ranges += [_range(target) for target in statement.targets]
-        self.holding = {
-            s for s in self.numbers if any(id(node) in hole_nodes for node in own_nodes(s, into_lambdas=True))
-        }
-        if not any("answer" in written(line) for line in tree.body):  # else a kept value would live longer for nothing
-            self.last_expressions = set(last_expressions(tree.body))
+                ranges += [_range(target) for target in statement.targets]  # unpacking a hole's value fails there
         self._rewrite_names()
+        if not any("answer" in facts.binds(line) for line in tree.body):  # else a kept value would live on for nothing
+            self.last_expressions = set(last_expressions(tree.body))
         tree.body = self._block(tree.body, self.found.names.module)
         self.marks.join(tree)
         finish(tree)
         return self._lowered_with(tuple(ranges))
 
     def run_shadow(self) -> Lowered:
-        tree = self.found.syntax.tree
-        for statement in statements(tree.body):
-            self._number(statement)
         self._rewrite_names()
         for statement, number in self.numbers.items():
             if number in self.prose_of:
@@ -145,13 +128,12 @@ class _Lowering:
             tuple(map(tuple, self.marks.checkpoints)),
         )
 
-    def _number(self, statement: ast.stmt) -> None:
-        number = self.numbers[statement] = len(self.places)
+    def _place(self, statement: ast.stmt) -> None:
         prose = prose_number(statement)
         if prose is not None:
             lines = self.prose[prose]
             place = Place((lines.line, statement.col_offset), (lines.end_line, 10**6), "Prose")
-            self.prose_of[number] = lines.text
+            self.prose_of[self.numbers[statement]] = lines.text
         else:
             first = (getattr(statement, "decorator_list", None) or [statement])[0]
             place = Place(_range(first)[0], _range(statement)[1], type(statement).__name__)
@@ -160,11 +142,20 @@ class _Lowering:
     # --- names and expressions -------------------------------------------------------------------------------
 
     def _rewrite_names(self) -> None:
-        name_holes(self.found)
+        """Give holes that have no name of their own one that the guest binds."""
+        for name in self.found.shadowed:
+            name.id = "$" + name.id
+        for attribute in self.found.methods:
+            owner_and_name = [attribute.value, ast.Constant(attribute.attr)]
+            call = ast.Call(ast.Name("$attribute", ast.Load()), owner_and_name, [])
+            _replace(self.found.syntax.parents[attribute], attribute, _at(attribute, call))
+        for runner in self.found.text_runners:
+            _bind_holes_of_text(runner, self.found.syntax.parents.get(runner))
         for function in self.found.stubs:
             self.stubs.append(function.name)
             decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
             function.decorator_list.append(_at(function, decorator))
+        self.found.facts.forget()
 
     # --- blocks and marks ------------------------------------------------------------------------------------
 
@@ -172,6 +163,7 @@ class _Lowering:
         self,
         statement: ast.stmt,
         phase: Phase,
+        *,
         written: Iterable[str] = (),
         outcome: str | None = None,
         changed: Iterable[str] = (),
@@ -210,11 +202,12 @@ class _Lowering:
         if compound is None:
             return self._simple(statement, scope)
         lowered = compound(statement, scope)
-        if self.policy == "paper" and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if self.policy == "paper" and not isinstance(statement, DEFINITIONS):
             return [self._wrapped(statement, lowered, scope)]
         return lowered
 
     def _simple(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
+        facts = self.found.facts.of(statement)
         core: list[ast.stmt] = [statement]
         after: list[ast.stmt] = []
         before: list[ast.stmt] = []
@@ -225,11 +218,11 @@ class _Lowering:
         else:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
                 statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
-            changed = dict.fromkeys(bases_of_targets(statement))
-            after = [self._mark(statement, "after", written(statement), changed=changed)]
+            changed = dict.fromkeys(facts.stored)
+            after = [self._mark(statement, "after", written=facts.binds, changed=changed)]
             before = self._before(statement, statement)
-        yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in own_nodes(statement))
-        if isinstance(statement, _WRAPPABLE) and not yields and (statement in self.holding or self.policy == "paper"):
+        is_wrappable = isinstance(statement, _WRAPPABLE) and not facts.yields
+        if is_wrappable and (statement in self.holding or self.policy == "paper"):
             core = [self._wrapped(statement, core, scope)]
         return before + core + after
 
@@ -242,34 +235,35 @@ class _Lowering:
     # --- compound statements ---------------------------------------------------------------------------------
 
     def _before(self, statement: ast.stmt, header: ast.AST) -> list[ast.stmt]:
-        if not may_mutate(header):
+        facts = self.found.facts.of(header)
+        if not facts.may_mutate:
             return []
-        mentioned = {node.id for node in own_nodes(header) if isinstance(node, ast.Name)}
+        mentioned = {node.id for node in facts.immediate if isinstance(node, ast.Name)}
         return [self._mark(statement, "before", reads=sorted(mentioned & self.found.names.module.bindings.keys()))]
 
-    def _If(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
+    def _branch(self, node: ast.If | ast.While, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.test)
-        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
-        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
+        bound = self.found.facts.binds(node.test)
+        met = self._mark(node, "outcome", written=bound, outcome="True")
+        node.body = [met, *self._block_in(node.body, scope)]
+        unmet = self._mark(node, "outcome", written=bound, outcome="False")
+        node.orelse = [unmet, *self._block_in(node.orelse, scope)]
         return [*before, node]
 
-    def _While(self, node: ast.While, scope: Scope) -> list[ast.stmt]:
-        before = self._before(node, node.test)
-        node.body = [self._mark(node, "outcome", written(node.test), "True"), *self._block_in(node.body, scope)]
-        node.orelse = [self._mark(node, "outcome", written(node.test), "False"), *self._block_in(node.orelse, scope)]
-        return [*before, node]
+    _If = _While = _branch
 
     def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.iter)
-        node.body = [self._mark(node, "turn", written(node.target)), *self._block_in(node.body, scope)]
+        turn = self._mark(node, "turn", written=self.found.facts.binds(node.target))
+        node.body = [turn, *self._block_in(node.body, scope)]
         node.orelse = self._block_in(node.orelse, scope)
         return [*before, node]
 
     def _With(self, node: ast.With | ast.AsyncWith, scope: Scope) -> list[ast.stmt]:
-        bound = [name for item in node.items for name in written(item)]
+        bound = [name for item in node.items for name in self.found.facts.binds(item)]
         before = [self._mark(node, "before")]
         last = node.items[-1].optional_vars or node.items[-1].context_expr
-        entered = self._mark(node, "after", bound, line=getattr(last, "lineno", node.lineno))
+        entered = self._mark(node, "after", written=bound, line=getattr(last, "lineno", node.lineno))
         node.body = [entered, *self._block_in(node.body, scope)]
         return [*before, node]
 
@@ -278,7 +272,7 @@ class _Lowering:
         for handler in node.handlers:
             caught = f"except {ast.unparse(handler.type)}" if handler.type is not None else "except"
             bound = [handler.name] if handler.name else []
-            mark = self._mark(node, "outcome", bound, caught, line=handler.lineno)
+            mark = self._mark(node, "outcome", written=bound, outcome=caught, line=handler.lineno)
             handler.body = [mark, *self._block_in(handler.body, scope)]
         node.orelse = self._block_in(node.orelse, scope)
         node.finalbody = self._block_in(node.finalbody, scope)
@@ -289,16 +283,15 @@ class _Lowering:
     def _Match(self, node: ast.Match, scope: Scope) -> list[ast.stmt]:
         before = self._before(node, node.subject)
         for case in node.cases:
-            pattern = ast.unparse(case.pattern)
-            line = case.pattern.lineno
-            mark = self._mark(node, "outcome", written(case.pattern), f"case {pattern[:60]}", line=line)
+            bound, shown = self.found.facts.binds(case.pattern), f"case {ast.unparse(case.pattern)[:60]}"
+            mark = self._mark(node, "outcome", written=bound, outcome=shown, line=case.pattern.lineno)
             case.body = [mark, *self._block_in(case.body, scope)]
         return [*before, node]
 
     def _FunctionDef(self, node: Function, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
         node.body = empty_body(node) if node in self.found.stubs else self._body(node, inner)
-        return [node, self._mark(node, "after", [node.name])]
+        return [node, self._mark(node, "after", written=[node.name])]
 
     def _body(self, node: Function | ast.ClassDef, inner: Scope) -> list[ast.stmt]:
         body = self._block(node.body, inner)
@@ -309,7 +302,7 @@ class _Lowering:
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> list[ast.stmt]:
         inner = self.found.names.scope_of[node.body[0]]
         node.body = self._body(node, inner)
-        return [node, self._mark(node, "after", [node.name])]
+        return [node, self._mark(node, "after", written=[node.name])]
 
     def _block_in(self, body: list[ast.stmt], scope: Scope) -> list[ast.stmt]:
         return [lowered for statement in body for lowered in self._statement(statement, scope)]
@@ -328,11 +321,7 @@ class _Lowering:
         """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
         number = self.numbers[statement]
         is_return = isinstance(statement, ast.Return)
-        names = (
-            frozenset(["$value"])
-            if is_return
-            else frozenset([*written_in(statement), *bases_of_targets(statement, and_receivers=True)])
-        )
+        names = frozenset(["$value"] if is_return else self.found.facts.changed_in(statement))
         self.writable[number] = names
         # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
         own = scope.bindings.keys() | scope.global_names | scope.nonlocal_names
@@ -376,25 +365,30 @@ class _Lowering:
         if scope in self._prose_names_of:
             return self._prose_names_of[scope]
         names = self.found.names
-        home = scope
-        while home.kind == "comprehension" and home.parent is not None:
-            home = home.parent
-        free = {
-            node.id
-            for node in names.unresolved()
-            if (names.scope_of[node] is home or home.kind == "module")
-            and node.id not in self.found.holes
-            and node.id not in self.found.module_holes
-            and not node.id.startswith("$")
-        }
-        missing = {item.name for item in self.found.imports}
-        own = set(home.bindings) | (free - missing - self.found.given)
-        if home.kind == "module":
-            own.add("answer")
-        else:
-            own |= home.global_names
-        self._prose_names_of[scope] = frozenset(own)
+        home = scope.frame
+        is_module = home.kind == "module"
+        free = {node.id for node in names.unresolved() if is_module or names.scope_of[node] is home}
+        known = {item.name for item in self.found.imports} | self.found.holes | self.found.module_holes
+        own = set(home.bindings) | (free - known - self.found.given)
+        own |= {"answer"} if is_module else home.global_names
+        self._prose_names_of[scope] = frozenset(name for name in own if not name.startswith("$"))
         return self._prose_names_of[scope]
+
+
+def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
+    """`eval(x)` → `$real(eval)($text(x))`: CPython's own `eval`, and the holes in the text bound before it runs."""
+    if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
+        call.args[0] = _at(call.args[0], ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []))
+        call.func = _at(name, ast.Call(ast.Name("$real", ast.Load()), [name], []))
+
+
+def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
+    """Replace a child of a node."""
+    for field, value in ast.iter_fields(parent):
+        if value is old:
+            setattr(parent, field, new)
+        elif isinstance(value, list):
+            value[:] = [new if item is old else item for item in value]
 
 
 def _at(where: ast.AST, node: Node) -> Node:

@@ -12,26 +12,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
+from .library import AMBIGUOUS_EXPORTS, COMMON_MODULES, MODULE_ALIASES
 from .record import Data
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
-
-_MODULES = (
-    "math", "collections", "itertools", "functools", "datetime", "statistics", "random", "re", "string", "fractions",
-    "decimal", "heapq", "bisect", "operator", "copy", "json", "dataclasses", "enum", "typing", "abc", "contextlib",
-    "textwrap", "collections.abc", "pprint", "calendar", "time", "io", "pathlib", "graphlib", "zoneinfo", "uuid",
-)  # fmt: skip
-# Words that these modules export and that programs far more often mean as a hole of their own.
-_AMBIGUOUS = {
-    "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property",
-    "search", "split", "sub", "template", "truth", "unique", "verify",
-}  # fmt: skip
-_ALIASES = {
-    "np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "sympy", "sns": "seaborn", "dt": "datetime",
-    "nx": "networkx", "tf": "tensorflow", "Path": "pathlib",
-}  # fmt: skip
 
 
 class MissingImport(Data):
@@ -51,7 +37,7 @@ class MissingImport(Data):
         return f"import {self.module}" + ("" if self.name == self.module else f" as {self.name}")
 
 
-class Use(Data):
+class Occurrence(Data):
     """How one occurrence of an undefined name is used; `attribute` and `arity` where that says more."""
 
     how: str  # call, raise, attribute, function, type, base, read
@@ -60,7 +46,7 @@ class Use(Data):
     is_called: bool = False  # the attribute, or one of its own, is called
 
 
-def find_import(name: str, uses: Sequence[Use], packages: Iterable[str]) -> MissingImport | None:
+def find_import(name: str, uses: Sequence[Occurrence], packages: Iterable[str]) -> MissingImport | None:
     """The import that makes every use of `name` work, if there is one."""
     if len(name) == 1:  # `e` is an exception somewhere far more often than Euler's number
         return None
@@ -78,7 +64,7 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
     granted = set(packages)
     if name in sys.stdlib_module_names or name in granted:
         yield MissingImport(name, name, None)
-    aliased = _ALIASES.get(name)
+    aliased = MODULE_ALIASES.get(name)
     if aliased and (aliased.partition(".")[0] in granted | sys.stdlib_module_names):
         yield MissingImport(name, aliased, None)
     for module_name in _exports(tuple(sorted(granted))).get(name, ()):
@@ -89,19 +75,19 @@ def _candidates(name: str, packages: Iterable[str]) -> Iterable[MissingImport]:
 def _exports(granted: tuple[str, ...]) -> dict[str, list[str]]:
     """Which of the searched modules export a name."""
     exports: dict[str, list[str]] = {}
-    for module_name in (*_MODULES, *granted):
+    for module_name in (*COMMON_MODULES, *granted):
         try:
             module = importlib.import_module(module_name)
         except ImportError:
             continue
         public = getattr(module, "__all__", None) or [word for word in vars(module) if not word.startswith("_")]
         for name in public:
-            if name not in _AMBIGUOUS and not isinstance(getattr(module, name, None), ModuleType):
+            if name not in AMBIGUOUS_EXPORTS and not isinstance(getattr(module, name, None), ModuleType):
                 exports.setdefault(name, []).append(module_name)
     return exports
 
 
-def _fits(value: Any, use: Use) -> bool:
+def _fits(value: Any, use: Occurrence) -> bool:
     match use.how:
         case "call" | "raise":
             return callable(value) and _takes(value, use.arity)

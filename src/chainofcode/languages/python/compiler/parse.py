@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterator
 
 from .record import Data
+from .statements import PROSE_NAME, TreeFacts
 
 MAX_SOURCE_BYTES = 1_000_000
-PROSE_NAME = "$prose"  # no program can spell it
 _PLACEHOLDER = "__coc_prose_{}__"
 _RECOVERY_BYTES = 5_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
 
@@ -31,7 +31,7 @@ class Prose(Data):
     text: str
 
 
-class Parsed(Data):
+class ParsedSource(Data):
     """`source` as the author wrote it; `tree` with an expression statement `$prose(n)` for each prose statement."""
 
     source: str
@@ -39,7 +39,7 @@ class Parsed(Data):
     prose: tuple[Prose, ...]
 
 
-def parse(reply: str, *, is_reply: bool = True) -> Parsed:
+def parse(reply: str, *, is_reply: bool = True) -> ParsedSource:
     """The program in a reply. Never rejects a line of pseudo-code; raises NotAProgram when there is nothing to run."""
     check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
@@ -49,7 +49,7 @@ def parse(reply: str, *, is_reply: bool = True) -> Parsed:
     source = _dedent(source)
     runnable, prose = _isolate_prose(source)
     tree = _restore_prose(_compile(runnable), len(prose))
-    return Parsed(source, tree, tuple(prose))
+    return ParsedSource(source, tree, tuple(prose))
 
 
 def check_readable(reply: str) -> None:
@@ -75,24 +75,27 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _MARKED = re.compile(r"^[ \t]*#[ \t]*CODE START[^\n]*\n(.*?)(?:^[ \t]*#[ \t]*CODE END|\Z)", re.MULTILINE | re.DOTALL)
-_PYTHON_WORDS = {"", "python", "python3", "py", "py3", "pycon", "tool_code", "code", "ipython"}
+_PYTHON_WORDS = {"python", "python3", "py", "py3", "pycon", "tool_code", "code", "ipython"}
 
 
 def find_program(reply: str) -> str:
     """The last fenced block that parses or nearly does, else the marked part, else all of it."""
     if _FENCE.search(reply) and not _compiles(reply):  # a whole that compiles may hold a fence inside a string
-        found = [(m["language"].lower(), m["body"]) for m in _FENCE.finditer(reply)]
-        blocks = [body for language, body in found if language in _PYTHON_WORDS - {""}]
-        blocks = blocks or [body for language, body in found if language == "" and not _is_only_values(body)]
+        blocks = _python_blocks(reply)
         best = [block for block in blocks if block.strip() and _nearly_parses(block)]
         if best:
             return _join_continuing(best)
         if blocks and not "".join(blocks).strip():
             return ""
     marked = _MARKED.findall(reply)
-    if marked:
-        return str(marked[-1])
-    return reply
+    return str(marked[-1]) if marked else reply
+
+
+def _python_blocks(reply: str) -> list[str]:
+    """The fenced blocks marked as Python; where there are none, the unmarked ones that hold code."""
+    found = [(match["language"].lower(), match["body"]) for match in _FENCE.finditer(reply)]
+    marked = [body for language, body in found if language in _PYTHON_WORDS]
+    return marked or [body for language, body in found if language == "" and not _is_only_values(body)]
 
 
 def _is_only_values(block: str) -> bool:
@@ -121,16 +124,8 @@ def _readable_part(block: str) -> ast.Module:
 
 def _provided_names(tree: ast.Module) -> set[str]:
     """Names that a block binds, or whose objects it may change."""
-    provided = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            provided.add(node.name)
-        elif isinstance(node, ast.alias):
-            provided.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, (ast.Subscript, ast.Attribute)) and isinstance(node.value, ast.Name):
-            is_changed = not isinstance(node.ctx, ast.Load) or isinstance(node, ast.Attribute)
-            provided |= {node.value.id} if is_changed else set()
-    return provided
+    facts = TreeFacts(tree)
+    return {name for statement in tree.body for name in facts.changed_in(statement)}
 
 
 def _needed_names(tree: ast.Module) -> set[str]:
@@ -138,11 +133,10 @@ def _needed_names(tree: ast.Module) -> set[str]:
     needed: set[str] = set()
     bound: set[str] = set()
     for statement in tree.body:
-        names = [node for node in ast.walk(statement) if isinstance(node, ast.Name)]
-        changed = {
-            n.target.id for n in ast.walk(statement) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)
-        }
-        needed |= ({name.id for name in names if isinstance(name.ctx, ast.Load)} | changed) - bound
+        for node in ast.walk(statement):
+            match node:
+                case ast.Name(ctx=ast.Load(), id=name) | ast.AugAssign(target=ast.Name(id=name)):
+                    needed |= {name} - bound
         bound |= _provided_names(ast.Module([statement], []))
     return needed
 
@@ -200,8 +194,12 @@ def _error_line(source: str) -> int:
     except (ValueError, OverflowError) as error:
         raise NotAProgram(f"Python cannot read the source: {error}") from None
     whole = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    name = _PLACEHOLDER.format("")
-    return next((n.lineno for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and n not in whole), 0)
+    misplaced = [node for node in ast.walk(tree) if _is_placeholder(node) and node not in whole]
+    return misplaced[0].lineno if misplaced else 0  # type: ignore[attr-defined]
+
+
+def _is_placeholder(node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and node.id == _PLACEHOLDER.format("")
 
 
 def _isolate_prose(source: str) -> tuple[str, list[Prose]]:

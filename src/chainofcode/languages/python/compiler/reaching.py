@@ -11,8 +11,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from .scopes import Function, Names, Scope
-from .syntax import Syntax, called_name
+from .syntax import FUNCTIONS, Function, Names, Scope, Syntax, called_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -45,22 +44,18 @@ class Reaching:
         seen = set(pending)
         while pending and len(seen) < _MAX_FLOWS:
             current, kind = pending.pop()
-            parent = self.syntax.parents.get(current)
-            if kind == "itself" and isinstance(parent, ast.Call) and self._calls(parent, current):
+            if kind == "itself" and self._is_called_here(current):
                 return True
-            if (
-                kind == "itself"
-                and isinstance(parent, ast.keyword)
-                and self._calls(self.syntax.parents[parent], current)
-            ):
-                return True
-            for flow in self._flows(current, kind, parent):
+            for flow in self._flows(current, kind, self.syntax.parents.get(current)):
                 if flow not in seen:
                     seen.add(flow)
                     pending.append(flow)
         return False
 
-    def _calls(self, call: ast.AST, value: ast.AST) -> bool:
+    def _is_called_here(self, value: ast.AST) -> bool:
+        call = self.syntax.parents.get(value)
+        if isinstance(call, ast.keyword):
+            call = self.syntax.parents[call]
         if not isinstance(call, ast.Call) or not isinstance(value, ast.expr):
             return False
         return call.func is value or self.syntax.takes_function(call, value)
@@ -74,6 +69,17 @@ class Reaching:
                 yield from self._into_call(parent, node, kind)
             case ast.keyword():
                 yield from self._into_call(self.syntax.parents[parent], node, kind)
+            case ast.Attribute():
+                yield from self._attribute(parent, kind)
+            case ast.expr():
+                yield from self._into_expression(parent, node, kind)
+            case ast.comprehension(iter=iterable) if iterable is node and kind == "held":
+                yield from self._bound(parent.target, _ANY)
+            case _:
+                yield from self._into_statement(parent, node, kind)
+
+    def _into_expression(self, parent: ast.expr, node: ast.AST, kind: Kind) -> Iterator[Flow]:
+        match parent:
             case ast.Starred() | ast.IfExp() | ast.BoolOp() | ast.Await() | ast.NamedExpr() | ast.FormattedValue():
                 yield from self._through(parent, node, kind)
             case ast.List() | ast.Tuple() | ast.Set() | ast.Dict():
@@ -82,14 +88,12 @@ class Reaching:
                 yield parent, "held"
             case ast.Subscript(value=value) if value is node and kind == "held":
                 yield from self._any(parent)
-            case ast.Attribute():
-                yield from self._attribute(parent, kind)
-            case ast.comprehension(iter=iterable) if iterable is node and kind == "held":
-                yield from self._bound(parent.target, _ANY)
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 yield parent, "held"
-            case _:
-                yield from self._into_statement(parent, node, kind)
+            case ast.Lambda():
+                yield from self._returned(parent, kind)
+            case ast.Yield() | ast.YieldFrom():
+                yield from self._returned(parent, "held")
 
     def _into_statement(self, parent: ast.AST | None, node: ast.AST, kind: Kind) -> Iterator[Flow]:
         match parent:
@@ -104,10 +108,8 @@ class Reaching:
                 yield from self._bound(target, _ANY)
             case ast.Match(subject=subject) if subject is node:
                 yield from self._matched(parent)
-            case ast.Return() | ast.Lambda():
+            case ast.Return():
                 yield from self._returned(parent, kind)
-            case ast.Yield() | ast.YieldFrom():
-                yield from self._returned(parent, "held")
             case ast.arguments():
                 yield from self._default(parent, node, kind)
 
@@ -194,40 +196,42 @@ class Reaching:
         if not isinstance(call, ast.Call) or call.func is value:
             return
         name = called_name(call)
-        own = [*self.syntax.functions.get(name or "", ()), *self.syntax.initializers.get(name or "", ())]
+        own = self.syntax.own_functions(name)
         for function in own:
-            yield from self._parameter(function, call, value, kind)
+            for part, kinds in self._parameters(function, call, value, kind):
+                if part is not None:
+                    yield from self._read(part.arg, self._inner(function), kinds)
         fields = self._fields.get(name or "", ())
         for field in fields:  # e.g. of a dataclass
             yield from self._attributes(field, _ANY)
-        if own or fields:
-            return
-        yield from self._any(call)  # an unknown function may return its arguments
+        if not own and not fields:
+            yield from self._into_unknown_call(call, value, kind)
+
+    def _into_unknown_call(self, call: ast.Call, value: ast.AST, kind: Kind) -> Iterator[Flow]:
+        """An unknown function may return its arguments, or keep them in its object."""
+        yield from self._any(call)
         if isinstance(call.func, ast.Attribute):
             yield from self._kept_in(call.func.value)
         parent = self.syntax.parents.get(value)
         if isinstance(parent, ast.keyword) and parent.arg is not None:  # SimpleNamespace(f=f)
             yield from self._attributes(parent.arg, (kind,))
 
-    def _parameter(self, function: Function | ast.Lambda, call: ast.Call, value: ast.AST, kind: Kind) -> Iterator[Flow]:
-        """Yield the reads of the parameter that an argument is bound to."""
-        arguments, inner = function.args, self._inner(function)
+    def _parameters(
+        self, function: Function | ast.Lambda, call: ast.Call, value: ast.AST, kind: Kind
+    ) -> list[tuple[ast.arg | None, tuple[Kind, ...]]]:
+        """Return the parameters that an argument is bound to, and as what."""
+        arguments = function.args
         parent = self.syntax.parents.get(value)
-        position = next((place for place, argument in enumerate(call.args) if argument is value), None)
         if isinstance(value, ast.Starred) or (isinstance(parent, ast.keyword) and parent.arg is None):
             parts = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-            found: list[tuple[ast.arg | None, tuple[Kind, ...]]] = [(part, _ANY) for part in parts]
-            found += [(arguments.vararg, ("held",)), (arguments.kwarg, ("held",))]
-        elif isinstance(parent, ast.keyword):
+            return [*((part, _ANY) for part in parts), (arguments.vararg, ("held",)), (arguments.kwarg, ("held",))]
+        if isinstance(parent, ast.keyword):
             named = [part for part in (*arguments.args, *arguments.kwonlyargs) if part.arg == parent.arg]
-            found = [(named[0], (kind,))] if named else [(arguments.kwarg, ("held",))]
-        else:
-            parts = self._positional(function, call)
-            is_in = position is not None and position < len(parts)
-            found = [(parts[position or 0], (kind,))] if is_in else [(arguments.vararg, ("held",))]
-        for part, kinds in found:
-            if part is not None:
-                yield from self._read(part.arg, inner, kinds)
+            return [(named[0], (kind,))] if named else [(arguments.kwarg, ("held",))]
+        for part, argument in zip(self._positional(function, call), call.args, strict=False):
+            if argument is value:
+                return [(part, (kind,))]
+        return [(arguments.vararg, ("held",))]
 
     def _positional(self, function: Function | ast.Lambda, call: ast.Call) -> list[ast.arg]:
         """Return the parameters that a call fills by position, without `self` for a method call."""
@@ -244,14 +248,12 @@ class Reaching:
             *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
         ]
         for part, default in pairs:
-            if default is node and isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            if default is node and isinstance(function, (*FUNCTIONS, ast.Lambda)):
                 yield from self._read(part.arg, self._inner(function), (kind,))
 
     def _returned(self, node: ast.AST, kind: Kind) -> Iterator[Flow]:
         """Yield the calls of the function that returns a value."""
-        function: ast.AST | None = node
-        while function is not None and not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            function = self.syntax.parents.get(function)
+        function = self.syntax.enclosing(node, (*FUNCTIONS, ast.Lambda))
         if isinstance(function, ast.Lambda):
             parent = self.syntax.parents.get(function)
             if isinstance(parent, ast.Call) and parent.func is function:
@@ -300,6 +302,6 @@ class Reaching:
                 for line in node.body
                 if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
             ]
-            for node in self.syntax.nodes
-            if isinstance(node, ast.ClassDef) and not self.syntax.initializers.get(node.name)
+            for node in self.syntax.classes
+            if not self.syntax.initializers.get(node.name)
         }

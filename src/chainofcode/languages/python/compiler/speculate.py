@@ -11,12 +11,10 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 
 from .analyse import Analysis
-from .leaving import executed, ways_of
-from .library import MUTATING, MUTATING_FIRST
+from .library import FRAME_READERS, MUTATORS
 from .record import Data
-from .scopes import Function, Scope
-from .statements import is_docstring, prose_number, written
-from .syntax import called_name
+from .statements import executed, is_docstring, mutated, prose_number, ways_out
+from .syntax import Function, Scope, called_name
 from .taint import Taint
 
 TYPE_CHECKING = False
@@ -28,9 +26,6 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 _PLAIN = (ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom)
 _TYPE_ALIAS = getattr(ast, "TypeAlias", ast.Pass)  # Python ≥ 3.12
 _SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr)
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-# Functions that read the frame they are called from.
-_FRAME_READERS = {"super", "locals", "vars", "dir", "globals", "eval", "exec", "_getframe", "currentframe", "stack"}
 _UNCOUNTED = "$uncounted"  # a loop that no unknown condition can leave
 
 
@@ -62,6 +57,7 @@ class _Speculation:
         self._expressions = _Expressions(found, self._taint)
         self._outer_names: dict[Scope, set[str]] = {}  # the names that a function must declare `nonlocal`
         self._loops = 0
+        self._mutators = MUTATORS | found.syntax.functions.keys()  # methods of the program may change their objects
         self._global_writes = {
             name: self._writes_of_functions(functions) for name, functions in found.syntax.functions.items()
         }
@@ -100,21 +96,22 @@ class _Speculation:
         """Return the code to run after skipping a statement that could have left its block."""
         if isinstance(statement, ast.Return) and not around.is_generator:
             return [ast.Return(_call("$unknown"))]
-        ways = set(ways_of([statement]))
+        ways = ways_out([statement])
         if "yield" in ways or isinstance(statement, (ast.Return, ast.Raise)):
             return [ast.Raise(None, None)]  # unknown to the caller or consumer, too
-        if not ways or (not around.loop and "return" not in ways):
+        if around.loop and ways:
+            return self._leave_turn(ways, rest, around)
+        if "return" not in ways:
             return []
-        if not around.loop:
-            return [ast.Raise(None, None) if around.is_generator else ast.Return(_call("$unknown"))]
+        return [ast.Raise(None, None) if around.is_generator else ast.Return(_call("$unknown"))]
+
+    def _leave_turn(self, ways: set[str], rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
+        """Return the code that skips the rest of a loop's body, and counts that the loop may have ended."""
         left = [_do("$skipped", ast.Constant(self._numbers[line])) for line in rest]
         left += self._forget(rest, around.scope)
-        if ways == {"continue"}:
-            return [*left, ast.Continue()]
-        if around.loop == _UNCOUNTED:
-            return [*left, ast.Continue()]
-        doubt = _do_method(around.loop, "doubt", ast.Constant("return" in ways))
-        return [*left, doubt, ast.Continue()]
+        if ways != {"continue"} and around.loop != _UNCOUNTED:
+            left.append(_do_method(around.loop, "doubt", ast.Constant("return" in ways)))
+        return [*left, ast.Continue()]
 
     # --- what becomes unknown ---------------------------------------------------------------------------------
 
@@ -123,75 +120,68 @@ class _Speculation:
         names: dict[str, None] = {}
         places: dict[str, ast.expr] = {}
         for statement in statements:
-            for node in executed(statement):
-                self._note(node, names, places)
-        forgotten = [self._forget_name(name, scope) for name in names]
-        return [one for one in forgotten if one is not None] + [_forget_place(place) for place in places.values()]
+            for line in executed(statement):
+                names.update(dict.fromkeys(self._bound_by(line)))
+                for place in self._changed_by(line):
+                    if isinstance(place, ast.Name):
+                        names[place.id] = None
+                    elif isinstance(place, (ast.Attribute, ast.Subscript)):
+                        places[ast.dump(place)] = place
+        forgotten = [self._forget_name(name, scope) for name in sorted(names)]
+        return [one for one in forgotten if one is not None] + [_forget_place(places[text]) for text in sorted(places)]
 
-    def _note(self, node: ast.AST, names: dict[str, None], places: dict[str, ast.expr]) -> None:
-        if isinstance(node, ast.stmt):
-            number = prose_number(node)
-            prose = self._prose_names.get(self._numbers[node], ()) if number is not None else ()
-            names.update(dict.fromkeys([*written(node), *prose]))
-            if isinstance(node, _DEFINITIONS):
-                names[node.name] = None
-        for place in self._changed(node):
+    def _bound_by(self, statement: ast.stmt) -> Iterator[str]:
+        """Yield the names that a statement binds, functions that it calls included."""
+        facts = self._found.facts.of(statement)
+        yield from facts.binds
+        if prose_number(statement) is not None:
+            yield from self._prose_names.get(self._numbers[statement], ())
+        for call in facts.calls:
+            if isinstance(call.func, ast.Name):
+                yield from self._global_writes.get(call.func.id, ())
+
+    def _changed_by(self, statement: ast.stmt) -> Iterator[ast.expr]:
+        """Yield expressions whose objects a statement may change in place."""
+        for node in self._found.facts.of(statement).immediate:
+            place = mutated(node, self._mutators)
             while isinstance(place, ast.Call):  # `xs.copy().append(…)`
                 place = place.func
-            if isinstance(place, ast.Name):
-                names[place.id] = None
-            elif isinstance(place, (ast.Attribute, ast.Subscript)):
-                places[ast.dump(place)] = place
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            names.update(dict.fromkeys(self._global_writes.get(node.func.id, ())))
-
-    def _changed(self, node: ast.AST) -> Iterator[ast.expr]:
-        """Yield expressions whose objects a node may change in place."""
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield node.value
-        elif isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
-            yield node
-        elif isinstance(node, ast.Call) and called_name(node) in MUTATING_FIRST and node.args:
-            yield node.args[0]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and self._may_change(node.func.attr):
-            yield node.func.value
-
-    def _may_change(self, method: str) -> bool:
-        return method in MUTATING or method in self._found.syntax.functions
+            if place is not None:
+                yield place
 
     def _writes_of_functions(self, functions: Sequence[Function | ast.Lambda]) -> list[str]:
         """Return the module's names that functions write when they are called."""
-        names: dict[str, None] = {}
+        names: set[str] = set()
         for function in functions:
             if isinstance(function, ast.Lambda):
                 continue
             scope = self._found.names.scope_of[function.body[0]]
-            names.update(dict.fromkeys(sorted(scope.global_names)))
+            names |= scope.global_names
             for node in ast.walk(function):
-                for place in self._changed(node):
-                    if isinstance(place, ast.Name) and self._home(place.id, scope) is self._found.names.module:
-                        names[place.id] = None
-        return list(names)
+                place = mutated(node, self._mutators)
+                if isinstance(place, ast.Name) and self._home(place.id, scope) is self._found.names.module:
+                    names.add(place.id)
+        return sorted(names)
 
     def _home(self, name: str, scope: Scope) -> Scope | None:
         return self._found.names.resolve(name, scope)
 
     def _forget_name(self, name: str, scope: Scope) -> ast.stmt | None:
+        """Return a statement that assigns a promise to a name, if it is a variable of the module or of a function."""
         if name.startswith("$"):
             return None
         home = self._home(name, scope)
-        is_own = home is scope or name in scope.global_names or name in scope.nonlocal_names
-        if home is None and name in self._set_by_prose:
-            home, is_own = scope, True
-        if home is None or not (is_own or home.kind in ("module", "function")):
-            return None  # not a variable of the module or of a function
-        if not is_own and home.kind == "module":
+        forget = ast.Assign([ast.Name(name, ast.Store())], _call("$unknown"))
+        if home is None:
+            return forget if name in self._set_by_prose else None
+        if home is scope or name in scope.global_names or name in scope.nonlocal_names:
+            return forget
+        if home.kind == "module":
             return _do("$forget", ast.Constant(name))
-        if not is_own:
-            if scope.kind != "function":
-                return None
-            self._outer_names.setdefault(scope, set()).add(name)
-        return ast.Assign([ast.Name(name, ast.Store())], _call("$unknown"))
+        if home.kind != "function" or scope.kind != "function":
+            return None
+        self._outer_names.setdefault(scope, set()).add(name)
+        return forget
 
     # --- statements -------------------------------------------------------------------------------------------
 
@@ -225,7 +215,7 @@ class _Speculation:
 
     def _For(self, node: ast.For | ast.AsyncFor, around: _Around) -> list[ast.stmt]:
         node.iter = self._expressions.careful(node.iter)
-        if isinstance(node, ast.For) and not set(ways_of(node.body)) - {"continue"}:
+        if isinstance(node, ast.For) and not ways_out(node.body) - {"continue"}:
             node.iter = _call("$read_all", node.iter)
         self._expressions.rewrite(node.target)
         return self._loop(node, around)
@@ -235,7 +225,7 @@ class _Speculation:
         return self._loop(node, around)
 
     def _loop(self, node: ast.For | ast.AsyncFor | ast.While, around: _Around) -> list[ast.stmt]:
-        ways = set(ways_of(node.body))
+        ways = ways_out(node.body)
         if not ways - {"continue"} or not self._taint.touches(node):
             inner = around.within(_UNCOUNTED) if ways else around.within("")
             node.body, node.orelse = self.block(node.body, inner), self.block(node.orelse, around)
@@ -292,7 +282,7 @@ class _Speculation:
 
     def _FunctionDef(self, node: Function, around: _Around) -> list[ast.stmt]:
         scope = self._found.names.scope_of[node.body[0]]
-        yields = "yield" in ways_of(node.body)
+        yields = "yield" in ways_out(node.body)
         body = self.block(node.body, _Around(scope, "", True, yields))
         outer = sorted(self._outer_names.get(scope, ()))
         if outer:
@@ -331,7 +321,7 @@ class _Expressions(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        if called_name(node) in _FRAME_READERS or (isinstance(node.func, ast.Name) and node.func.id.startswith("$")):
+        if called_name(node) in FRAME_READERS or (isinstance(node.func, ast.Name) and node.func.id.startswith("$")):
             return node
         return _at(node, ast.Call(_load("$call"), [node.func, *node.args], node.keywords))
 
@@ -362,20 +352,15 @@ class _Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         if not is_simple or any(generator.is_async for generator in node.generators):
             return node
-        has_conditions = False
+        has_conditions = any(generator.ifs for generator in node.generators)
         for generator in node.generators:
-            has_conditions = has_conditions or bool(generator.ifs)
             generator.ifs = [_call("$test", _load("$missing"), _thunk(condition)) for condition in generator.ifs]
-        if isinstance(node, ast.DictComp):
-            element: ast.expr = ast.Tuple([_guarded(node.key), _guarded(node.value)], ast.Load())
-        else:
-            element = _guarded(node.elt)
         if isinstance(node, ast.GeneratorExp):
-            node.elt = element
+            node.elt = _guarded(node.elt)
             return _at(node, _call("$Lazy", _thunk(node, "$missing"))) if has_conditions else node
-        elements = ast.ListComp(element, node.generators)
-        make = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict"}[type(node)]
-        return _at(node, _call("$collect", _load(f"${make}"), _thunk(elements, "$missing")))
+        elements = ast.ListComp(_guarded_element(node), node.generators)
+        make = {ast.ListComp: "$list", ast.SetComp: "$set", ast.DictComp: "$dict"}[type(node)]
+        return _at(node, _call("$collect", _load(make), _thunk(elements, "$missing")))
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_of
 
@@ -384,7 +369,7 @@ def _is_bound_to_its_frame(node: ast.AST) -> bool:
     """Whether an expression cannot be moved into a function of its own."""
     return any(
         isinstance(child, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
-        or (isinstance(child, ast.Call) and called_name(child) in _FRAME_READERS)
+        or (isinstance(child, ast.Call) and called_name(child) in FRAME_READERS)
         for child in ast.walk(node)
     )
 
@@ -425,6 +410,12 @@ def _guarded(node: ast.expr) -> ast.expr:
     if isinstance(node, (ast.Name, ast.Constant)) or _is_bound_to_its_frame(node):
         return node
     return _at(node, _call("$guard", _thunk(node)))
+
+
+def _guarded_element(node: ast.ListComp | ast.SetComp | ast.DictComp) -> ast.expr:
+    if isinstance(node, ast.DictComp):
+        return ast.Tuple([_guarded(node.key), _guarded(node.value)], ast.Load())
+    return _guarded(node.elt)
 
 
 def _index(node: ast.expr) -> ast.expr:

@@ -1,23 +1,79 @@
-"""A syntax tree with what questions about it need: parents, calls, functions. Standard library only."""
+"""A syntax tree with its parents, calls, functions and scopes: Python's scoping rules. Standard library only."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from .scopes import Comprehension, Function
+from .library import ASYNCIO_GATHERERS, FUNCTION_FIRST, FUNCTION_KEYWORDS, GATHERERS
 
-# The parameter of a library function that takes a function: the first of these, and by name for any function.
-FUNCTION_FIRST = {
-    "map", "filter", "reduce", "partial", "takewhile", "dropwhile", "filterfalse", "starmap", "submit", "apply",
-    "applymap", "apply_async", "to_thread", "defaultdict", "imap", "imap_unordered", "cmp_to_key", "iter", "call_soon",
-    "staticmethod", "classmethod",
-}  # fmt: skip
-FUNCTION_KEYWORDS = {"key", "func", "function", "fn", "f", "predicate", "callback", "target", "default_factory"}
-_GATHERERS = {
-    "gather", "create_task", "ensure_future", "wait_for", "as_completed", "run_until_complete",
-    "run_coroutine_threadsafe",
-}  # fmt: skip
-_ASYNCIO_ONLY = {"run", "wait", "shield", "timeout"}  # words that other things are called, too
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Literal
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+# --- one node -----------------------------------------------------------------------------------------------------
+
+
+def text_of(node: ast.AST | None) -> str | None:
+    """The last name of a name or an attribute: `c` of `c` and of `a.b.c`."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+def called_name(call: ast.Call) -> str | None:
+    """The last name of what is called: `f` of `f(…)` and of `a.f(…)`."""
+    return text_of(call.func)
+
+
+def last_name(node: ast.AST | None) -> str | None:
+    """`c` of `c`, `a.c`, `a.c(…)` and `a.c[…]`."""
+    if isinstance(node, ast.Call):
+        return text_of(node.func)
+    return text_of(node.value if isinstance(node, ast.Subscript) else node)
+
+
+def is_read(node: ast.AST) -> bool:
+    """Whether a name, an attribute or an item is read, not assigned or deleted."""
+    return isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def is_target(node: ast.AST) -> bool:
+    """Whether an attribute or an item is assigned or deleted."""
+    return isinstance(node, (ast.Subscript, ast.Attribute)) and not isinstance(node.ctx, ast.Load)
+
+
+def arguments_of(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
+def parameters_of(args: ast.arguments) -> list[ast.arg]:
+    extra = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *extra]
+
+
+def defaults_of(args: ast.arguments) -> list[ast.expr]:
+    return [*args.defaults, *(default for default in args.kw_defaults if default is not None)]
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
+    """The name that each part of an import binds (or `*`), and the top-level module it comes from."""
+    for alias in node.names:
+        top = alias.name.partition(".")[0]
+        if isinstance(node, ast.Import):
+            yield alias.asname or top, top
+        else:
+            yield alias.asname or alias.name, (node.module or "").partition(".")[0]
+
+
+# --- the tree -----------------------------------------------------------------------------------------------------
 
 
 class Syntax:
@@ -28,6 +84,8 @@ class Syntax:
         self.nodes: list[ast.AST] = []  # all of them, outer before inner
         self.parents: dict[ast.AST, ast.AST] = {}
         self.calls: list[ast.Call] = []
+        self.imports: list[ast.Import | ast.ImportFrom] = []
+        self.classes: list[ast.ClassDef] = []
         self.functions: dict[str, list[Function | ast.Lambda]] = {}
         self.initializers: dict[str, list[Function]] = {}
         for node in ast.walk(tree):
@@ -37,17 +95,38 @@ class Syntax:
             self._note(node)
 
     def _note(self, node: ast.AST) -> None:
-        if isinstance(node, ast.Call):
-            self.calls.append(node)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self.functions.setdefault(node.name, []).append(node)
-        elif isinstance(node, ast.ClassDef):
-            made = [m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"]
-            self.initializers.setdefault(node.name, []).extend(made)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            for target in node.targets:
-                if isinstance(target, ast.Name):
-                    self.functions.setdefault(target.id, []).append(node.value)
+        match node:
+            case ast.Call():
+                self.calls.append(node)
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self.functions.setdefault(node.name, []).append(node)
+                home = self.parents.get(node)
+                if isinstance(home, ast.ClassDef) and node.name == "__init__":
+                    self.initializers[home.name].append(node)
+            case ast.ClassDef():
+                self.classes.append(node)
+                self.initializers.setdefault(node.name, [])
+            case ast.Assign(value=ast.Lambda() as function):
+                for name in [target.id for target in node.targets if isinstance(target, ast.Name)]:
+                    self.functions.setdefault(name, []).append(function)
+            case ast.Import() | ast.ImportFrom():
+                self.imports.append(node)
+
+    def imported_names(self) -> Iterator[tuple[str, str]]:
+        """(name bound, top-level module) for every import of the program."""
+        for node in self.imports:
+            if isinstance(node, ast.Import) or (node.module and not node.level):
+                yield from imported(node)
+
+    def own_functions(self, name: str | None) -> list[Function | ast.Lambda]:
+        """The program's functions that a call of this name may run: functions, methods and initializers."""
+        return [*self.functions.get(name or "", ()), *self.initializers.get(name or "", ())]
+
+    def enclosing(self, node: ast.AST | None, kinds: tuple[type[ast.AST], ...]) -> ast.AST | None:
+        """The nearest node of some kinds that holds a node, or the node itself."""
+        while node is not None and not isinstance(node, kinds):
+            node = self.parents.get(node)
+        return node
 
     # --- functions handed on ----------------------------------------------------------------------------------
 
@@ -59,7 +138,7 @@ class Syntax:
         name = called_name(call)
         if name in self.functions or name in self.initializers or name == "dict":
             return False
-        if name in FUNCTION_FIRST and call.args and call.args[0] is argument:
+        if name in FUNCTION_FIRST and argument in call.args[:1]:
             return True
         if name == "run_in_executor" and argument in call.args[1:2]:
             return True
@@ -71,7 +150,7 @@ class Syntax:
             child, parent = parent, self.parents.get(parent)
         if isinstance(parent, (ast.arg, ast.AnnAssign)):
             return parent.annotation is child
-        return isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)) and parent.returns is child
+        return isinstance(parent, FUNCTIONS) and parent.returns is child
 
     # --- awaiting ---------------------------------------------------------------------------------------------
 
@@ -94,57 +173,276 @@ class Syntax:
         """await f(x), gather(f(1), f(2)), gather(*[f(x) for x in xs]), wait([f(1)])."""
         if isinstance(self.parents.get(call), ast.Await):
             return True
-        parent = self._around(call, (ast.Starred, ast.List, ast.Tuple, *Comprehension))
+        parent = self._around(call, (ast.Starred, ast.List, ast.Tuple, *COMPREHENSIONS))
         return isinstance(parent, ast.Call) and _gathers(parent)
 
     def _is_held(self, call: ast.Call, holders: set[str]) -> bool:
         """tasks = [f(1), f(2)], tasks.append(f(1)), where tasks is awaited later."""
-        parent = self._around(call, (ast.List, ast.Tuple, *Comprehension))
-        if isinstance(parent, ast.Assign):
-            return any(isinstance(target, ast.Name) and target.id in holders for target in parent.targets)
-        if (
-            isinstance(parent, ast.Call)
-            and isinstance(parent.func, ast.Attribute)
-            and parent.func.attr in ("append", "add")
-        ):
-            return isinstance(parent.func.value, ast.Name) and parent.func.value.id in holders
+        match self._around(call, (ast.List, ast.Tuple, *COMPREHENSIONS)):
+            case ast.Assign(targets=targets):
+                return any(isinstance(target, ast.Name) and target.id in holders for target in targets)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append" | "add")):
+                return name in holders
         return False
-
-
-def called_name(call: ast.Call) -> str | None:
-    """The last name of what is called: `f` of `f(…)` and of `a.f(…)`."""
-    if isinstance(call.func, ast.Name):
-        return call.func.id
-    return call.func.attr if isinstance(call.func, ast.Attribute) else None
 
 
 def _gathers(call: ast.Call) -> bool:
     """Whether a call takes awaitables."""
-    of_asyncio = isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "asyncio"
-    return called_name(call) in (_GATHERERS | _ASYNCIO_ONLY if of_asyncio else _GATHERERS)
-
-
-def last_name(node: ast.AST | None) -> str | None:
-    """`c` of `c`, `a.c`, `a.c(…)` and `a.c[…]`."""
-    if isinstance(node, (ast.Call, ast.Subscript)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else None
+    is_of_asyncio = isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "asyncio"
+    return called_name(call) in (ASYNCIO_GATHERERS if is_of_asyncio else GATHERERS)
 
 
 def _awaited_variables(node: ast.AST) -> list[str]:
     """The variables that a node awaits, or awaits the elements of."""
-    if isinstance(node, ast.Await) and isinstance(node.value, ast.Name):
-        return [node.value.id]
-    if isinstance(node, ast.Call) and _gathers(node):
-        given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
-        return [value.id for value in given if isinstance(value, ast.Name)]
-    if isinstance(node, (ast.For, *Comprehension)):  # `for t in tasks: await t` awaits what tasks holds
-        awaited = {a.value.id for a in ast.walk(node) if isinstance(a, ast.Await) and isinstance(a.value, ast.Name)}
-        return [
-            loop.iter.id
-            for loop in ([node] if isinstance(node, ast.For) else node.generators)
-            if isinstance(loop.target, ast.Name) and loop.target.id in awaited and isinstance(loop.iter, ast.Name)
-        ]
+    match node:
+        case ast.Await(value=ast.Name(id=name)):
+            return [name]
+        case ast.Call() if _gathers(node):
+            given = [arg.value if isinstance(arg, ast.Starred) else arg for arg in node.args]
+            return [value.id for value in given if isinstance(value, ast.Name)]
+        case ast.For():
+            return _awaited_elements(node, [node])
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            return _awaited_elements(node, node.generators)
     return []
+
+
+def _awaited_elements(node: ast.AST, loops: list[ast.For] | list[ast.comprehension]) -> list[str]:
+    """`for t in tasks: await t` awaits what tasks holds."""
+    waits = [part.value for part in ast.walk(node) if isinstance(part, ast.Await)]
+    awaited = {value.id for value in waits if isinstance(value, ast.Name)}
+    return [
+        loop.iter.id
+        for loop in loops
+        if isinstance(loop.target, ast.Name) and loop.target.id in awaited and isinstance(loop.iter, ast.Name)
+    ]
+
+
+# --- scopes -------------------------------------------------------------------------------------------------------
+
+
+class Scope:
+    """One namespace of the program; `bindings` maps each name it binds to what each binding takes its value from."""
+
+    def __init__(self, kind: Literal["module", "function", "class", "comprehension"], parent: Scope | None) -> None:
+        self.kind, self.parent = kind, parent
+        self.bindings: dict[str, list[ast.AST | None]] = {}
+        self.global_names: set[str] = set()
+        self.nonlocal_names: set[str] = set()
+        self.loads: list[ast.Name] = []
+
+    @property
+    def frame(self) -> Scope:
+        """The scope whose frame this scope's code runs in, comprehensions taken to run where they stand."""
+        scope = self
+        while scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def bind(self, name: str, source: ast.AST | None = None) -> None:
+        self.bindings.setdefault(name, []).append(source)
+
+
+class Names:
+    """Every scope of a tree, the scope each statement and name stands in, and what a name resolves to."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.module = Scope("module", None)
+        self.scopes = [self.module]
+        self.scope_of: dict[ast.AST, Scope] = {}
+        self._visit_all(tree.body, self.module)
+        for scope in self.scopes:  # `global x` binds in the module, `nonlocal x` where x lives
+            for name in scope.global_names & scope.bindings.keys():
+                self.module.bindings.setdefault(name, []).extend(scope.bindings.pop(name))
+            for name in scope.nonlocal_names & scope.bindings.keys():
+                scope.bindings.pop(name)
+
+    def resolve(self, name: str, scope: Scope) -> Scope | None:
+        """The scope whose binding `name` means when read in `scope`; None when no scope of the program binds it."""
+        current: Scope | None = scope
+        while current is not None:
+            if current.kind != "class" or current is scope:
+                if name in current.global_names:
+                    return self.module if name in self.module.bindings else None
+                if name in current.bindings:
+                    return current
+            current = current.parent
+        return None
+
+    def unresolved(self) -> Iterator[ast.Name]:
+        """Every read of a name that no scope of the program binds."""
+        for scope in self.scopes:
+            for node in scope.loads:
+                if self.resolve(node.id, scope) is None:
+                    yield node
+
+    # --- walking ---------------------------------------------------------------------------------------------
+
+    def _new(self, kind: Literal["function", "class", "comprehension"], parent: Scope) -> Scope:
+        scope = Scope(kind, parent)
+        self.scopes.append(scope)
+        return scope
+
+    def _visit_all(self, nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST], scope: Scope) -> None:
+        for node in nodes:
+            self._visit(node, scope)
+
+    def _visit(self, node: ast.AST, scope: Scope) -> None:
+        self.scope_of[node] = scope
+        method = getattr(self, f"_{type(node).__name__}", None)
+        if method is not None:
+            method(node, scope)
+        else:
+            self._children(node, scope)
+
+    def _children(self, node: ast.AST, scope: Scope) -> None:
+        for child in ast.iter_child_nodes(node):
+            self._visit(child, scope)
+
+    def _Name(self, node: ast.Name, scope: Scope) -> None:
+        if isinstance(node.ctx, ast.Load):
+            scope.loads.append(node)
+        else:
+            scope.bind(node.id)
+
+    def _AugAssign(self, node: ast.AugAssign, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        self._bind_targets([node.target], node, scope)
+
+    def _Delete(self, node: ast.Delete, scope: Scope) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name):
+                self.scope_of[target] = scope
+                scope.bind(target.id, node)
+            else:
+                self._visit(target, scope)
+
+    def _bind_targets(self, targets: list[ast.expr], source: ast.AST | None, scope: Scope) -> None:
+        for target in targets:
+            for child in ast.walk(target):
+                if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                    self.scope_of[child] = scope
+                    scope.bind(child.id, source)
+            self._visit_loads_of(target, scope)
+
+    def _visit_loads_of(self, target: ast.expr, scope: Scope) -> None:
+        """The parts of an assignment target that are read: `a[i].b = …` reads a and i."""
+        self.scope_of[target] = scope
+        if isinstance(target, (ast.Tuple, ast.List)):
+            for element in target.elts:
+                self._visit_loads_of(element, scope)
+        elif isinstance(target, ast.Starred):
+            self._visit_loads_of(target.value, scope)
+        elif not isinstance(target, ast.Name):
+            self._children(target, scope)
+
+    def _Assign(self, node: ast.Assign, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        self._bind_targets(node.targets, node.value, scope)
+
+    def _AnnAssign(self, node: ast.AnnAssign, scope: Scope) -> None:
+        self._visit(node.annotation, scope)
+        if node.value is not None:
+            self._visit(node.value, scope)
+        if node.value is not None or scope.kind == "function":
+            self._bind_targets([node.target], node.value, scope)
+
+    def _NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> None:
+        self._visit(node.value, scope)
+        self._bind_targets([node.target], node.value, scope.frame)
+
+    def _For(self, node: ast.For | ast.AsyncFor, scope: Scope) -> None:
+        self._visit(node.iter, scope)
+        self._bind_targets([node.target], node.iter, scope)
+        self._visit_all([*node.body, *node.orelse], scope)
+
+    _AsyncFor = _For
+
+    def _FunctionDef(self, node: Function, scope: Scope) -> None:
+        scope.bind(node.name)
+        self._visit_all(list(node.decorator_list), scope)
+        outer = self._type_parameters(node, scope)
+        self._visit_all(defaults_of(node.args), scope)
+        annotations = [arg.annotation for arg in parameters_of(node.args) if arg.annotation is not None]
+        self._visit_all(annotations + ([node.returns] if node.returns is not None else []), outer)
+        inner = self._new("function", outer)
+        for arg in parameters_of(node.args):
+            inner.bind(arg.arg)
+        self._visit_all(node.body, inner)
+
+    _AsyncFunctionDef = _FunctionDef
+
+    def _Lambda(self, node: ast.Lambda, scope: Scope) -> None:
+        self._visit_all(defaults_of(node.args), scope)
+        inner = self._new("function", scope)
+        for arg in parameters_of(node.args):
+            inner.bind(arg.arg)
+        self._visit(node.body, inner)
+
+    def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
+        scope.bind(node.name)
+        self._visit_all(list(node.decorator_list), scope)
+        outer = self._type_parameters(node, scope)
+        self._visit_all([*node.bases, *(keyword.value for keyword in node.keywords)], outer)
+        inner = self._new("class", outer)
+        for name in ("__module__", "__qualname__", "__class__"):
+            inner.bind(name)
+        self._visit_all(node.body, inner)
+
+    def _TypeAlias(self, node: ast.AST, scope: Scope) -> None:
+        name: ast.Name = node.name  # type: ignore[attr-defined]  # Python ≥ 3.12
+        scope.bind(name.id)
+        outer = self._type_parameters(node, scope)
+        self._visit(node.value, outer)  # type: ignore[attr-defined]
+
+    def _type_parameters(self, node: ast.AST, scope: Scope) -> Scope:
+        parameters: list[ast.AST] = getattr(node, "type_params", [])
+        if not parameters:
+            return scope
+        outer = self._new("function", scope)
+        for parameter in parameters:
+            outer.bind(parameter.name)  # type: ignore[attr-defined]
+            self._children(parameter, outer)
+        return outer
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp, scope: Scope) -> None:
+        inner = self._new("comprehension", scope)
+        for index, generator in enumerate(node.generators):
+            self._visit(generator.iter, scope if index == 0 else inner)
+            self._bind_targets([generator.target], generator.iter, inner)
+            self._visit_all(list(generator.ifs), inner)
+        elements = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
+        self._visit_all(elements, inner)
+
+    _ListComp = _SetComp = _DictComp = _GeneratorExp = _comprehension
+
+    def _Import(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
+        for name, _ in imported(node):
+            if name != "*":
+                scope.bind(name)
+
+    _ImportFrom = _Import
+
+    def _Global(self, node: ast.Global, scope: Scope) -> None:
+        if scope.kind != "module":
+            scope.global_names.update(node.names)
+
+    def _Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
+        scope.nonlocal_names.update(node.names)
+
+    def _ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
+        if node.name:
+            scope.bind(node.name)
+        self._children(node, scope)
+
+    def _MatchAs(self, node: ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
+        if node.name:
+            scope.bind(node.name)
+        self._children(node, scope)
+
+    _MatchStar = _MatchAs
+
+    def _MatchMapping(self, node: ast.MatchMapping, scope: Scope) -> None:
+        if node.rest:
+            scope.bind(node.rest)
+        self._children(node, scope)

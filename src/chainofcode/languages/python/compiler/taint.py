@@ -10,10 +10,9 @@ import ast
 from collections.abc import Iterable, Iterator
 
 from .analyse import Analysis
-from .library import MUTATING, MUTATING_FIRST
-from .scopes import Function
-from .statements import bases_of_targets, written_in
-from .syntax import called_name
+from .library import MUTATORS
+from .statements import mutated
+from .syntax import arguments_of, called_name, text_of
 
 _BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
 
@@ -56,51 +55,43 @@ class Taint:
         match node:
             case ast.Assign(targets=targets, value=value):
                 yield value, [name for target in targets for name in _targets(target)]
-            case ast.AugAssign(target=target, value=value) | ast.NamedExpr(target=target, value=value):
-                yield value, _targets(target)
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                yield value, _targets(target)
-            case ast.For(iter=value, target=target) | ast.AsyncFor(iter=value, target=target):
-                yield value, _targets(target)
-            case ast.comprehension(iter=value, target=target):
-                yield value, _targets(target)
+            case ast.AugAssign() | ast.NamedExpr() | ast.AnnAssign(value=ast.expr()):
+                yield node.value, _targets(node.target)  # type: ignore[misc]
+            case ast.For() | ast.AsyncFor() | ast.comprehension():
+                yield node.iter, _targets(node.target)
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield value, _targets(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from self._flows_of_function(node)
+                yield from ((value, [node.name]) for value in _given_by(node))
             case ast.Call():
                 yield from self._flows_of_call(node)
         if isinstance(node, _BRANCHES):
-            written = {*written_in(node), *bases_of_targets(node, and_receivers=True)}
-            yield _header(node), written
-
-    def _flows_of_function(self, node: Function) -> Iterator[tuple[ast.AST, Iterable[str]]]:
-        for child in ast.walk(node):
-            if isinstance(child, (ast.Return, ast.Yield, ast.YieldFrom)) and child.value is not None:
-                yield child.value, [node.name]
+            yield _header(node), self._found.facts.changed_in(node)
 
     def _flows_of_call(self, node: ast.Call) -> Iterator[tuple[ast.AST, Iterable[str]]]:
-        arguments = [*node.args, *(keyword.value for keyword in node.keywords)]
-        called = [called_name(node), *(arg.id for arg in arguments if isinstance(arg, ast.Name))]
-        taking = [name for function in called if function for name in self._parameters(function)]
-        if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATING:
-            taking += _targets(node.func.value)
-        if called_name(node) in MUTATING_FIRST and node.args:
-            taking += _targets(node.args[0])
+        """Arguments flow into parameters, also of functions passed as arguments, and into what the call mutates."""
+        arguments = arguments_of(node)
+        called = [called_name(node), *(argument.id for argument in arguments if isinstance(argument, ast.Name))]
+        taking = [name for function in called for name in self._parameters(function)]
+        changed = mutated(node, MUTATORS)
+        taking += _targets(changed) if changed is not None else []
         for argument in arguments if taking else ():
             yield argument, taking
 
-    def _parameters(self, function: str) -> list[str]:
-        nodes = [*self._found.syntax.functions.get(function, ()), *self._found.syntax.initializers.get(function, ())]
+    def _parameters(self, function: str | None) -> list[str]:
+        nodes = self._found.syntax.own_functions(function)
         return [arg.arg for node in nodes for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
 
 
+def _given_by(function: ast.AST) -> Iterator[ast.expr]:
+    """The values that a function returns or yields."""
+    for node in ast.walk(function):
+        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and node.value is not None:
+            yield node.value
+
+
 def _names(node: ast.AST) -> Iterator[str]:
-    for child in ast.walk(node):
-        if isinstance(child, ast.Name):
-            yield child.id
-        elif isinstance(child, ast.Attribute):
-            yield child.attr
+    return (name for child in ast.walk(node) if (name := text_of(child)) is not None)
 
 
 def _targets(target: ast.AST) -> list[str]:

@@ -30,7 +30,7 @@ _LENGTH = struct.Struct("<I")
 _get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # world.py replaces those in `sys`
 
 
-class Link:
+class GuestLink:
     """Sends messages and waits for the host's; `before_pause` flushes what must reach the host first."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:

@@ -24,19 +24,19 @@ from ....values.arrays import plain
 from ....values.codec import brief, decode, encode, type_name
 from ..compiler.analyse import Analysis, analyse
 from ..compiler.constant import states_its_answer
-from ..compiler.expect import Use, expected
+from ..compiler.expect import ExpectedType, expected
 from ..compiler.flow import Flows
 from ..compiler.hidden import compiled
 from ..compiler.lower import Lowered, Place, lower, lower_shadow
-from ..compiler.parse import NotAProgram, Parsed, parse
+from ..compiler.parse import NotAProgram, ParsedSource, parse
 from .follow.recorder import Recorder
-from .link import Link, clean
+from .link import GuestLink, clean
 from .run.bindings import Bindings, failure
 from .run.file_readers import read_file
 from .run.holes import GrantedPackages, shown
 from .run.places import FILENAME, Places, program_frame
 from .run.requests import Requests
-from .run.scratch import Artifacts
+from .run.scratch import ScratchFiles
 from .run.watch import WATCH_BY_JUMP, Output, Watcher
 from .run.world import Chance, Clock, Depth
 from .shadow.rounds import Shadow
@@ -85,17 +85,17 @@ def rehearse() -> None:
     start |= {"clock": 0, "seed": 0}
     program = Prepared(start, {})
     Prepared({**start, "is_shadow": True}, {})  # this guest may be used for a shadow
-    _Run(Link(0, 0), start, program, {}).rehearse()
+    _Run(GuestLink(0, 0), start, program, {}).rehearse()
     json.loads(json.dumps(program.description()))
 
 
 def serve(read_fd: int, write_fd: int) -> NoReturn:
     """Serve one program and exit."""
-    link = Link(read_fd, write_fd)
+    link = GuestLink(read_fd, write_fd)
     start = link.receive()
     link.frame_bytes = start["frame_bytes"]
     _limit(start)
-    artifacts = Artifacts(_scratch()) if start["scratch"] and not start["is_shadow"] else None
+    artifacts = ScratchFiles(_scratch()) if start["scratch"] and not start["is_shadow"] else None
     ended = _serve(link, start)
     if artifacts is not None:
         artifacts.send(link)
@@ -111,7 +111,7 @@ def _scratch() -> str:
     return home
 
 
-def _serve(link: Link, start: dict[str, Any]) -> dict[str, Any]:
+def _serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
     inputs = _inputs(start)
     GrantedPackages(start["package_names"], start["package_paths"]).install()
     try:
@@ -180,6 +180,12 @@ def _flows(found: Analysis) -> Flows | None:
         return None
 
 
+def _is_success(error: BaseException) -> bool:
+    """Whether a program ended with `exit()` or `exit(0)`."""
+    is_zero = isinstance(error, SystemExit) and type(error.code) is int and error.code == 0
+    return is_zero or (isinstance(error, SystemExit) and error.code is None)
+
+
 class Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
@@ -189,7 +195,7 @@ class Prepared:
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
         try:
-            self.parsed: Parsed = parse(start["source"], is_reply=start["is_reply"])
+            self.parsed: ParsedSource = parse(start["source"], is_reply=start["is_reply"])
             try:
                 self.found: Analysis = analyse(
                     self.parsed.tree, defined=inputs, packages=start["packages"], tools=start.get("tools", ())
@@ -197,7 +203,7 @@ class Prepared:
                 if start.get("is_shadow"):
                     self._prepare_shadow()
                     return
-                self.uses: list[Use] = expected(self.found)
+                self.uses: list[ExpectedType] = expected(self.found)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 if start.get("is_recorded"):
                     self.flows = _flows(self.found)
@@ -221,7 +227,8 @@ class Prepared:
         self.lowered = lower_shadow(self.found, self.parsed.prose)
         self.code = compile(self.lowered.tree, FILENAME, "exec", dont_inherit=True)
         places, self.is_hard_coded = Places(self.lowered.places, (), ()), False
-        self.uses = [Use(places.statement_at((hole.lineno, hole.col_offset)), name, "") for hole, name in holes.items()]
+        at = {hole: places.statement_at((hole.lineno, hole.col_offset)) for hole in holes}
+        self.uses = [ExpectedType(at[hole], name, "") for hole, name in holes.items()]
 
     def _fall_back(self) -> None:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
@@ -259,7 +266,7 @@ class Prepared:
 class _Run:
     """One execution: the program's module, its builtins, and what is heard from it."""
 
-    def __init__(self, link: Link, start: dict[str, Any], program: Prepared, inputs: dict[str, Any]) -> None:
+    def __init__(self, link: GuestLink, start: dict[str, Any], program: Prepared, inputs: dict[str, Any]) -> None:
         self._link, self._program, self._inputs = link, program, inputs
         self._files = start.get("prelude", ())
         self._stderr = ""
@@ -268,11 +275,7 @@ class _Run:
         places = Places(program.lowered.places, program.found.guards, program.lowered.hole_ranges)
         self._clock, self._chance, self._recursion = Clock(start["clock"]), Chance(start["seed"]), Depth()
         told = start.get("with_state", False)
-        source = program.parsed.source
-        self._requests = Requests(link)
-        self._bindings = Bindings(
-            link, program.found, program.lowered, source, places, self._settle, self._requests, told
-        )
+        self._bindings = Bindings(link, program, places, Requests(link), after_import=self._settle, tells_state=told)
         self._watcher = Watcher(link, program.lowered, places, self._bindings.builtins.__dict__)
         self._places = places
         self._recorder = self._follow(program.flows) if program.flows is not None else None
@@ -376,17 +379,14 @@ class _Run:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def _ending(self, error: BaseException | None) -> dict[str, Any]:
-        if isinstance(error, SystemExit) and (error.code is None or (type(error.code) is int and error.code == 0)):
-            error = None
         names = self._module.__dict__
-        if error is not None:
+        if error is not None and not _is_success(error):
             reason = "limit:memory" if isinstance(error, MemoryError) else "error"
             known = [name for name in (*names, *self._bindings.defined) if type(name) is str]
             return {"reason": reason, "error": failure(error, self._places, known)}
-        if type(names.get("answer", len)) not in _NOT_ANSWERS and names["answer"] is not self._inputs.get(
-            "answer", names
-        ):
-            return self._answered(names["answer"], "variable")
+        answer = names.get("answer", len)
+        if type(answer) not in _NOT_ANSWERS and answer is not self._inputs.get("answer", names):
+            return self._answered(answer, "variable")
         if self._bindings.last is not None:
             return self._answered(self._bindings.last, "expression")
         if self._watcher.printed_line:

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...compiler.flow import Flows
-from .lineage import Lineage
-from .nodes import Log, Node, View
-from .reachable import ABSENT, ATOMS, step
+from .lineage import ChangeLog, LineageGraph, Node, View
+from .reachable import ABSENT, can_change, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ...compiler.regions import Name, Path
+    from ...compiler.effects import Name, Path
 
 _MAX_BINDINGS = 50  # of one name; with more, assume an alternative target
 _MAX_CALLERS = 20  # how far a parameter is traced back through its callers
@@ -26,14 +25,14 @@ _MAX_CALLERS = 20  # how far a parameter is traced back through its callers
 class Choices:
     """Records the alternative targets of mutations. `caller` returns the node and the view of the calling statement."""
 
-    def __init__(self, flows: Flows, lineage: Lineage, caller: Callable[[View], tuple[Node, View] | None]) -> None:
+    def __init__(self, flows: Flows, lineage: LineageGraph, caller: Callable[[View], tuple[Node, View] | None]) -> None:
         self._flows, self._lineage, self._caller = flows, lineage, caller
 
     def change(self, node: Node, path: Path, view: View) -> None:
         """Record that the object at the end of a path was changed."""
         name, steps = path
         value = view.value(name)
-        if type(value) in ATOMS or value is ABSENT:
+        if not can_change(value):
             return
         if self._is_chosen(node, name, view, bool(steps)):
             self._lineage.change_any(node)
@@ -99,7 +98,7 @@ class Choices:
         return node.varies
 
 
-def _only(perhaps: list[int]) -> Log:
-    log = Log()
+def _only(perhaps: list[int]) -> ChangeLog:
+    log = ChangeLog()
     log.perhaps = perhaps
     return log

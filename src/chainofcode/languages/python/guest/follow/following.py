@@ -8,19 +8,25 @@ that no `try` would have caught. Standard library only.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from types import CodeType, FrameType
 
-from ...compiler.channels import SCOPES
-from ...compiler.flow import Flow, Flows, Region
-from .activations import BY_TURNS, Activation, Calls
+from ...compiler.effects import Region
+from ...compiler.flow import Flow, Flows
+from ...compiler.library import SCOPE_FUNCTIONS
+from ..run.places import FILENAME, program_frame
+from ..run.watch import hides_names, names_of
 from .choices import Choices
-from .lineage import Lineage
-from .nodes import Node, View
+from .lineage import ChangeLog, LineageGraph, Node, View
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
+    from ...compiler.lower import Mark
+
+BY_TURNS = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, which run in turns with their consumer
+_MAKERS = frozenset(["__init__", "__post_init__"])
 PREDICATES = frozenset(["If", "While", "Match"])
 FOR = frozenset(["For", "AsyncFor"])
 TRIES = frozenset(["Try", "TryStar"])
@@ -31,11 +37,149 @@ _COMPOUND = PREDICATES | FOR | TRIES | WITH
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
+class Activation:
+    """One call of a function (or the module) under way: what runs in it now, and what decided that it does."""
+
+    __slots__ = (
+        "caller", "code", "function", "is_blind", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded"
+    )  # fmt: skip
+
+    def __init__(self, serial: int, function: int, code: CodeType, caller: Node | None) -> None:
+        self.serial, self.function, self.code, self.caller = serial, function, code, caller
+        self.is_blind = hides_names(code)  # its variables cannot be read
+        self.open: Node | None = None
+        self.latest: dict[int, int] = {}  # statement → its last node here
+        self.sticky: dict[tuple[str, int | None], ChangeLog] = {}  # who could have left which loop, or the function
+        self.iterated: dict[int, Any] = {}
+        self.turns: dict[int, int] = {}
+        self.yielded: int | None = None  # the last node that gave something away, of code that runs by turns
+
+    def may_leave(self, way: tuple[str, int | None], index: int) -> None:
+        self.sticky.setdefault(way, ChangeLog()).perhaps.append(index)
+
+    @property
+    def running(self) -> int:
+        """The statement that runs now, or ran last."""
+        if self.open is not None and self.open.statement is not None:
+            return self.open.statement
+        return max(self.latest, key=lambda statement: self.latest[statement], default=0)
+
+
+class Coarse:
+    """A loop that is one node from now on: where it runs, and below whom."""
+
+    def __init__(self, node: Node, act: Activation, frame: FrameType, statements: range, around: set[int]) -> None:
+        self.node, self.act, self.statements, self._home = node, act, statements, id(frame)
+        self._around = around  # functions that are under way around it
+        self._below = set[int]()
+        below = frame.f_back
+        while below is not None:
+            self._below.add(id(below))
+            below = below.f_back
+
+    def is_over(self, mark: Mark, frame: FrameType) -> bool:
+        if id(frame) != self._home:
+            return self.is_below(frame)
+        is_inside = mark.statement in self.statements and mark.phase != "start"
+        return not is_inside or (mark.statement == self.statements.start and mark.phase == "leave")
+
+    def needs(self, mark: Mark, function: int) -> bool:
+        """Whether a mark must go on to be told: code that is under way when the loop is over would not wake up."""
+        is_end = mark.statement == self.statements.start and mark.phase == "leave"
+        is_inside = mark.statement in self.statements and not is_end
+        return function in self._around or (function == self.act.function and not is_inside)
+
+    def is_below(self, frame: FrameType) -> bool:
+        return id(frame) in self._below
+
+
+class Calls:
+    """The calls under way, and the statement that runs in each."""
+
+    def __init__(self, flows: Flows, lineage: LineageGraph) -> None:
+        self._flows, self.lineage = flows, lineage
+        self._activations: dict[int, Activation] = {}
+        self._unfinished: list[Node] = []
+        self._serial = 0
+        self._coarse: Coarse | None = None
+        self._lost: Node | None = None  # set when the run can no longer be followed, e.g. because of a second thread
+
+    def _start(self, function: int, frame: FrameType) -> Activation:
+        caller = self._current(frame.f_back)
+        if caller is None and function >= 0:
+            self._lost = self._new(None)
+        act = self._activations[id(frame)] = Activation(self._serial, function, frame.f_code, caller)
+        if function in self._flows.classes:  # a class body sees the names of the enclosing scopes
+            act.is_blind |= any(around.is_blind for _, around in self._under_way(frame.f_back))
+        self._serial += 1
+        if caller is not None:
+            for text, home in self._flows.shared.get(function, {}).items():
+                self.lineage.bind_too((home, text), caller.index)
+        if frame.f_code.co_name in _MAKERS and self.lineage.holds:
+            self._make(names_of(frame).get(frame.f_code.co_varnames[0]), frame.f_back)
+        return act
+
+    def _make(self, value: Any, frame: FrameType | None) -> None:
+        """Add a new object to the roots of the statement that uses it at once: it may have no name."""
+        for _, act in self._under_way(frame):
+            flow = (
+                self._flows.of[act.open.statement] if act.open is not None and act.open.statement is not None else None
+            )
+            if act.open is not None and (flow is None or flow.consumes):
+                act.open.roots.append(value)
+            if flow is None or flow.kind != "Return":
+                return
+
+    def _give(self, values: list[Any], frame: FrameType | None) -> None:
+        """Add returned values to the roots of the statements that use them, up through chains of `return f(…)`.
+
+        They may still be changed before the caller's statement ends.
+        """
+        for _, act in self._under_way(frame) if self.lineage.holds else ():
+            if act.open is None:
+                return
+            act.open.roots += values
+            if act.open.statement is None or self._flows.of[act.open.statement].kind != "Return":
+                return
+
+    def _activation(self, frame: FrameType) -> Activation | None:
+        act = self._activations.get(id(frame))
+        if act is not None and act.code is frame.f_code:
+            return act
+        return self._start(-1, frame) if frame.f_code.co_name == "<module>" else None
+
+    def _running(self) -> Node | None:
+        if self._lost is not None:
+            return self._lost
+        return self._coarse.node if self._coarse is not None else self._current(program_frame())
+
+    def _under_way(self, frame: FrameType | None) -> Iterator[tuple[FrameType, Activation]]:
+        """The calls that are watched, from the innermost out."""
+        while frame is not None:
+            act = self._activations.get(id(frame)) if frame.f_code.co_filename == FILENAME else None
+            if act is not None and act.code is frame.f_code:
+                yield frame, act
+            frame = frame.f_back
+
+    def _current(self, frame: FrameType | None) -> Node | None:
+        """The statement that runs in a frame, or in the nearest below it that is watched."""
+        for _, act in self._under_way(frame):
+            if act.open is None:  # a loop's header, evaluated again: it says later what it is
+                act.open = self._new(None)
+            return act.open
+        return None
+
+    def _new(self, statement: int | None) -> Node:
+        node = self.lineage.new(statement)
+        self._unfinished.append(node)
+        return node
+
+
 class Following(Calls):
     """Records dependences when a statement begins, takes the next element, decides, fails or ends."""
 
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
-        super().__init__(flows, Lineage(names, inputs, holds=not (flows.closes or flows.is_opaque)))
+        super().__init__(flows, LineageGraph(names, inputs, holds=not (flows.closes or flows.is_opaque)))
         self._names, self._prose = names, prose
         self._choices = Choices(flows, self.lineage, self._caller_of)
         self._has_catchers = any(flow.catchers for flow in flows.of)
@@ -50,14 +194,7 @@ class Following(Calls):
         node.statement = statement
         caller = self._current(view.frame.f_back)
         self._control(node, act, flow, caller)
-        for path in flow.reads:
-            if flow.kind == "Delete" and path[0] in flow.writes:  # do not keep the object alive: `del` may free it
-                self.lineage.read_name(node, view.place(path[0]), act.caller)
-            else:
-                self.lineage.read(node, path, view, act.caller)
-        for path, part in flow.touched:
-            self.lineage.touch(node, path, part, view)
-        self._read_unknown(node, act, flow, view)
+        self._read(node, act, flow, view)
         node.whole += self._flows.yields.get(statement, ())  # `yield` makes it a generator even if it never runs
         act.latest[statement] = node.index
         if flow.has_yield:
@@ -70,31 +207,40 @@ class Following(Calls):
             self._ways_out(node, act, flow, view)
         return node
 
+    def _read(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
+        for path in flow.reads:
+            if flow.kind == "Delete" and path[0] in flow.writes:  # do not keep the object alive: `del` may free it
+                self.lineage.read_name(node, view.place(path[0]), act.caller)
+            else:
+                self.lineage.read(node, path, view, act.caller)
+        for path, part in flow.touched:
+            self.lineage.touch(node, path, part, view)
+        self._read_unknown(node, act, flow, view)
+
     def _read_unknown(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
         """Record the reads of dynamic statements: prose reads the names it mentions, `eval` and the like anything."""
-        texts: list[str] = []
+        words: list[str] | None = []
         if flow.kind == "Prose":
-            texts = _WORD.findall(self._prose.get(node.statement or 0, ""))
-        elif flow.is_dynamic and self._is_told(act, flow, view):
-            texts = self._evaluated(flow, view)
+            words = _WORD.findall(self._prose.get(node.statement or 0, ""))
         elif flow.is_dynamic:
+            words = self._evaluated_words(act, flow, view)
+        if words is None:
             self.lineage.barrier(node)
-        for text in dict.fromkeys(texts):
+        for word in dict.fromkeys(words or ()):
             for home in ("g", "l"):
-                self.lineage.read(node, ((home, text), ()), view, None)
+                self.lineage.read(node, ((home, word), ()), view, None)
 
-    def _is_told(self, act: Activation, flow: Flow, view: View) -> bool:
-        """Whether the evaluated texts are known strings at module level that use no scope functions."""
+    def _evaluated_words(self, act: Activation, flow: Flow, view: View) -> list[str] | None:
+        """Return the words of the texts that a statement evaluates.
+
+        None unless they are known strings at module level that use no scope functions.
+        """
         texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
         if act.function >= 0 or not texts or not all(type(text) is str for text in texts):
-            return False
-        words = {word for text in texts for word in _WORD.findall(text)}
-        return words.isdisjoint(SCOPES) and not any("__" in word for word in words)
-
-    def _evaluated(self, flow: Flow, view: View) -> list[str]:
-        """Return the words of the evaluated texts."""
-        texts = [text if isinstance(text, str) else view.follow(text) for text in flow.evaluated]
-        return [word for text in texts if isinstance(text, str) for word in _WORD.findall(text)]
+            return None
+        words = _WORD.findall(" ".join(texts))
+        is_plain = SCOPE_FUNCTIONS.isdisjoint(words) and not any("__" in word for word in words)
+        return words if is_plain else None
 
     def _control(self, node: Node, act: Activation, flow: Flow, caller: Node | None) -> None:
         if act.is_blind:
@@ -106,16 +252,22 @@ class Following(Calls):
         if act.code.co_flags & BY_TURNS:  # a generator also ends when its caller drops it
             node.control += [act.caller.index] if act.caller is not None else []
             node.control += [act.yielded] if act.yielded is not None else []
-        ways: list[tuple[str, int | None]] = [("return", None)]
-        loop = flow.loop
-        while loop is not None:
-            ways += [("break", loop), ("continue", loop)]
-            loop = self._flows.of[loop].loop
-        ways += [("break", flow.else_of)] if flow.else_of is not None else []
-        ways += [("catch", catcher) for catcher in flow.catchers]  # a failure before it would have skipped it
-        for way in ways:
+        for way in self._ways_to_skip(flow):
             if way in act.sticky:
                 self.lineage.note(node, act.sticky[way])
+
+    def _ways_to_skip(self, flow: Flow) -> Iterator[tuple[str, int | None]]:
+        """Yield the ways in which a statement before this one could have skipped it."""
+        yield "return", None
+        loop = flow.loop
+        while loop is not None:
+            yield "break", loop
+            yield "continue", loop
+            loop = self._flows.of[loop].loop
+        if flow.else_of is not None:
+            yield "break", flow.else_of
+        for catcher in flow.catchers:
+            yield "catch", catcher
 
     def _header(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
         """Return the node of an evaluated header: the open one the first time, then a new one each time."""
@@ -182,13 +334,8 @@ class Following(Calls):
         """Record that a handler caught an error: it depends on all unfinished statements from the failed one on."""
         before: list[int] = []
         if act.open is None or act.open.statement is None:  # a loop's header failed when it was evaluated again
-            loop: int | None = act.running
-            before = [act.latest[loop]] if loop in act.latest else []
-            inside = range(statement + 1, self._flows.ends[statement])
-            while loop is not None and loop in inside:
-                if self._flows.of[loop].kind in _LOOPS:
-                    self._begin(act, loop, self._flows.of[loop], view)
-                loop = self._flows.of[loop].loop
+            before = [act.latest[act.running]] if act.running in act.latest else []
+            self._begin_loops(act, statement, view)
         first = act.open.index if act.open is not None else len(self.lineage.nodes)
         failed = [node.index for node in self._unfinished if node.index >= first]
         if act.open is not None:
@@ -200,6 +347,14 @@ class Following(Calls):
         self.lineage.might(flow.region, node, view)
         self._done(node)
         act.open = None
+
+    def _begin_loops(self, act: Activation, statement: int, view: View) -> None:
+        """Evaluate the headers of the running loops inside a statement again."""
+        loop: int | None = act.running
+        while loop is not None and statement < loop < self._flows.ends[statement]:
+            if self._flows.of[loop].kind in _LOOPS:
+                self._begin(act, loop, self._flows.of[loop], view)
+            loop = self._flows.of[loop].loop
 
     # --- ways out ---------------------------------------------------------------------------------------------
 
@@ -234,6 +389,19 @@ class Following(Calls):
         for name in flow.perhaps:
             self.lineage.bind_too(view.place(name), node.index)
         self.lineage.weigh(node)
+        self._change(node, flow, view)
+        if flow.is_dynamic:
+            self._change_evaluated(node, act, flow, view)
+        if flow.decides:
+            self.lineage.might(flow.region, node, view)
+        caller = self._current(view.frame.f_back) if flow.has_yield else None
+        node.data += [caller.index] if caller is not None else []
+        if self._has_catchers and flow.may_fail:
+            self._might_be_caught(node, act, view)
+        self._done(node)
+
+    def _change(self, node: Node, flow: Flow, view: View) -> None:
+        """Record what the stores and calls of a statement changed."""
         for path, part in flow.stores:
             self._choices.store(node, path, part, view)
             self.lineage.store(node, path, part, view)
@@ -245,18 +413,13 @@ class Following(Calls):
             self.lineage.change(list(node.roots), node)
             if node.varies:
                 self.lineage.change_any(node)
-        if flow.is_dynamic and self._is_told(act, flow, view):
-            self.lineage.change([view.value(("g", text)) for text in self._evaluated(flow, view)], node)
-        elif flow.is_dynamic:
+
+    def _change_evaluated(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
+        words = self._evaluated_words(act, flow, view)
+        if words is None:
             self.lineage.barrier(node)
-        if flow.decides:
-            self.lineage.might(flow.region, node, view)
-        if flow.has_yield:
-            caller = self._current(view.frame.f_back)
-            node.data += [caller.index] if caller is not None else []
-        if self._has_catchers and flow.may_fail:
-            self._might_be_caught(node, act, view)
-        self._done(node)
+        else:
+            self.lineage.change([view.value(("g", word)) for word in words], node)
 
     def _give_up(self, act: Activation, node: Node, view: View) -> None:
         """Close a statement that did not complete: it failed, or it left its block."""

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType
+from types import CodeType, FrameType
 
-from ...compiler.regions import LOOSE, Called, Region
+from ...compiler.effects import LOOSE, Called, Region
 from ..link import clean
-from .nodes import Log, Node, Thing, View
+from ..run.places import CO_OPTIMIZED
+from ..run.watch import names_of
 from .reachable import (
     ABSENT,
-    ATOMS,
+    can_change,
     changes_of_function,
     changes_of_method,
     changes_of_super,
@@ -37,35 +38,132 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ...compiler.regions import Name, Path
+    from ...compiler.effects import Name, Path
 
 _INLINE = 4  # logs this short are told where they are read
 _MAX_SINKS = 200
 _MAX_LOOK = 500_000  # objects that one look at a value may take
 
 
+class ChangeLog:
+    """The nodes that set a name or object, in order, and those that might have. Append-only: a length marks a moment.
+
+    `varies`: one of them depends on an input or on a value of the host; `seen` is how far that was checked.
+    """
+
+    __slots__ = ("perhaps", "seen", "sure", "varies")
+
+    def __init__(self, *sure: int) -> None:
+        self.sure, self.perhaps = list(sure), list[int]()
+        self.varies, self.seen = False, (0, 0)
+
+
+class Thing:
+    """The changes to one object: all of them, those under each key, and those under an unknown key.
+
+    The object is kept alive so that its address is not reused. Where the program could notice that, it is not kept,
+    and a new object at the same address gets extra dependences.
+    """
+
+    __slots__ = ("all", "any", "keys", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value, self.all, self.any = value, ChangeLog(), ChangeLog()
+        self.keys: dict[Any, ChangeLog] = {}
+
+
+class Node:
+    """One run of a statement; `read`: logs and their lengths then; `whole`: other statements it stands for."""
+
+    __slots__ = (
+        "control", "data", "index", "is_done", "places", "read", "roots", "statement", "values", "varies", "visits",
+        "whole",
+    )  # fmt: skip
+
+    def __init__(self, index: int, statement: int | None) -> None:
+        self.index, self.statement = index, statement
+        self.data, self.control = list[int](), list[int]()
+        self.read: dict[int, tuple[ChangeLog, int, int]] = {}
+        self.visits, self.values = list[int](), list[int]()  # steps of the trace: by Python; by the model or a tool
+        self.whole: list[int] = []
+        self.varies = self.is_done = False  # `varies`: it depends on an input or a value of the host
+        self.places: list[Any] = []  # the names it read
+        self.roots: list[Any] = []  # the values of those names
+
+
+class View:
+    """The names that a frame sees at one moment. `serial` tells calls of the same function apart."""
+
+    __slots__ = ("_names", "_own", "frame", "serial")
+
+    def __init__(self, frame: FrameType, serial: int, names: dict[str, Any]) -> None:
+        self.frame, self.serial, self._names = frame, serial, names
+        self._own: dict[str, Any] | None = None
+
+    def place(self, name: Name) -> Any:
+        """Return the key of a name's log: local names have one per call of the function."""
+        return (self.serial, name[1]) if name[0] == "l" else name
+
+    def value(self, name: Name) -> Any:
+        if name[0] == "g":
+            return self._names.get(name[1], ABSENT)
+        return self.own.get(name[1], ABSENT)
+
+    def function(self, name: Name) -> Any:
+        """Return the value of a called name: holes are builtins."""
+        value = self.value(name)
+        return vars(self._names["__builtins__"]).get(name[1], ABSENT) if value is ABSENT else value
+
+    @property
+    def own(self) -> dict[str, Any]:
+        if self._own is None:
+            self._own = _visible(self.frame)
+        return self._own
+
+    def key(self, how: str, key: Any) -> Any:
+        return self.value(key) if how == "var" else key
+
+    def follow(self, path: Path) -> Any:
+        """Return the object at the end of a path, or the last one on it that can be read."""
+        value = self.value(path[0])
+        for how, key in path[1]:
+            part = step(value, how, self.key(how, key))[0]
+            if part is ABSENT:
+                return value
+            value = part
+        return value
+
+
+def _visible(frame: FrameType) -> dict[str, Any]:
+    """Return a frame's variables; for a class body, those of the enclosing function too."""
+    around = frame.f_back
+    if frame.f_code.co_flags & CO_OPTIMIZED or frame.f_code.co_name == "<module>" or around is None:
+        return names_of(frame)
+    return {**_visible(around), **names_of(frame)}
+
+
 class TooMuch(Exception):
     """A value holds on to more than can be looked at."""
 
 
-class Lineage:
+class LineageGraph:
     """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
 
     def __init__(self, names: dict[str, Any], inputs: Iterable[str], *, holds: bool) -> None:
         self._names, self.holds = names, holds
         self.nodes: list[Node] = []
-        self.logs: dict[Any, Log] = {}  # of names, by place
+        self.logs: dict[Any, ChangeLog] = {}  # of names, by place
         self._things: dict[int, Thing] = {}
         self._shared: dict[str, dict[Any, None]] = {}  # text → places of names that inner functions use
-        self._everything = Log()  # every node
-        self._wild = Log()  # nodes that might have changed any object
-        self._barriers = Log()  # nodes that may have read and changed anything
+        self._everything = ChangeLog()  # every node
+        self._wild = ChangeLog()  # nodes that might have changed any object
+        self._barriers = ChangeLog()  # nodes that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
         self._inputs = {name: self._input(name) for name in inputs}
 
     def _input(self, name: str) -> int:
-        self.logs["g", name] = Log(len(self.nodes))
+        self.logs["g", name] = ChangeLog(len(self.nodes))
         node = self.new(None)
         node.varies = node.is_done = True
         return node.index
@@ -122,7 +220,7 @@ class Lineage:
 
     def look(self, node: Node, value: Any) -> None:
         """Everything that a value holds on to is read."""
-        if type(value) in ATOMS or value is ABSENT:
+        if not can_change(value):
             return
         node.roots.append(value)
         self.note(node, self._wild)
@@ -172,7 +270,7 @@ class Lineage:
                 if place in self.logs:
                     self.note(node, self.logs[place])
 
-    def note(self, node: Node, log: Log) -> None:
+    def note(self, node: Node, log: ChangeLog) -> None:
         node.read[id(log)] = (log, len(log.sure), len(log.perhaps))
 
     def _reachable(
@@ -194,7 +292,7 @@ class Lineage:
     def bind(self, place: Any, index: int) -> None:
         """A name is set, whatever it was before; one that several calls share may have been another call's."""
         if type(place[0]) is int or place[0] == "g":
-            self.logs[place] = Log(index)
+            self.logs[place] = ChangeLog(index)
         else:
             self.bind_too(place, index)
 
@@ -202,7 +300,7 @@ class Lineage:
         """A name may have been set, or a part of what it means."""
         if type(place[0]) is str and place[0] != "g":
             self._shared.setdefault(place[1], {})[place] = None
-        self.logs.setdefault(place, Log()).sure.append(index)
+        self.logs.setdefault(place, ChangeLog()).sure.append(index)
 
     def store(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
         value = view.value(path[0])
@@ -214,7 +312,7 @@ class Lineage:
             value = inner
         if part == LOOSE or not is_plain(value):
             self.change([value], node)
-        elif type(value) not in ATOMS:
+        elif can_change(value):
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
     def call(self, node: Node, call: Called, view: View) -> bool:
@@ -243,7 +341,7 @@ class Lineage:
         if key is ABSENT:
             thing.any.sure.append(node.index)
         else:
-            thing.keys[key] = Log(node.index)
+            thing.keys[key] = ChangeLog(node.index)
         if value is self._names:
             for text in [key] if type(key) is str else [name for name in self._names if type(name) is str]:
                 self.bind_too(("g", text), node.index)
@@ -258,7 +356,7 @@ class Lineage:
     def change(self, values: Iterable[Any], node: Node) -> None:
         """Whatever can be reached from these may have been changed."""
         for value in values:
-            if type(value) not in ATOMS and value is not ABSENT:
+            if can_change(value):
                 for held, _ in self._reachable(value):
                     self.set(held, ABSENT, node)
 
@@ -267,20 +365,25 @@ class Lineage:
         if region.is_dynamic:
             self._barriers.perhaps.append(node.index)
         for name in region.names:
-            self.logs.setdefault(view.place(name), Log()).perhaps.append(node.index)
+            self.logs.setdefault(view.place(name), ChangeLog()).perhaps.append(node.index)
         for name in region.objects:
             for held, _ in self._reachable_from(name, view):
                 self._might_change(held, node)
         for name in region.reads:
-            found = list(self._reachable_from(name, view)) if name not in region.objects else []
-            opens = region.opens_all or (region.opens_instances and any(is_own_class(type(one)) for one, _ in found))
-            for held, is_closed in found:
-                if opens or is_closed or type(held) is defaultdict:
-                    self._might_change(held, node)
+            if name not in region.objects:
+                self._might_change_by_reading(list(self._reachable_from(name, view)), region, node)
+
+    def _might_change_by_reading(self, found: list[tuple[Any, bool]], region: Region, node: Node) -> None:
+        """Record that statements that only read these objects might have changed some of them."""
+        has_instances = any(is_own_class(type(one)) for one, _ in found)
+        opens = region.opens_all or (region.opens_instances and has_instances)
+        for held, is_closed in found:
+            if opens or is_closed or type(held) is defaultdict:
+                self._might_change(held, node)
 
     def _reachable_from(self, name: Name, view: View) -> Iterator[tuple[Any, bool]]:
         value = view.value(name)
-        return iter(()) if type(value) in ATOMS or value is ABSENT else self._reachable(value)
+        return self._reachable(value) if can_change(value) else iter(())
 
     def _might_change(self, held: Any, node: Node) -> None:
         thing = self._thing(held)
@@ -300,7 +403,7 @@ class Lineage:
             logs = (self.log_varies(log) for log, _, _ in node.read.values())
             node.varies = bool(node.values) or any(behind) or any(logs)
 
-    def log_varies(self, log: Log) -> bool:
+    def log_varies(self, log: ChangeLog) -> bool:
         if log.varies:
             return True
         seen = list(log.seen)
@@ -315,7 +418,7 @@ class Lineage:
         log.seen = (seen[0], seen[1])
         return False
 
-    def changes_of(self, value: Any, key: Any) -> list[Log]:
+    def changes_of(self, value: Any, key: Any) -> list[ChangeLog]:
         """Return the logs of changes to an object under a key or an unknown key."""
         thing = self._things.get(id(fields_of(value)))
         if thing is None:
@@ -333,7 +436,7 @@ class Lineage:
 
     def might_set(self, value: Any, node: Node) -> None:
         """Record that a node might have changed an object under another key."""
-        if type(value) not in ATOMS and value is not ABSENT:
+        if can_change(value):
             self._might_change(value, node)
 
     # --- the graph --------------------------------------------------------------------------------------------
@@ -341,11 +444,7 @@ class Lineage:
     def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
         """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
         sinks: dict[str, int] = {}
-        known = [place[1] for place in self.logs if place[0] == "g"]
-        known += [name for name in self._names if type(name) is str] if always else []
-        names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]
-        names += ["answer"] if "answer" in self._names else []
-        for name, value in [*((name, self._names[name]) for name in names), *ends.items()]:
+        for name, value in [*((name, self._names[name]) for name in self._sinks(bool(always))), *ends.items()]:
             node = self.new(None)
             node.data += always
             self.read_name(node, ("g", name), None)
@@ -362,6 +461,13 @@ class Lineage:
             "guards": self.guards,
             "failed": failed,
         }
+
+    def _sinks(self, and_unread: bool) -> list[str]:
+        """The module's names that the graph tells of, the answer last."""
+        known = [place[1] for place in self.logs if place[0] == "g"]
+        known += [name for name in self._names if type(name) is str] if and_unread else []
+        names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]
+        return [*names, "answer"] if "answer" in self._names else names
 
     def _told(self, node: Node, logs: dict[int, int], told: list[list[Any]]) -> list[Any]:
         data, control, read = set(node.data), set(node.control), []

@@ -6,35 +6,33 @@ iterator, so whoever follows a run takes each look at it for a change of it, too
 
 from __future__ import annotations
 
-import datetime
-import decimal
-import fractions
 import gc
 import opcode
-import re
 import sys
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from types import (
     BuiltinFunctionType,
     CellType,
-    ClassMethodDescriptorType,
     CodeType,
     FrameType,
     FunctionType,
     GeneratorType,
-    GenericAlias,
     GetSetDescriptorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
     MethodType,
     ModuleType,
     TracebackType,
-    WrapperDescriptorType,
 )
 
-from .....values.codec import Record
-from ...compiler.library import CHANGES, HARMLESS, METHODS, PURE_MODULES
+from .....values.atoms import ATOMS, CONTAINERS, MAPPINGS, PLAIN
+from ...compiler.library import (
+    CONTAINER_MUTATORS,
+    MUTATING_BUILTINS,
+    MUTATING_MODULES,
+    PURE_FUNCTIONS,
+    PURE_METHODS,
+    STATELESS_MODULES,
+)
 from ..run.holes import Hole, HoleModule, stub
 from ..run.places import FILENAME
 
@@ -42,26 +40,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-ATOMS = frozenset([
-    str, int, float, bool, type(None), bytes, complex, range, slice, type(Ellipsis), type(NotImplemented),
-    decimal.Decimal, fractions.Fraction, datetime.date, datetime.datetime, datetime.time, datetime.timedelta,
-    datetime.timezone, Hole, HoleModule, re.Pattern, re.Match, CodeType, GenericAlias, GetSetDescriptorType,
-    MemberDescriptorType, MethodDescriptorType, ClassMethodDescriptorType, WrapperDescriptorType,
-])  # fmt: skip
-SEQUENCES = frozenset([list, deque, tuple, set, frozenset])
-MAPPINGS = frozenset([dict, Record, Counter, OrderedDict, defaultdict])
-CONTAINERS = SEQUENCES | MAPPINGS
-_WRAPPERS = frozenset([CellType, property, staticmethod, classmethod])
-_INDEXED = frozenset([list, tuple])
-_PLAIN = CONTAINERS | {object, type, FunctionType}
+UNCHANGING = ATOMS | {Hole, HoleModule}
+_PLAIN_BASES = CONTAINERS | {object, type, FunctionType}
 _MANY_KEYS = 2000
-_CHANGING = frozenset(["next", "setattr", "delattr", "exec", "eval"])
-_KEYS = frozenset([str, int, bool, float, type(None)])
-_STATELESS = PURE_MODULES | {
-    "functools", "copy", "heapq", "bisect", "dataclasses", "enum", "typing", "numbers", "builtins", "abc", "types",
-    "keyword", "html", "string", "struct", "base64", "hashlib", "zlib", "difflib", "pprint", "time",
-}  # fmt: skip
-_CHANGING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
 ABSENT: Any = object()
 _names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
 _own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
@@ -79,56 +60,93 @@ def reachable(
     while pending:
         current = pending.pop()
         kind = type(current)
-        if kind in ATOMS or id(current) in seen:
+        if kind in UNCHANGING or id(current) in seen:
             continue
         seen.add(id(current))
-        if kind in MAPPINGS:
-            yield current, False
-            pending += [part for part in current.values() if type(part) not in ATOMS]
-            pending += [key for key in current if type(key) not in ATOMS]
-            if kind is defaultdict:
-                pending.append(current.default_factory)
-        elif kind in SEQUENCES:
+        if kind in CONTAINERS:
             if kind is not tuple and kind is not frozenset:
                 yield current, False
-            pending += [part for part in current if type(part) not in ATOMS]
-        else:
-            if kind is FunctionType and is_lambda(current.__code__):
-                tell(current, current.__code__)
-            elif kind is GeneratorType and is_lambda(current.gi_code):
-                tell(current, current.gi_code)
-            is_closed, held = _inside(current, kind, names)
-            if is_closed is not None:
-                yield current, is_closed
-            pending += held
+            pending += _changing(current.values() if kind in MAPPINGS else ())
+            pending += _changing(current)
+            if kind is defaultdict:
+                pending.append(current.default_factory)
+            continue
+        code = _code_of(current)
+        if code is not None and is_lambda(code):
+            tell(current, code)
+        is_closed, held = _inside(current, kind, names)
+        if is_closed is not None:
+            yield current, is_closed
+        pending += held
+
+
+def can_change(value: Any) -> bool:
+    """Whether a value, or something that it holds on to, may be changed."""
+    return type(value) not in UNCHANGING and value is not ABSENT
+
+
+def _changing(values: Iterable[Any]) -> list[Any]:
+    return [value for value in values if type(value) not in UNCHANGING]
+
+
+def _code_of(value: Any) -> CodeType | None:
+    if type(value) is FunctionType:
+        return value.__code__
+    return value.gi_code if type(value) is GeneratorType else None
 
 
 def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
     """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
-    if kind is FunctionType:
-        own = value.__dict__
-        return (False if own else None), [*_held_by(value, names), *own.values()]
-    if kind in _WRAPPERS:
-        return None, [part for part in gc.get_referents(value) if type(part) not in ATOMS]
-    if kind is ModuleType:
-        return (None if _top(vars(value).get("__name__")) in _STATELESS else True), []
-    if kind is BuiltinFunctionType or kind is MethodType:
-        return None, [value.__self__, getattr(value, "__func__", None)]
+    look = _INSIDE.get(id(kind))
+    if look is not None:
+        return look(value, names)
     if issubclass(kind, type):
-        if not is_own_class(value):
-            return None, []
-        bases = [base for base in _mro(value)[1:] if is_own_class(base)]
-        return False, [*bases, *(part for part in _namespace(value).values() if type(part) not in ATOMS)]
+        return _inside_class(value)
     if is_own_class(kind):
-        return False, [kind, *(part for part in gc.get_referents(value) if type(part) not in ATOMS)]
-    if kind is FrameType or kind is TracebackType or _is_ours(kind):
+        return False, [kind, *_changing(gc.get_referents(value))]
+    if _is_ours(kind):
         return True, []
-    held = [
-        part for part in gc.get_referents(value) if not issubclass(type(part), (type, ModuleType)) and part is not names
-    ]
-    if kind is GeneratorType and is_lambda(value.gi_code):
-        held += _named_by(value.gi_code, names)
-    return True, held
+    parts = gc.get_referents(value)
+    held = [part for part in parts if not issubclass(type(part), (type, ModuleType)) and part is not names]
+    code = _code_of(value)
+    return True, held + (_named_by(code, names) if code is not None and is_lambda(code) else [])
+
+
+def _inside_class(value: Any) -> tuple[bool | None, list[Any]]:
+    if not is_own_class(value):
+        return None, []
+    return False, [*filter(is_own_class, _mro(value)[1:]), *_changing(_namespace(value).values())]
+
+
+def _inside_function(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    own = value.__dict__
+    return (False if own else None), [*_held_by(value, names), *own.values()]
+
+
+def _inside_method(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    return None, [value.__self__, getattr(value, "__func__", None)]
+
+
+def _inside_module(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    return (None if _top(vars(value).get("__name__")) in STATELESS_MODULES else True), []
+
+
+def _inside_wrapper(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    return None, _changing(gc.get_referents(value))
+
+
+def _closed(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
+    return True, []
+
+
+_INSIDE: dict[int, Callable[[Any, dict[str, Any]], tuple[bool | None, list[Any]]]] = {
+    id(FunctionType): _inside_function,
+    id(BuiltinFunctionType): _inside_method,
+    id(MethodType): _inside_method,
+    id(ModuleType): _inside_module,
+    **{id(kind): _inside_wrapper for kind in (CellType, property, staticmethod, classmethod)},
+    **{id(kind): _closed for kind in (FrameType, TracebackType)},
+}
 
 
 def _held_by(function: FunctionType, names: dict[str, Any]) -> list[Any]:
@@ -154,7 +172,7 @@ def names_in(code: CodeType) -> set[str]:
         for constant in code.co_consts:
             if isinstance(constant, CodeType):
                 found |= names_in(constant)
-        known = _names_in[id(code)] = (code, found, not METHODS.issuperset(_methods_in(code)))
+        known = _names_in[id(code)] = (code, found, not PURE_METHODS.issuperset(_methods_in(code)))
     return known[1]
 
 
@@ -162,10 +180,10 @@ def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
     """Whether the code of a lambda may change the objects it names: it calls methods or unknown functions."""
     for text in names_in(code):
         known = names.get(text, ABSENT)
-        if text in CHANGES or (known is ABSENT and text in _CHANGING):
+        if text in CONTAINER_MUTATORS or (known is ABSENT and text in MUTATING_BUILTINS):
             return True
-        is_told = type(known) in (FunctionType, Hole, ModuleType) or issubclass(type(known), type)
-        if known is not ABSENT and type(known) not in ATOMS and type(known) not in CONTAINERS and not is_told:
+        is_told = type(known) in CONTAINERS | {FunctionType, ModuleType} or issubclass(type(known), type)
+        if can_change(known) and not is_told:
             return True
     return _names_in[id(code)][2]
 
@@ -201,7 +219,7 @@ def is_own_class(kind: type) -> bool:
 def is_plain(value: Any) -> bool:
     """Whether storing into it changes it alone, as far as no statements of the program's tell."""
     kind = type(value)
-    return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN for base in _mro(kind))
+    return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN_BASES for base in _mro(kind))
 
 
 def _is_ours(kind: type) -> bool:
@@ -242,9 +260,9 @@ def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
     kind = type(value)
     if how == "attr":
         return (_attribute(value, key), key) if is_own_class(kind) else (ABSENT, None)
-    if type(key) not in _KEYS:
+    if type(key) not in PLAIN:
         return ABSENT, None
-    if kind in _INDEXED and type(key) is int and -len(value) <= key < len(value):
+    if kind in (list, tuple) and type(key) is int and -len(value) <= key < len(value):
         return value[key], key % len(value)
     if kind in MAPPINGS and has_key(value, key):
         return value[key], key
@@ -253,7 +271,7 @@ def step(value: Any, how: str, key: Any) -> tuple[Any, Any]:
 
 def has_key(value: Any, key: Any) -> bool:
     """Whether a dict has a plain key; False if it has too many keys, or keys whose `__eq__` may be program code."""
-    if type(key) not in _KEYS or len(value) > _MANY_KEYS or not {*map(type, value)} <= _KEYS:
+    if type(key) not in PLAIN or len(value) > _MANY_KEYS or not {*map(type, value)} <= PLAIN:
         return False
     return key in value
 
@@ -272,7 +290,7 @@ def stored_key(value: Any, how: str, key: Any) -> Any:
     kind = type(value)
     if how == "attr":
         return key if is_own_class(kind) and not key.startswith("__") else ABSENT
-    if type(key) not in _KEYS:
+    if type(key) not in PLAIN:
         return ABSENT
     if kind is list and type(key) is int and value:
         return key % len(value)
@@ -286,32 +304,37 @@ def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
     """What calling a function may change of what it is handed, where its own statements do not tell."""
     kind = type(function)
     if kind is FunctionType:
-        code = function.__code__
-        if code.co_filename == stub.__code__.co_filename:
-            return []
-        if code.co_filename == FILENAME:
-            return [function, *handed] if is_lambda(code) and not names_in(code) <= METHODS | HARMLESS else []
-        return [function, *handed] if _may_change(function.__module__) else []
+        return [function, *handed] if _may_change_arguments(function) else []
     if kind is MethodType:
         return changes_of_function(function.__func__, [function.__self__, *handed])
     if issubclass(kind, type) or kind is Hole:
         return []  # what it is handed may be kept, not changed
-    if kind is BuiltinFunctionType:
-        owner = function.__self__
-        if owner is None or type(owner) is ModuleType:
-            is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in _CHANGING
-            return handed if is_changing else []
+    if kind is not BuiltinFunctionType:
+        return [function, *handed]
+    owner = function.__self__
+    if owner is not None and type(owner) is not ModuleType:
         return [owner] if type(owner) in CONTAINERS else [owner, *handed]
-    return [function, *handed]
+    is_changing = _may_change(getattr(function, "__module__", None)) or function.__name__ in MUTATING_BUILTINS
+    return handed if is_changing else []
+
+
+def _may_change_arguments(function: FunctionType) -> bool:
+    """Whether a function written in Python may change its arguments, other than by statements that are followed."""
+    code = function.__code__
+    if code.co_filename == stub.__code__.co_filename:
+        return False
+    if code.co_filename == FILENAME:
+        return is_lambda(code) and not names_in(code) <= PURE_METHODS | PURE_FUNCTIONS
+    return _may_change(function.__module__)
 
 
 def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
     """The same of a method; a plain container's own method changes the container alone."""
     kind = type(receiver)
-    if kind in ATOMS:
+    if kind in UNCHANGING:
         return []
     if kind in CONTAINERS:
-        return [receiver] if method in CHANGES or method.startswith("__") or method not in METHODS else []
+        return [receiver] if method not in PURE_METHODS else []
     if kind is ModuleType:
         return changes_of_function(vars(receiver).get(method), handed)
     owner = receiver if issubclass(kind, type) else kind
@@ -341,4 +364,4 @@ def _top(module: Any) -> str:
 
 def _may_change(module: Any) -> bool:
     top = _top(module).lstrip("_")  # `_heapq` is what `heapq` is made of
-    return top in _CHANGING_MODULES or top not in _STATELESS
+    return top in MUTATING_MODULES or top not in STATELESS_MODULES

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from types import FrameType
 
-from ...compiler.flow import LAST, OUTPUT, Flows
-from .activations import BY_TURNS, Coarse
-from .following import TRIES, WITH, Following
-from .lineage import TooMuch
-from .nodes import Node, View
-from .reachable import ATOMS
+from ...compiler.effects import LAST, OUTPUT
+from ...compiler.flow import Flows
+from .following import BY_TURNS, TRIES, WITH, Activation, Coarse, Following
+from .lineage import Node, TooMuch, View
+from .reachable import can_change
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -73,20 +72,27 @@ class Recorder(Following):
         act = self._start(mark.statement, frame) if mark.phase == "start" else self._activation(frame)
         if act is None:  # text that the program runs itself
             return True
-        flow, view = self._flows.of[mark.statement], View(frame, act.serial, self._names)
-        if mark.phase == "enter" and flow.kind not in TRIES:
-            self._begin(act, mark.statement, flow, view)
-        elif mark.phase == "leave":
-            self._leave(act, mark.statement, flow, view)
-        elif mark.phase == "turn":
-            self._turn(act, mark.statement, flow, view)
-        elif mark.phase == "outcome" and flow.kind in TRIES:
-            self._catch(act, mark.statement, flow, view)
-        elif mark.phase == "outcome" or (mark.phase == "after" and flow.kind in WITH):
-            self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
+        self._follow(mark, act, View(frame, act.serial, self._names))
         if len(self.lineage.nodes) - self._since > MAX_NODES or self.lineage.work > MAX_WORK:
             self._begin_coarse(frame)
         return True
+
+    def _follow(self, mark: Mark, act: Activation, view: View) -> None:
+        """Record what a mark tells of its statement."""
+        flow = self._flows.of[mark.statement]
+        match mark.phase:
+            case "enter" if flow.kind not in TRIES:
+                self._begin(act, mark.statement, flow, view)
+            case "leave":
+                self._leave(act, mark.statement, flow, view)
+            case "turn":
+                self._turn(act, mark.statement, flow, view)
+            case "outcome" if flow.kind in TRIES:
+                self._catch(act, mark.statement, flow, view)
+            case "outcome":
+                self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
+            case "after" if flow.kind in WITH:
+                self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
 
     def told(self, statement: int, visit: int, frame: FrameType | None) -> None:
         """A step of the trace was made of this."""
@@ -154,39 +160,46 @@ class Recorder(Following):
         chain = [(below, act, act.running) for below, act in self._under_way(frame)][::-1]
         loops = ((f, a, r) for f, a, s in chain if (r := self._flows.outermost_loop(s)) is not None)
         frame, act, statement = next(loops, chain[0])
-        flow, view = self._flows.of[statement], View(frame, act.serial, self._names)
+        flow = self._flows.of[statement]
         node = self._new(statement)
         inside = range(statement, self._flows.ends[statement])
         node.whole = [n for n, one in enumerate(self._flows.of) if n in inside or one.function >= 0]
         self._control(node, act, flow, self._current(frame.f_back))
         if flow.region.is_dynamic:
             self.lineage.barrier(node)
-        for number in node.whole:
-            for path in self._flows.of[number].reads:
-                if path[0][0] != "l" or number in inside:
-                    self.lineage.read(node, (path[0], ()), view, act.caller)
+        self._read_all(node, inside, act, View(frame, act.serial, self._names))
         act.latest[statement] = node.index
         around = {one.function for _, one in self._under_way(frame.f_back)}
         self._coarse = Coarse(node, act, frame, inside, around)
+
+    def _read_all(self, node: Node, inside: range, act: Activation, view: View) -> None:
+        """Record that a node may read every name that its statements read."""
+        for number in node.whole:
+            for name, _ in self._flows.of[number].reads:
+                if name[0] != "l" or number in inside:
+                    self.lineage.read(node, (name, ()), view, act.caller)
 
     def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
         self._coarse, node, act = None, coarse.node, coarse.act
         if act.is_blind or self._flows.of[coarse.statements.start].region.is_dynamic:
             self.lineage.barrier(node)
-        names = {name: None for number in node.whole for name in self._flows.of[number].region.names}
-        for name in names:
-            place = (act.serial, name[1]) if name[0] == "l" else name
-            self.lineage.bind_too(place, node.index)
-        kept = [value for value in node.roots if type(value) not in ATOMS]
-        self.lineage.change([*kept, *(self._names.get(text) for home, text in names if home == "g")], node)
+        self._change_all(node, act)
         act.open = None
         for one in self._activations.values():
             if one.code.co_flags & BY_TURNS:  # it may have had its turn meanwhile
                 one.yielded = node.index
-        if frame is not None and coarse.is_below(frame):  # it has left its function, too
-            caller = self._current(frame)
-            if caller is not None:
-                caller.data.append(node.index)
+        caller = self._current(frame) if frame is not None and coarse.is_below(frame) else None
+        if caller is not None:  # it has left its function, too
+            caller.data.append(node.index)
         self._done(node)
         self._since, self.lineage.work = len(self.lineage.nodes), 0
         self.wake()
+
+    def _change_all(self, node: Node, act: Activation) -> None:
+        """Record that a node may have changed every name and object that its statements change."""
+        names = {name: None for number in node.whole for name in self._flows.of[number].region.names}
+        for home, text in names:
+            place = (act.serial, text) if home == "l" else (home, text)
+            self.lineage.bind_too(place, node.index)
+        kept = [*filter(can_change, node.roots), *(self._names.get(text) for home, text in names if home == "g")]
+        self.lineage.change(kept, node)

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Callable, Iterable
 from types import CodeType, FrameType, ModuleType
 
+from .....values.atoms import EXACT
 from .....values.codec import Record, encode, type_name
 from ...compiler.analyse import Analysis, near_match
 from ...compiler.hidden import built_into
-from ...compiler.lower import Lowered
-from ..link import MAX_QUESTIONS, Link, clean, headroom
+from ..link import MAX_QUESTIONS, GuestLink, clean, headroom
 from .holes import Hole, Importer, call_text, shown, stub
 from .identity import fields, identity
 from .places import CO_OPTIMIZED, Places, program_frame
@@ -29,13 +29,13 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from typing import Any, NoReturn
 
     from ..follow.recorder import Recorder
+    from ..main import Prepared
     from ..shadow.rounds import Foresight
 
 MAX_TEXT_CHARS = 200_000
 _MAX_KEYS = 10_000
 _MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # per opaque argument; per call
 _MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # nesting of objects in fields; opaque arguments per call
-_PLAIN = frozenset([str, int, bool, type(None)])
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
@@ -46,20 +46,19 @@ class Bindings:
 
     def __init__(
         self,
-        link: Link,
-        found: Analysis,
-        lowered: Lowered,
-        source: str,
+        link: GuestLink,
+        program: Prepared,
         places: Places,
-        after_import: Callable[[], None],
         requests: Requests | Foresight,
+        *,
+        after_import: Callable[[], None],
         tells_state: bool,
     ) -> None:
         self._requests, self._tells_state = requests, tells_state
         self._keys: dict[Any, str] = {}  # calls of plain arguments → what they are known by
         self.recorder: Recorder | None = None  # who follows the run, where that is wanted
-        self._link, self._found, self._lowered, self._places = link, found, lowered, places
-        self._lines = source.split("\n")
+        self._link, self._found, self._lowered, self._places = link, program.found, program.lowered, places
+        self._lines = program.parsed.source.split("\n")
         self._modules: dict[str, bool] = {}  # module → whether the host has it
         self.last: Any = None
         self.hidden: dict[str, Any] = {}  # the guest functions that lowered code calls
@@ -252,7 +251,7 @@ class Bindings:
 def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call with only simple arguments as a key of a dict: quicker than its text."""
     kinds = tuple([type(arg) for arg in args])
-    return None if kwargs or not _PLAIN.issuperset(kinds) else (name, args, kinds)
+    return None if kwargs or not EXACT.issuperset(kinds) else (name, args, kinds)
 
 
 def _in_place(name: str, value: Any, frame: FrameType) -> Any:

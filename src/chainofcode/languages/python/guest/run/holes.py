@@ -147,17 +147,20 @@ class Importer:
             top = name.partition(".")[0]
             if level or error.name != top or self._places.is_guarded(program_frame(), _IMPORT_ERRORS):
                 raise
-            if top in sys.stdlib_module_names:
-                raise ModuleNotFoundError(
-                    f"{top} is part of Python, but not to be had in this sandbox: tier C opens no files", name=top
-                ) from None
-            if self._exists(top):
-                raise ModuleNotFoundError(
-                    f"{top} is installed but not granted to the program: run with --allow-package {top}", name=top
-                ) from None
+            refusal = self._refusal(top)
+            if refusal is not None:
+                raise ModuleNotFoundError(refusal, name=top) from None
             return self._module(name if fromlist else top)
         self._after()
         return module
+
+    def _refusal(self, module: str) -> str | None:
+        """Why a module that exists cannot be imported; None for one that exists nowhere."""
+        if module in sys.stdlib_module_names:
+            return f"{module} is part of Python, but not to be had in this sandbox: tier C opens no files"
+        if self._exists(module):
+            return f"{module} is installed but not granted to the program: run with --allow-package {module}"
+        return None
 
     def _module(self, name: str) -> HoleModule:
         if name not in self._holes:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterator, Sequence
 from types import CodeType, FrameType, TracebackType
 
 from .....values.codec import Record
-from ...compiler.analyse import Guard
+from ...compiler.analyse import GuardedLines
+from ...compiler.library import PROTOCOL_METHODS
 from ...compiler.lower import Place
 from ...compiler.marks import MARK_COLUMNS
 
@@ -16,10 +17,6 @@ CO_OPTIMIZED = 1  # a flag of code objects: names in slots, as in a function
 FILENAME = "<program>"
 Position = tuple[int, int]
 Span = tuple[Position, Position]
-_PROTOCOLS = {
-    "__getitem__", "__getattr__", "__getattribute__", "__missing__", "__contains__", "__iter__", "__next__",
-    "__anext__", "__eq__", "__hash__", "__len__", "__bool__", "__repr__", "__str__", "__del__", "__get__",
-}  # fmt: skip
 
 
 def keeps_cells(code: CodeType) -> bool:
@@ -32,7 +29,7 @@ def keeps_cells(code: CodeType) -> bool:
 class Places:
     """Statement numbers by position, and which guard of the program covers a position."""
 
-    def __init__(self, places: Sequence[Place], guards: Sequence[Guard], holes: Sequence[Span]) -> None:
+    def __init__(self, places: Sequence[Place], guards: Sequence[GuardedLines], holes: Sequence[Span]) -> None:
         self._places, self._guards, self._holes = places, guards, holes
         self._starts = [place.start for place in places]
         # Keyed by id, holding the code: hashing a code object hashes its bytecode every time.
@@ -80,7 +77,7 @@ class Places:
     def is_in_protocol(self, frame: FrameType | None) -> bool:
         """Whether Python itself called a method of the program's, in which an error may be the way to say no."""
         while frame is not None:
-            if frame.f_code.co_filename == FILENAME and frame.f_code.co_name in _PROTOCOLS:
+            if frame.f_code.co_filename == FILENAME and frame.f_code.co_name in PROTOCOL_METHODS:
                 return True
             frame = frame.f_back
         return False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .....values.codec import Record, decode
-from ..link import Link
+from ..link import GuestLink
 from .raised import made
 
 TYPE_CHECKING = False
@@ -29,7 +29,7 @@ def given(reply: dict[str, Any]) -> Any:
 class Requests:
     """Requests values from the host and keeps those that may be reused."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: GuestLink) -> None:
         self._link = link
         self._replies: dict[str, tuple[int, dict[str, Any]]] = {}  # key → number of the pause, reply
         self._shared = 0

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ..link import Link
+    from ..link import GuestLink
 
 MAX_FILES = 50
 MAX_FILE_BYTES = 8 * 1024**2
@@ -25,14 +25,14 @@ _MAX_ENTRIES = 10_000
 _CHUNK_BYTES = 192 * 1024
 
 
-class Artifacts:
+class ScratchFiles:
     """The files below a directory, and why some of them do not come: `unsent`."""
 
     def __init__(self, home: str) -> None:
         self._home, self._files, self._bytes = home, 0, 0
         self.unsent: list[str] = []
 
-    def send(self, link: Link) -> None:
+    def send(self, link: GuestLink) -> None:
         try:
             names = self._names()
             for number, name in enumerate(names):
@@ -66,7 +66,7 @@ class Artifacts:
                 self._leave(below or "everything", str(error.strerror))
         return sorted(found)
 
-    def _send(self, link: Link, name: str) -> None:
+    def _send(self, link: GuestLink, name: str) -> None:
         try:
             if len(name.encode()) > MAX_NAME_BYTES or not name.isprintable() or "\\" in name:
                 raise ValueError
@@ -91,7 +91,7 @@ class Artifacts:
         finally:
             os.close(fd)
 
-    def _send_bytes(self, link: Link, name: str, fd: int, left: int) -> None:
+    def _send_bytes(self, link: GuestLink, name: str, fd: int, left: int) -> None:
         while True:
             data = os.read(fd, min(left, _CHUNK_BYTES)) if left else b""
             left -= len(data)

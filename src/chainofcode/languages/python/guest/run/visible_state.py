@@ -35,11 +35,10 @@ def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[st
     if frame is None:
         return told
     seen = _in_sight(frame)
-    names = [name for name in reads if name in seen] + [name for name in seen if name not in reads]
     left = MAX_STATE_CHARS
-    for name in names:
+    for name in dict.fromkeys([*filter(seen.__contains__, reads), *seen]):
         value = seen[name]
-        if name in hidden or name.startswith(("__", "$")) or _says_nothing(value) or is_promise(value):
+        if name in hidden or name.startswith(("__", "$")) or _says_nothing(value):
             continue
         told[name] = clean(_told(value), MAX_VALUE_CHARS + 100)
         left -= len(name) + len(told[name])
@@ -67,7 +66,7 @@ def _told(value: Any) -> str:
 
 
 def _says_nothing(value: object) -> bool:
-    return issubclass(type(value), _UNTOLD)
+    return issubclass(type(value), _UNTOLD) or is_promise(value)
 
 
 def readable(value: Any) -> str:

@@ -12,16 +12,17 @@ import io
 import sys
 import threading
 import time
-from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Collection
 from itertools import islice
 from types import CodeType, FrameType, TracebackType
 
+from .....values.atoms import CONTAINERS, SCALARS
 from .....values.codec import brief
-from .....values.records import Record, ids_of
+from .....values.records import ids_of
+from ...compiler.library import LOCALS_READERS
 from ...compiler.lower import Lowered
 from ...compiler.marks import Mark
-from ..link import Link, clean, headroom, is_ours
+from ..link import GuestLink, clean, headroom, is_ours
 from .checkpoints import Jumps, Switches, nested, tried_from_the_start
 from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
 
@@ -37,8 +38,7 @@ MAX_STEPS = 6_000
 MAX_DELTA_CHARS = 500_000  # over the whole run
 _MAX_NAMES = 200
 _FLUSH_STEPS, _FLUSH_SECONDS, _FLUSH_CHARS = 256, 0.05, 16_384
-_ATOMS = ids_of(int, float, str, bytes, bool, complex, type(None))
-_CONTAINERS = ids_of(list, dict, set, tuple, frozenset, Record, Counter, OrderedDict, defaultdict, deque)
+_SCALARS, _CONTAINERS = ids_of(*SCALARS), ids_of(*CONTAINERS)
 # Bound early: the program may replace these functions, and its clock may be fixed.
 _real_clock, _getframe = time.monotonic, sys._getframe
 _is_collecting, _collect, _collect_not = gc.isenabled, gc.enable, gc.disable
@@ -49,7 +49,7 @@ WATCH_BY_JUMP = sys.version_info >= (3, 12)
 class Watcher:
     """Turns visits of marks into steps and sends them in batches, together with what was printed meanwhile."""
 
-    def __init__(self, link: Link, lowered: Lowered, places: Places, builtins: dict[str, Any]) -> None:
+    def __init__(self, link: GuestLink, lowered: Lowered, places: Places, builtins: dict[str, Any]) -> None:
         self._link, self._places, self._builtins = link, places, builtins
         self._marks, self._checkpoints = lowered.marks, lowered.checkpoints
         self._visits = [0] * len(self._marks)
@@ -207,17 +207,13 @@ class Watcher:
 
     def _add(self, statement: int, delta: dict[str, str | None], outcome: str | None, frame: FrameType) -> None:
         self._recorded += 1
-        self._chars += len(outcome or "")
-        for name, text in delta.items():
-            self._chars += len(name) + len(text or "")
+        self._chars += len(outcome or "") + sum(len(name) + len(text or "") for name, text in delta.items())
         visit = self._statement_visits[statement] = self._statement_visits.get(statement, 0) + 1
         if self.recorder is not None:
             self._tell(self.recorder.told, statement, visit, frame)
         step: dict[str, Any] = {"statement": statement, "visit": visit}
         if delta:
-            step["delta"] = {
-                clean(name, 200): None if text is None else clean(text, 400) for name, text in delta.items()
-            }
+            step["delta"] = {clean(name, 200): text and clean(text, 400) for name, text in delta.items()}
         if outcome is not None:
             step["outcome"] = clean(outcome, 400)
         if self._printed:
@@ -279,13 +275,12 @@ class Output(io.RawIOBase):
 
 _ABSENT = object()
 _LOCALS = type((lambda: sys._getframe().f_locals)())  # not a dict since Python 3.13
-_HOLDS_LOCALS = frozenset({"locals", "vars", "eval", "exec", "f_locals", "_getframe"})
 
 
 def hides_names(code: CodeType) -> bool:
     """Whether a frame's variables cannot be read: before 3.13 that would update a dict that the program may hold."""
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
-    return bool(is_shared and not _HOLDS_LOCALS.isdisjoint(code.co_names))
+    return bool(is_shared and not LOCALS_READERS.isdisjoint(code.co_names))
 
 
 def _foreign_part(trace: TracebackType | None) -> TracebackType | None:
@@ -366,7 +361,7 @@ class _Look:
         It keeps no object alive but atoms.
         """
         kind = id(type(value))
-        if kind in _ATOMS:
+        if kind in _SCALARS:
             return value
         return (self.text(value),) if kind in _CONTAINERS else (id(value),)
 
@@ -381,20 +376,23 @@ def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, 
     elsewhere = look.globals([name for name in (*mark.written, *mark.changed) if name not in names])
     delta: dict[str, str | None] = {}
     for name in mark.written:
-        if name in names:
-            delta[name] = look.text(names[name])
-        else:
-            delta[name] = look.text(elsewhere[name]) if name in elsewhere else None
+        value = names.get(name, elsewhere.get(name, _ABSENT))
+        delta[name] = None if value is _ABSENT else look.text(value)
     for name in mark.changed:  # `d[k] = v` changes d, even if its short text stays the same
         value = names.get(name, elsewhere.get(name))
         if id(type(value)) in _CONTAINERS:
             delta[name] = look.text(value)
     if before is not None:
-        for name, value in names.items():
-            if name not in delta and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
-                delta[name] = look.text(value)
-        delta.update({name: None for name in before if name not in names and name not in delta})
+        _add_changed(delta, names, before, look)
     return delta
+
+
+def _add_changed(delta: dict[str, str | None], names: dict[str, Any], before: dict[str, Any], look: _Look) -> None:
+    """Add the names whose values are not those that were there before."""
+    for name, value in names.items():
+        if name not in delta and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
+            delta[name] = look.text(value)
+    delta.update({name: None for name in before if name not in names and name not in delta})
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, GeneratorType
 
-from ...compiler.library import MUTATING, MUTATING_FIRST
+from ...compiler.library import FIRST_ARGUMENT_MUTATORS, MUTATORS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -175,18 +175,13 @@ class Lazy:
 # --- functions that speculative code calls --------------------------------------------------------------------------
 
 _LAZY_TYPES = frozenset([GeneratorType, map, filter, zip, enumerate, Lazy])
-_CHANGING = MUTATING | MUTATING_FIRST  # may leave an object half changed
+_CHANGING = MUTATORS | FIRST_ARGUMENT_MUTATORS  # may leave an object half changed
 
 
 def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Make a call of the program; an unknown result is a promise."""
     try:
-        if type(function) is FunctionType:
-            return function(*args, **kwargs)
-        special = _SPECIAL.get(id(function))
-        if special is None and args and type(args[-1]) in _LAZY_TYPES and _reads_all(function):
-            special = _reader(function)
-        return function(*args, **kwargs) if special is None else special(*args, **kwargs)
+        return (function if type(function) is FunctionType else _speculative(function, args))(*args, **kwargs)
     except Unknown as unknown:
         if type(function) is BuiltinFunctionType and function.__name__ in _CHANGING:
             raise
@@ -195,6 +190,14 @@ def call(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if not is_about_promise(error):
             raise
         return Promise(_NAME)
+
+
+def _speculative(function: Any, args: tuple[Any, ...]) -> Any:
+    """Return the function to call instead of one that would stop at the first promise; or the function itself."""
+    special = _SPECIAL.get(id(function))
+    if special is None and args and type(args[-1]) in _LAZY_TYPES and _reads_all(function):
+        return _reader(function)
+    return function if special is None else special
 
 
 def _reads_all(function: Any) -> bool:

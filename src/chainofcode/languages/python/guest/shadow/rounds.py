@@ -15,7 +15,7 @@ import threading
 from types import ModuleType
 
 from .....values.codec import show_as
-from ..link import Link, clean
+from ..link import GuestLink, clean
 from ..run.bindings import Bindings, failure
 from ..run.file_readers import read_file
 from ..run.places import FILENAME, Places
@@ -27,7 +27,7 @@ from .promises import Promise, Unknown, is_promise
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, NoReturn
 
     from ..main import Prepared
@@ -45,7 +45,7 @@ class RoundOver(BaseException):
 class Foresight:
     """The values that a shadow knows, and the calls that it reports to the host."""
 
-    def __init__(self, link: Link, tools: Any) -> None:
+    def __init__(self, link: GuestLink, tools: Any) -> None:
         self._link, self._tools = link, frozenset(tools)
         self._replies: dict[str, list[dict[str, Any]]] = {}
         self._reported: dict[str, tuple[int, str]] = {}  # key → number and text
@@ -85,14 +85,15 @@ class Foresight:
             number, origin = self._reported[key]
             self.met[number] = None
             return Promise(origin)
-        message = tell() if key is None or key not in self._replies else None
-        known = key if key is not None else message["text"]  # type: ignore[index]
+        message: dict[str, Any] | None = None
+        known = key
+        if known is None:
+            message = tell()
+            known = str(message["text"])
         replies = self._replies.get(known, ())
-        turn = self._taken[known] = self._taken.get(known, 0) + 1
-        if replies and not replies[0].get("once"):
-            return given(replies[0])
-        if turn <= len(replies):
-            return given(replies[turn - 1])
+        reply = self._next_reply(known, replies)
+        if reply is not None:
+            return given(reply)
         message = message or tell()
         origin = clean(message["text"], _MAX_ORIGIN_CHARS)
         if key is None or replies or message["name"] in self._tools:
@@ -100,6 +101,13 @@ class Foresight:
         else:
             self._report(key, message, origin)
         return Promise(origin)
+
+    def _next_reply(self, key: str, replies: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
+        """Return the reply to a call that is made once more: the next one, or always the same."""
+        turn = self._taken[key] = self._taken.get(key, 0) + 1
+        if replies and not replies[0].get("once"):
+            return replies[0]
+        return replies[turn - 1] if turn <= len(replies) else None
 
     def statement(self, message: dict[str, Any]) -> Any:
         """Return the delta of a statement that Python cannot run, if it is known."""
@@ -130,7 +138,7 @@ class Shadow:
     """Runs the rounds of lookahead for one program."""
 
     def __init__(
-        self, link: Link, start: dict[str, Any], program: Prepared, make_inputs: Callable[[], dict[str, Any]]
+        self, link: GuestLink, start: dict[str, Any], program: Prepared, make_inputs: Callable[[], dict[str, Any]]
     ) -> None:
         self._link, self._start, self._program, self._make_inputs = link, start, program, make_inputs
         self._clock, self._chance = Clock(start["clock"], sleeps=False), Chance(start["seed"])
@@ -184,15 +192,9 @@ class Shadow:
         return None
 
     def _builtins(self) -> ModuleType:
+        told = self._start["with_state"]
         bindings = Bindings(
-            self._link,
-            self._program.found,
-            self._program.lowered,
-            self._program.parsed.source,
-            self._places,
-            self._settle,
-            self._foresight,
-            self._start["with_state"],
+            self._link, self._program, self._places, self._foresight, after_import=self._settle, tells_state=told
         )
         bindings.builtins.__dict__.update(
             {
