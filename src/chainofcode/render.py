@@ -197,7 +197,13 @@ def _from(answer: Answer) -> str:
 
 def plain(text: str) -> str:
     """Text without anything a terminal would obey: control characters are written out."""
-    return "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] if c != "\t" else "    " for c in text)
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character == "\t":
+        return "    "
+    return character if character.isprintable() else repr(character)[1:-1]
 
 
 def count(number: int, what: str) -> str:
@@ -210,7 +216,13 @@ def _expand(line: str) -> str:
 
 
 def _columns(text: str) -> int:
-    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 0 if unicodedata.combining(c) else 1 for c in text)
+    return sum(map(_width, text))
+
+
+def _width(character: str) -> int:
+    if unicodedata.east_asian_width(character) in "WF":
+        return 2
+    return 0 if unicodedata.combining(character) else 1
 
 
 def fit(text: str, width: int) -> str:

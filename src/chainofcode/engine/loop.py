@@ -10,7 +10,7 @@ from typing import Unpack
 from ..emulator import Answering, Emulator, as_emulator
 from ..program import Program
 from ..sandbox import Sandbox, opened
-from ..sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled
+from ..sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Signal
 from ..trace import Event, Returned, Sent
 from .fetches import Fetches
 from .log import Log
@@ -57,23 +57,30 @@ async def execute_program(
         Fetches(answering, place=place, session=session, job=job, log=log, share=options.share) as fetches,
     ):
         async for signal in session:
-            match signal:
-                case ProgramParsed(parsed):
-                    yield log.open(parsed)
-                case Ran(steps):
-                    for step in steps:
-                        yield log.python(step)
-                case Paused():
-                    fetches.begin(signal)  # a task of its own: several may be open
-                case Sent() | Returned():
-                    yield signal
-                case Settled():
-                    for event in log.emulated(signal, fetches.take(signal)):  # in program order
-                        yield event
-                case Ended():
-                    log.waste(await fetches.close())
-                    for event in log.ended(signal, session.wall, session.artifacts):
-                        yield event
+            if isinstance(signal, Paused):
+                fetches.begin(signal)  # a task of its own: several may be open
+            elif isinstance(signal, Ended):
+                log.waste(await fetches.close())
+                for event in log.ended(signal, session.wall, session.artifacts):
+                    yield event
+            else:
+                for event in _events_of(signal, log, fetches):
+                    yield event
+
+
+def _events_of(signal: Signal | Sent | Returned, log: Log, fetches: Fetches) -> list[Event]:
+    """Turn a signal of the guest, or an event that the fetches posted, into events."""
+    match signal:
+        case ProgramParsed(parsed):
+            return [log.open(parsed)]
+        case Ran(steps):
+            return [log.python(step) for step in steps]
+        case Settled():
+            return log.emulated(signal, fetches.take(signal))  # in program order
+        case Sent() | Returned():
+            return [signal]
+        case _:
+            return []
 
 
 def _in_flight(options: RunOptions, emulator: Emulator) -> int:
