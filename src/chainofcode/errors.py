@@ -67,7 +67,7 @@ class BudgetError(LMError):
 class EmulationError(ChainOfCodeError):
     """No value for a pause; the message shows the call's text, `calls` are the requests that were made for it.
 
-    With the code `no value`, `about` is the call or statement that has none.
+    With the codes `call without value` and `statement without value`, `about` is the text of that call or statement.
     """
 
     code = "emulation"

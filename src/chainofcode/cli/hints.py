@@ -9,14 +9,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ..engine import Result
+from ..sandbox.frames import Failure
 from .model_options import BUDGETS
 from .run_options import LIMITS, read_options
 from .tool_options import NOBODY_TO_ASK
 
-_NO_VALUE = re.compile(
-    r"no value for the (?:call|statement) (.*?)(?:; (?:the values have|did you mean|Python cannot read it:) .*)?",
-    re.DOTALL,
-)
 _DISK_FULL = re.compile(r"\[Errno (27|28|122)\]")
 _MORE = 10  # times the limit that was not enough
 
@@ -26,26 +23,27 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
         yield "a tool was refused, because there was no terminal to ask at: --approve never allows all calls of tools"
     if result.error is None:
         return
-    message = result.error.message
-    if result.reason == "emulation failed" and (call := _NO_VALUE.fullmatch(message)):
-        yield from _value_hint(message, call[1])
-    elif limit := _exceeded_limit(result.reason, message, given):
+    error = result.error
+    code = error.code or error.type
+    if limit := result.reason.limit or _exceeded_limit(error.message, given):
         yield from _limit_hint(limit, given)
-    elif result.error.type in _ERROR_HINTS:
-        yield from _ERROR_HINTS[result.error.type](message)
+    elif code in _HINTS:
+        yield from _HINTS[code](error)
     elif result.trace.answer is not None:
-        yield from _refusal_hint(message, result.trace.answer.sandbox, given)
+        yield from _refusal_hint(error.message, result.trace.answer.sandbox, given)
 
 
-def _value_hint(message: str, call: str) -> Iterator[str]:
-    if message.startswith("no value for the statement "):
-        yield "a line that is not Python is a statement for a model to carry out: use --model, or correct the line"
-    yield f'give it a value, as a line of the file for --values: {json.dumps({"call": call})[:-1]}, "value": …}}'
+def _call_hint(error: Failure) -> Iterator[str]:
+    record = json.dumps({"call": error.about})[:-1]
+    yield f'give it a value, as a line of the file for --values: {record}, "value": …}}'
 
 
-def _exceeded_limit(reason: str, message: str, given: argparse.Namespace) -> str | None:
-    if reason.startswith("limit:"):
-        return reason.partition(":")[2]
+def _statement_hint(error: Failure) -> Iterator[str]:
+    yield "a line that is not Python is a statement for a model to carry out: use --model, or correct the line"
+    yield from _call_hint(error)
+
+
+def _exceeded_limit(message: str, given: argparse.Namespace) -> str | None:
     if "can't start new thread" in message:
         return "processes"
     return "scratch" if given.scratch and _DISK_FULL.match(message) else None
@@ -59,21 +57,26 @@ def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
         yield f"the budget is an option: --budget {which}=N"
 
 
-def _name_hint(message: str) -> Iterator[str]:
-    if "did you mean" in message:
+def _name_hint(error: Failure) -> Iterator[str]:
+    if "did you mean" in error.message:
         return
-    name = message.split("'")[1] if message.count("'") >= 2 else "NAME"
+    name = error.message.split("'")[1] if error.message.count("'") >= 2 else "NAME"
     if name == "question":
         yield "give the question with --question TEXT"
     else:
         yield f"is it an input? --input {name}=VALUE"
 
 
-def _eof_hint(message: str) -> Iterator[str]:
+def _eof_hint(error: Failure) -> Iterator[str]:
     yield "a program has no standard input: give it what it needs with --input NAME=VALUE"
 
 
-_ERROR_HINTS = {"NameError": _name_hint, "EOFError": _eof_hint}
+_HINTS = {
+    "call without value": _call_hint,
+    "statement without value": _statement_hint,
+    "NameError": _name_hint,
+    "EOFError": _eof_hint,
+}
 
 
 def _refusal_hint(message: str, tier: str, given: argparse.Namespace) -> Iterator[str]:

@@ -22,8 +22,9 @@ _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir
 class _Missing(EmulationError):
     """Looks for a near match only when the message is read: mostly a model is asked next, and it never is."""
 
-    def __init__(self, message: str, near: Callable[[], str]) -> None:
-        super().__init__(message)
+    def __init__(self, pause: Pause, near: Callable[[], str]) -> None:
+        message = f"no value for the {pause.kind} {pause.text}"
+        super().__init__(message, code=f"{pause.kind} without value", about=pause.text)
         self._near = near
 
     def __str__(self) -> str:
@@ -81,8 +82,7 @@ class Table(Emulator):
                 turn = self._taken.get(text, 0)
                 self._taken[text] = turn + 1
                 return Answered(values[min(turn, len(values) - 1)], is_once=len(values) > 1)
-        what = "statement" if pause.kind == "statement" else "call"
-        raise _Missing(f"no value for the {what} {pause.text}", lambda: self._near(pause))
+        raise _Missing(pause, lambda: self._near(pause))
 
     def _near(self, pause: Pause) -> str:
         """Suggest another call in the table or a built-in function, or say why Python cannot parse a statement."""
