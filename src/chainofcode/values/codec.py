@@ -82,19 +82,16 @@ class _Encoder:
             told = simple(value)
             return self.opaque(value) if told is None else told
         sequence = _SEQUENCES.get(id(kind))
-        if sequence is not None:
+        if sequence is not None:  # here, not in a function: each level of nesting must take few stack frames
             items = [self.encode(item, depth + 1) for item in tuple(value)]
             return items if sequence == "" else {sequence: items}
         if kind is dict or kind is Record:
-            return self._encode_dict(value, depth)
+            pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
+            if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
+                return dict(pairs)
+            return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
         data = plain(value)
         return self.opaque(value) if data is value else self.encode(data, depth + 1)
-
-    def _encode_dict(self, value: dict[Any, Any], depth: int) -> Any:
-        pairs = [(key, self.encode(item, depth + 1)) for key, item in tuple(dict.items(value))]
-        if all(type(key) is str and _plain_text(key) and not key.startswith("$") for key, _ in pairs):
-            return dict(pairs)
-        return {"$dict": [[self.encode(key, depth + 1), item] for key, item in pairs]}
 
     def opaque(self, value: object) -> Any:
         return {"$object": {"type": type_name(value), "text": self._brief(value)}}

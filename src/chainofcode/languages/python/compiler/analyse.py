@@ -168,8 +168,8 @@ def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax)
     if call.func is node:
         if isinstance(syntax.parents.get(call), ast.Raise):
             return Occurrence("raise")
-        is_plain = not any(isinstance(arg, ast.Starred) for arg in call.args) and not call.keywords
-        return Occurrence("call", arity=len(call.args) if is_plain else None)
+        is_open = call.keywords or any(isinstance(arg, ast.Starred) for arg in call.args)
+        return Occurrence("call", arity=None if is_open else len(call.args))
     if syntax.takes_function(call, node):
         return Occurrence("function")
     is_type = called_name(call) in ("isinstance", "issubclass") and node in call.args[1:]
@@ -194,9 +194,9 @@ def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
         for name, sources in scope.bindings.items():
             if name in given or _bound_elsewhere(name, scope, names):
                 continue
-            called = [calls_in(source).get(name, []) for source in sources]
-            if all(own or not _may_be_function(source) for own, source in zip(called, sources, strict=True)):
-                yield from (node for own in called for node in own)
+            if all(name in calls_in(source) or not _may_be_function(source) for source in sources):
+                for source in sources:
+                    yield from calls_in(source).get(name, ())
 
 
 def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:

@@ -46,8 +46,8 @@ class Channels:
         self.world = frozenset(name for name, module in self._modules.items() if module in SHARED_STATE_MODULES)
         self._called = {id(call.func): call for call in syntax.calls}
         self._bases = {id(node.value) for node in syntax.nodes if isinstance(node, ast.Attribute)}
-        forgotten = (self._is_unknown(missing.module, missing.name) for missing in found.imports)
-        self.everything = any(forgotten) or any(map(self._is_opaque, syntax.nodes))
+        is_forgotten = any(self._is_unknown(missing.module, missing.name) for missing in found.imports)
+        self.everything = is_forgotten or any(map(self._is_opaque, syntax.nodes))
 
     def touches_world(self, node: ast.AST) -> bool:
         """Whether an expression may read or change the clock, or draw a random number."""
@@ -71,7 +71,7 @@ class Channels:
             case ast.Lambda() | ast.GeneratorExp():  # it runs at an unknown time
                 return any(map(self.touches_world, ast.walk(node)))
             case ast.ClassDef():
-                return bool(node.keywords) or any(last_name(base) == "type" for base in node.bases)
+                return bool(node.keywords) or "type" in map(last_name, node.bases)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return node.name in HOOKS
         return False

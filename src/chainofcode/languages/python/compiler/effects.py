@@ -151,12 +151,13 @@ class Effects:
     # --- reading ----------------------------------------------------------------------------------------------
 
     def _reads(self) -> dict[Path, None]:
-        reads = [path for part in self._facts.parts for path in self._read(part)]
+        reads = self._read_all(self._facts.parts)
         reads += [path for path, _ in self.stores]
         reads += [(WORLD, ())] if self.touches_world else []
         if isinstance(self._node, (ast.AugAssign, ast.Delete)):
             targets = self._node.targets if isinstance(self._node, ast.Delete) else [self._node.target]
-            reads += [path for target in targets if isinstance(target, ast.Name) for path in self._named(target)]
+            for target in targets:
+                reads += self._named(target) if isinstance(target, ast.Name) else []
         if isinstance(self._node, FUNCTIONS):
             reads += self._nonlocal_names()
         return {path: None for path in reads if not _is_unhashable(path)}
@@ -186,6 +187,9 @@ class Effects:
                 return
         for child in ast.iter_child_nodes(node):
             yield from self._read(child)
+
+    def _read_all(self, nodes: Iterable[ast.AST]) -> list[Path]:
+        return [path for node in nodes for path in self._read(node)]
 
     def _read_keys(self, node: ast.expr) -> Iterator[Path]:
         while isinstance(node, (ast.Attribute, ast.Subscript)):
@@ -257,10 +261,10 @@ class Effects:
 
     def _made_of(self, *nodes: ast.AST) -> list[Path]:
         """The paths that expressions may get their objects from; the variables of a comprehension, from anywhere."""
-        found = [path for node in nodes for path in self._read(node)]
+        found = self._read_all(nodes)
         inner = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
         if any(self._name(part.id, part) is None for part in inner):
-            found += [path for part in self._facts.parts for path in self._read(part)]
+            found += self._read_all(self._facts.parts)
         return found
 
     def _touched(self) -> Iterator[Store]:

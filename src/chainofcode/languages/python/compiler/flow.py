@@ -16,7 +16,7 @@ from .effects import OUTPUT, Effects, Known, Region
 from .library import EXITS, MAKERS, NAME_LOOKUPS, PLAIN_MANAGERS, PROPERTY_DECORATORS
 from .record import Data
 from .statements import children, inside, statements
-from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, Scope, last_name, text_of
+from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, Scope, is_read, last_name, text_of
 from .works import works_of
 
 TYPE_CHECKING = False
@@ -173,9 +173,9 @@ class Flows:
     def _find_implicit(self, bodies: dict[str, list[ast.stmt]]) -> None:
         passed = _passed_as_values(self._found.syntax.nodes)
         functions = [node for node in self._numbers if isinstance(node, FUNCTIONS)]
-        deferred = {node.name for node in functions if self._runs_later(node)}
-        implicit = {node.name for node in functions if _is_implicit(node)} - deferred
-        deferred |= {name for name in bodies if passed is None or name in passed}
+        deferred = {node.name for node in filter(self._runs_later, functions)}
+        implicit = {node.name for node in filter(_is_implicit, functions)} - deferred
+        deferred |= bodies.keys() if passed is None else bodies.keys() & passed
         self._implicit = Region()  # what functions may change that Python calls implicitly
         self._always = Region()  # the same of all functions that run without an explicit call
         for name in sorted(implicit | deferred):
@@ -374,14 +374,12 @@ def _is_implicit(node: Function) -> bool:
 
 def _passed_as_values(nodes: Iterable[ast.AST]) -> set[str] | None:
     """Return the names of functions that are passed as values or run later; None if that may be any function."""
-    found: set[str] = set()
     called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    found: set[str | None] = set()
     for node in nodes:
         if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
-            found |= {text for part in ast.walk(node) if (text := text_of(part)) is not None}
-        text = text_of(node)
-        if text in NAME_LOOKUPS:
-            return None
-        if text is not None and id(node) not in called and isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
-            found.add(text)
-    return found
+            found.update(map(text_of, ast.walk(node)))
+        elif is_read(node) and id(node) not in called:
+            found.add(text_of(node))
+    mentioned = set(map(text_of, nodes))
+    return {text for text in found if text is not None} if mentioned.isdisjoint(NAME_LOOKUPS) else None

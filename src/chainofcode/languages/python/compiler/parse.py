@@ -193,13 +193,15 @@ def _error_line(source: str) -> int:
         raise NotAProgram("the source is nested too deep for Python to compile") from None
     except (ValueError, OverflowError) as error:
         raise NotAProgram(f"Python cannot read the source: {error}") from None
+    return next(_misplaced_lines(tree), 0)
+
+
+def _misplaced_lines(tree: ast.Module) -> Iterator[int]:
+    """The lines of placeholders that are not statements of their own."""
     whole = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    misplaced = [node for node in ast.walk(tree) if _is_placeholder(node) and node not in whole]
-    return misplaced[0].lineno if misplaced else 0  # type: ignore[attr-defined]
-
-
-def _is_placeholder(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and node.id == _PLACEHOLDER.format("")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == _PLACEHOLDER.format("") and node not in whole:
+            yield node.lineno
 
 
 def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
