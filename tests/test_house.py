@@ -139,3 +139,65 @@ def test_no_path_of_a_machine_in_the_files() -> None:
     for name in listed or [str(path.relative_to(ROOT)) for path in FILES]:
         text = (ROOT / name).read_text(encoding="utf-8", errors="replace") if (ROOT / name).is_file() else ""
         assert str(ROOT.parent) + "/" not in text, name
+
+
+# --- structure ----------------------------------------------------------------------------------------------------
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in FILES if path.parent != SOURCE or path.name != "__init__.py"}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules of ours that a file imports anywhere, late imports included; not for type checkers only."""
+    package = list(path.relative_to(SOURCE).parts[:-1])
+    found = set()
+    for node in ast.walk(_without_type_checking(ast.parse(path.read_text(encoding="utf-8")))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            module = ".".join([*base, *((node.module or "").split(".") if node.module else [])])
+            names = [f"{module}.{alias.name}".lstrip(".") for alias in node.names]
+            found |= {name if name in MODULES else module for name in names}
+    return found & MODULES.keys()
+
+
+def _without_type_checking(tree: ast.Module) -> ast.Module:
+    kept = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+    return ast.Module(kept, [])
+
+
+def test_no_import_cycles() -> None:
+    """Every module has a place in one order: remove those that import nothing that is left, until none is left."""
+    left = {name: imported_modules(path) - {name} for name, path in MODULES.items()}
+    while ready := [name for name, needs in left.items() if not needs & left.keys()]:
+        for name in ready:
+            del left[name]
+    assert not left, f"these modules import each other: {', '.join(sorted(left))}"
+
+
+def test_one_word_has_one_meaning() -> None:
+    """No two public classes and no two modules have the same name; a command's module is named after the command."""
+    homes: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        if path.parent != SOURCE / "cli" / "commands" and path.name != "__init__.py":
+            homes.setdefault(path.stem, []).append(name)
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+    assert not {word: places for word, places in homes.items() if len(places) > 1}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_is_dense(path: Path) -> None:
+    """No conditional expression inside another, and at most five positional parameters."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.IfExp):
+            inside = [part for child in ast.iter_child_nodes(node) for part in ast.walk(child)]
+            assert not any(isinstance(part, ast.IfExp) for part in inside), f"line {node.lineno}"
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            names = [arg.arg for arg in (*node.args.posonlyargs, *node.args.args)]
+            assert len([name for name in names if name not in ("self", "cls")]) <= 5, node.name
