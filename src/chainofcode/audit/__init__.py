@@ -1,7 +1,8 @@
 """What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
 
 from .faithfulness.flips import Flip
-from .faithfulness.verify import Verdict, averify, verify, verify_data
+from .faithfulness.verdict import Verdict
+from .faithfulness.verify import averify, verify, verify_data
 from .provenance.followed import Provenance, afollow, follow
 from .provenance.slices import Slice
 from .provenance.why import rests_on, why_data, why_lines
