@@ -40,7 +40,7 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        if job.language is not PYTHON:
+        if job.language != PYTHON:
             raise SandboxError(f"the jail runs Python only, not {job.language.name}")
         grant = self._grant(job)
         async with self._ready(grant) as zygote:
