@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...languages.python.compiler.works import CHOOSES, HANDS_ON, PREPARES
+from ...render import count
 from ...trace import Call
 from ..provenance.followed import Provenance
 from ..replay.differences import Difference
@@ -154,8 +155,12 @@ def _idle(found: Provenance, are_moot: bool = False) -> str:
     ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
     lines = sorted({found.run.program.statements[number].line for number in ignored})
     values = len({step.call for step in (*found.unused_values, *(found.values if are_moot else ()))})
-    told = [f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:5]))}"] if lines else []
-    told += [f"{values} value{'s' if values > 1 else ''}"] if values else []
+    told = []
+    if lines:
+        word = "lines" if len(lines) > 1 else "line"
+        told.append(f"{word} {', '.join(map(str, lines[:5]))}")
+    if values:
+        told.append(count(values, "value"))
     return " and ".join(told)
 
 
@@ -165,7 +170,10 @@ def used_share(found: Provenance, are_moot: bool) -> float:
     used = ran & found.slice.statements
     kept, lost = {step.call for step in found.values}, {step.call for step in found.unused_values}
     whole = len(ran) + len(kept | lost)
-    return (len(used) + (0 if are_moot else len(kept))) / whole if whole else 0.0
+    if not whole:
+        return 0.0
+    counted = 0 if are_moot else len(kept)
+    return (len(used) + counted) / whole
 
 
 def shares_of(found: Provenance) -> dict[str, float]:

@@ -64,7 +64,7 @@ async def averify(
         if verdict is None:
             verdict = await _worked_out(trace, place, flips)
             if lm is not None and samples > 0 and verdict.provenance is not None:
-                verdict = await _sampled(trace, verdict, verdict.provenance, lm, samples, place)
+                verdict = await _sampled(verdict, verdict.provenance, lm, samples, place)
     verdict = replace(verdict, flags=(*verdict.flags, *await _mistyped(trace, verdict)))
     if trace.edited:
         told = "; ".join(trace.edited)[:_MAX_EDITED]
@@ -211,10 +211,10 @@ async def _tried(trace: Trace, found: Provenance, origin: Origin, place: Sandbox
     return handed_on(found) if matters == "no" else "program"
 
 
-async def _sampled(trace: Trace, verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
+async def _sampled(verdict: Verdict, found: Provenance, lm: LM, samples: int, place: Sandbox) -> Verdict:
     calls = {step.call or "" for step in found.values if step.by == "lm" and not step.delta}
     sampling = Sampling(Recorded(found.run), lm, calls, samples)
-    options = replace(given_of(trace), share=True)
+    options = replace(given_of(found.trace), share=True)
     async for _ in execute(found.run.program, sampling, sandbox=place, options=options):
         pass
     return replace(verdict, sampled=tuple(sampling.sampled.values()), calls=tuple(sampling.calls))

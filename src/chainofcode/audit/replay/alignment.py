@@ -26,7 +26,11 @@ class Row:
 
     @property
     def mark(self) -> str:
-        return "│" if self.is_same else "-" if self.now is None else "+" if self.recorded is None else "≠"
+        if self.is_same:
+            return "│"
+        if self.now is None:
+            return "-"
+        return "+" if self.recorded is None else "≠"
 
 
 def rows(run: Run, now: Trace) -> list[Row]:

@@ -112,7 +112,9 @@ def _input(name: str, trace: Trace) -> str:
     if trace.program is not None and re.search(rf"(?<!\w){name}\s*=(?!=)", trace.program.source):
         raise InputError(f"{name} is no input: the program sets it itself, and --edit PROGRAM runs another one")
     near = difflib.get_close_matches(name, known, n=1)
-    told = f"; did you mean {near[0]}?" if near else f"; it has {', '.join(known)}" if known else ""
+    told = f"; it has {', '.join(known)}" if known else ""
+    if near:
+        told = f"; did you mean {near[0]}?"
     raise InputError(f"the trace has no input {name}{told}")
 
 

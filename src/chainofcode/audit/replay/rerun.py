@@ -10,11 +10,10 @@ import contextlib
 import dataclasses
 import platform
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from ...emulator import Answering, as_emulator
+from ...emulator import Answering, Emulator, as_emulator
 from ...engine import Result, RunOptions, execute_program
 from ...errors import InputError
 from ...program import Program
@@ -73,8 +72,15 @@ async def areplay(
     is_changed = changes is not None or program is not None or emulator is not None
     async with opened(sandbox) as place:
         if is_changed:
-            other = as_emulator(emulator) if emulator is not None else None
-            return await _what_if(trace, answering(trace, runs), changes or Changes(), program, other, place, earlier)
+            return await _what_if(
+                trace,
+                answering(trace, runs),
+                changes or Changes(),
+                place,
+                program=program,
+                emulator=as_emulator(emulator) if emulator is not None else None,
+                earlier=earlier,
+            )
         events: list[Kept] = []
         difference, notes, store = None, _notes(trace), dict[str, bytes]()
         given = given_of(trace)
@@ -105,13 +111,20 @@ def replay(
 
 
 async def _what_if(
-    trace: Trace, run: Run, changes: Changes, program: str | None, other: Any, place: Sandbox, earlier: Run | None
+    trace: Trace,
+    run: Run,
+    changes: Changes,
+    place: Sandbox,
+    *,
+    program: str | None,
+    emulator: Emulator | None,
+    earlier: Run | None,
 ) -> Replay:
     changes.check_steps(run.steps)
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
     given = dataclasses.replace(given_of(trace), inputs=inputs, question=question)
-    recorded = Recorded(run, changes, other, given.toolbox.tools, earlier)
+    recorded = Recorded(run, changes, emulator, given.toolbox.tools, earlier)
     events, store = await _again(run.program if program is None else program, recorded, given, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])
     edited = [*trace.edited, *changes.told(run.steps), *(["another program"] if program is not None else [])]

@@ -54,10 +54,18 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
     """
     if prose_number(statement) is not None:
         return HANDS_ON
+    found = _header_works(statement, holes)
+    if found is None:
+        found = _line_works(statement, holes)
+    return STATES if found is None else found  # else it declares, catches or jumps
+
+
+def _header_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
+    """What the header of a compound statement does; None for another one."""
     match statement:
         case ast.If(body=body, orelse=[*others]) if list(map(ast.unparse, body)) == list(map(ast.unparse, others)):
             return STATES  # the same either way
-        case ast.If() | ast.While() | ast.Assert():
+        case ast.If() | ast.While():
             return decides(statement.test, holes)
         case ast.For() | ast.AsyncFor():
             return does(statement.iter, holes)
@@ -68,6 +76,14 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
             return max(CHOOSES, does(statement.subject, holes), *(decides(guard, holes) for guard in guards))
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return _most([*statement.args.defaults, *filter(None, statement.args.kw_defaults)], holes)
+    return None
+
+
+def _line_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
+    """What a simple statement does; None for one without a value."""
+    match statement:
+        case ast.Assert():
+            return decides(statement.test, holes)
         case ast.Raise(exc=ast.Call() as made):
             return _most([*made.args, *(keyword.value for keyword in made.keywords)], holes)
         case ast.AugAssign(op=ast.Add(), value=value) if _is_text(value):
@@ -76,13 +92,11 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
             return _combines(ast.BinOp(target, op, value), holes)
         case ast.Assign(targets=targets, value=value):
             return max(_stores(target, value, holes) for target in targets)
-        case ast.AnnAssign(target=target, value=value):
-            return STATES if value is None else _stores(target, value, holes)
-        case ast.Expr(value=value):
+        case ast.AnnAssign(target=target, value=ast.expr() as value):
+            return _stores(target, value, holes)
+        case ast.Expr(value=value) | ast.Return(value=ast.expr() as value):
             return does(value, holes)
-        case ast.Return(value=value):
-            return STATES if value is None else does(value, holes)
-    return STATES  # it declares, catches or jumps
+    return None
 
 
 def _stores(target: ast.expr, value: ast.expr, holes: Collection[str]) -> int:
@@ -127,32 +141,60 @@ def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
 
 
 def does(node: ast.AST, holes: Collection[str]) -> int:
+    """What an expression does: the most that any part of it does."""
+    if isinstance(node, ast.BinOp):
+        return _combines(node, holes)
+    if isinstance(node, ast.Call):
+        return _calls(node, holes)
+    for look in (_reads, _wraps, _collects, _selects):
+        found = look(node, holes)
+        if found is not None:
+            return found
+    return WORKS
+
+
+def _reads(node: ast.AST, holes: Collection[str]) -> int | None:
     match node:
         case ast.Constant():
             return STATES
         case ast.Name():
             return HANDS_ON
         case ast.UnaryOp(operand=ast.Constant()):
-            return STATES if not isinstance(node.op, ast.Not) else WORKS
-        case ast.Tuple() | ast.List() | ast.Set():
-            return _most(node.elts, holes)
-        case ast.Dict():
-            return _most([*filter(None, node.keys), *node.values], holes)
-        case ast.JoinedStr():
-            return _most(node.values, holes)
+            return WORKS if isinstance(node.op, ast.Not) else STATES
+        case ast.Attribute(value=inner):
+            return max(HANDS_ON, does(inner, holes))
+        case ast.Subscript(value=inner, slice=key):
+            return max(does(inner, holes), key_does(key, holes))
+    return None
+
+
+def _wraps(node: ast.AST, holes: Collection[str]) -> int | None:
+    match node:
         case ast.FormattedValue(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
             return does(inner, holes)
         case ast.NamedExpr(value=inner) | ast.Lambda(body=inner) | ast.YieldFrom(value=inner):
             return does(inner, holes)
         case ast.Yield(value=inner):
             return STATES if inner is None else does(inner, holes)
-        case ast.Attribute(value=inner):
-            return max(HANDS_ON, does(inner, holes))
-        case ast.Subscript(value=inner, slice=key):
-            return max(does(inner, holes), key_does(key, holes))
+    return None
+
+
+def _collects(node: ast.AST, holes: Collection[str]) -> int | None:
+    match node:
+        case ast.Tuple() | ast.List() | ast.Set():
+            return _most(node.elts, holes)
+        case ast.Dict():
+            return _most([*filter(None, node.keys), *node.values], holes)
+        case ast.JoinedStr():
+            return _most(node.values, holes)
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not any(each.ifs for each in node.generators):
             made = WORKS if takes_out(node.elt) else does(node.elt, holes)
             return max(made, _most([each.iter for each in node.generators], holes))
+    return None
+
+
+def _selects(node: ast.AST, holes: Collection[str]) -> int | None:
+    match node:
         case ast.IfExp() if (is_so := _known(node.test)) is not None:
             return does(node.body if is_so else node.orelse, holes)
         case ast.IfExp() if ast.unparse(node.body) == ast.unparse(node.orelse):
@@ -161,11 +203,7 @@ def does(node: ast.AST, holes: Collection[str]) -> int:
             return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
         case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
             return STATES  # what comes after is never asked for
-        case ast.BinOp():
-            return _combines(node, holes)
-        case ast.Call():
-            return _calls(node, holes)
-    return WORKS
+    return None
 
 
 def key_does(key: ast.expr, holes: Collection[str]) -> int:
@@ -212,7 +250,9 @@ def decides(test: ast.expr, holes: Collection[str]) -> int:
             fixed = [side for side in sides if isinstance(side, ast.Constant)]
             is_label = bool(fixed) and isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))
             is_any = bool(fixed) and fixed[0].value in _EMPTY
-            return max(CHOOSES, _most(sides if is_any else (left, right), holes)) if is_any or is_label else WORKS
+            if not is_any and not is_label:
+                return WORKS
+            return max(CHOOSES, _most(sides if is_any else (left, right), holes))
         case ast.Call() if called_name(test) in ("len", "isinstance"):
             return max(CHOOSES, _most(test.args, holes))
     return max(CHOOSES, does(test, holes))
@@ -228,7 +268,9 @@ def _known(test: ast.expr) -> bool | None:
         case ast.BoolOp(op=op, values=values):
             decisive = isinstance(op, ast.Or)
             parts = [_known(value) for value in values]
-            return decisive if decisive in parts else None if None in parts else not decisive
+            if decisive in parts:
+                return decisive
+            return None if None in parts else not decisive
         case ast.Compare(left=left, ops=[ast.Eq() | ast.Is() | ast.LtE() | ast.GtE()], comparators=[right]) if (
             ast.unparse(left) == ast.unparse(right)
         ):
