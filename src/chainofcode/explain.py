@@ -14,7 +14,7 @@ from .engine import RunKeywords, RunOptions
 from .errors import EmulationError, InputError, ProgramError
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
-from .sandbox.frames import Ended, Failure, Paused, ProgramParsed, Surveyed
+from .sandbox.frames import Ended, Failure, Paused, ProgramParsed, Signal, Surveyed
 from .values.codec import ValueFormatError, decode, encode
 
 _MAX_ROUNDS = 100
@@ -47,6 +47,20 @@ class _Survey:
     skipped: dict[int, str] = field(default_factory=dict)
     error: Failure | None = None
 
+    def hear(self, signal: Signal) -> None:
+        """Note a report. Raises ProgramError if the source is not a program."""
+        match signal:
+            case ProgramParsed():
+                self.program = signal.program
+            case Paused():
+                self.rounds[-1].append(signal)
+            case Surveyed():
+                self.skipped, self.error = dict(signal.skipped), signal.error
+            case Ended():
+                if signal.error is not None and not self.program.source:
+                    raise ProgramError(signal.error.message)
+                self.error = self.error or signal.error
+
 
 async def aexplain(
     program: str | Program,
@@ -68,18 +82,10 @@ async def aexplain(
             raise InputError("explaining a program runs it, side effects included, and needs a sandbox")
         session.survey([])
         async for signal in session:
-            if isinstance(signal, ProgramParsed):
-                survey.program = signal.program
-            elif isinstance(signal, Paused):
-                survey.rounds[-1].append(signal)
-            elif isinstance(signal, Surveyed):
-                survey.skipped, survey.error = dict(signal.skipped), signal.error
-                if not await _go_on(session, survey, as_emulator(emulator)):
-                    break
-            elif isinstance(signal, Ended):
-                if signal.error is not None and not survey.program.source:
-                    raise ProgramError(signal.error.message)
-                survey.error = survey.error or signal.error
+            survey.hear(signal)
+            if isinstance(signal, Ended):
+                break
+            if isinstance(signal, Surveyed) and not await _go_on(session, survey, as_emulator(emulator)):
                 break
     calls = sorted(_expected(survey), key=lambda one: (one.round or _MAX_ROUNDS, one.line))
     return Explanation(tuple(calls), survey.error)

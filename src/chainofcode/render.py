@@ -63,12 +63,12 @@ class Page:
 
     def turn(self, answer: Answer) -> Iterator[str]:
         """An end that was not the last one."""
-        said = f"answer {cut(plain(answer.text), 60)}" if answer.reason == "answered" else answer.reason
+        said = f"answer {cut(plain(answer.text), 60)}" if answer.is_answered else answer.reason
         why = f": {plain(answer.error.message)}" if answer.error is not None else ""
         yield self._paint("bold", cut(f"   ↓  {said}{why}", self.width - len(answer.then) - 4)) + f" → {answer.then}"
 
     def answer(self, answer: Answer) -> Iterator[str]:
-        if answer.reason == "answered":
+        if answer.is_answered:
             text = cut(plain(answer.text), _MAX_ANSWER)
             yield self._paint("bold", f"answer: {text}") + _from(answer)
             return

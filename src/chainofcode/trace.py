@@ -173,9 +173,12 @@ class Trace:
         return trace
 
     def add(self, event: Event) -> None:
-        """Keep an event, if traces keep it."""
+        """Keep an event, if traces keep it. Raises ValueFormatError for a header with invalid values."""
         if isinstance(event, Header):
-            self.question, self.python, self.settings = decode(event.question), event.python, event.settings
+            question = decode(event.question)
+            if not isinstance(question, str | None):
+                raise ValueFormatError("the question is not text")
+            self.question, self.python, self.settings = question, event.python, event.settings
             self.inputs = {name: decode(value) for name, value in event.inputs.items()}
         elif not isinstance(event, (Sent, Returned, Produced)):
             self.events.append(event)
@@ -293,28 +296,28 @@ class Trace:
 
     @classmethod
     def parse(cls, lines: Iterable[bytes], name: str = "this") -> Trace:
-        trace: Trace | None = None
+        trace, number = cls(), 0
         for number, line in enumerate(lines, 1):
-            try:
-                item = _decoder.decode(line)
-                if isinstance(item, Header):
-                    question = decode(item.question)
-                    inputs = {key: decode(value) for key, value in item.inputs.items()}
-                    if not isinstance(question, str | None):
-                        raise ValueFormatError("the question is no text")
-            except (msgspec.DecodeError, ValueFormatError, UnicodeDecodeError, RecursionError) as error:
-                raise TraceError(_not_a_trace(name, number, str(error))) from None
-            if isinstance(item, Header) and trace is None:
-                if item.version != VERSION:
-                    raise TraceError(f"{name}: a trace of version {item.version}; this reads version {VERSION}")
-                trace = cls(question, inputs, item.settings, [], item.python)
-            elif trace is None or isinstance(item, Header):
+            event = _parsed(line, name, number)
+            if isinstance(event, Header) != (number == 1):
                 raise TraceError(_not_a_trace(name, number, "a trace starts with one header line"))
-            else:
-                trace.events.append(item)
-        if trace is None:
+            try:
+                trace.add(event)
+            except ValueFormatError as error:
+                raise TraceError(_not_a_trace(name, number, str(error))) from None
+        if not number:
             raise TraceError(_not_a_trace(name, 1, "the file is empty"))
         return trace
+
+
+def _parsed(line: bytes, name: str, number: int) -> Header | Kept:
+    try:
+        event: Header | Kept = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise TraceError(_not_a_trace(name, number, str(error))) from None
+    if isinstance(event, Header) and event.version != VERSION:
+        raise TraceError(f"{name}: a trace of version {event.version}; this reads version {VERSION}")
+    return event
 
 
 def _whole_lines(lines: list[bytes]) -> int:

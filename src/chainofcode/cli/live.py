@@ -135,7 +135,7 @@ class LiveDisplay:
         if answer.then:
             self._say_all(self._page.turn(answer))
             return
-        if answer.reason != "answered":
+        if not answer.is_answered:
             self._say_all(self._page.answer(answer))
         self._say(self._status(is_over=True))
         self._ended.set()

@@ -123,19 +123,10 @@ def _generic(name: str, parts: list[ast.expr], depth: int) -> Kind:
         return _list(kinds[0], _COLLECTIONS[name])
     if name in _MAPPINGS and len(kinds) == 2:
         return _dict(kinds[0], kinds[1])
-    match name:
-        case "Optional":
-            return _either(kinds[0], NOTHING)
-        case "Union":
-            return functools.reduce(_either, kinds)
-        case "tuple" | "Tuple":
-            is_open = len(parts) == 2 and ast.unparse(parts[1]) == "..."
-            return _list(kinds[0], "tuple") if is_open else _tuple(kinds)
-        case "Annotated" | "Final" | "Awaitable":
-            return kinds[0]
-        case "Coroutine":
-            return kinds[-1]
-    return NAMED.get(name, ANY)
+    if name in ("tuple", "Tuple"):
+        is_open = len(parts) == 2 and ast.unparse(parts[1]) == "..."
+        return _list(kinds[0], "tuple") if is_open else _tuple(kinds)
+    return _WRAPPERS[name](kinds) if name in _WRAPPERS else NAMED.get(name, ANY)
 
 
 def _literal(parts: list[ast.expr]) -> Kind:
@@ -147,6 +138,12 @@ _COLLECTIONS = {
     **dict.fromkeys(("list", "List", "Sequence", "Iterable", "Iterator", "Collection", "Generator", "deque"), "list"),
     **dict.fromkeys(("set", "Set"), "set"),
     **dict.fromkeys(("frozenset", "FrozenSet"), "frozenset"),
+}
+_WRAPPERS: dict[str, Callable[[list[Kind]], Kind]] = {
+    "Optional": lambda kinds: _either(kinds[0], NOTHING),
+    "Union": lambda kinds: functools.reduce(_either, kinds),
+    **dict.fromkeys(("Annotated", "Final", "Awaitable"), lambda kinds: kinds[0]),
+    "Coroutine": lambda kinds: kinds[-1],
 }
 _MAPPINGS = ("dict", "Dict", "Mapping", "defaultdict", "OrderedDict")
 
@@ -254,7 +251,7 @@ ANY = Kind(
     {"anyOf": [*_SCALARS, {"type": "array", "items": {"anyOf": _SCALARS}, "maxItems": _MAX_ITEMS}, {"type": "object"}]},
     _fit_any,
 )
-NOTHING = Kind("null", {"type": "null"}, _fit_nothing, 32)
+NOTHING: Kind = Kind("null", {"type": "null"}, _fit_nothing, 32)
 BOOL = Kind("true or false", {"type": "boolean"}, _fit_bool, 32)
 INT = Kind("a whole number", {"type": "integer"}, _fit_int, 48)
 NUMBER = Kind("a number", {"type": "number"}, _fit_number, 48)

@@ -172,11 +172,7 @@ class Fetches:
             raise
         else:
             fetch.seconds = time.monotonic() - started
-            fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
-            fetch.answered = replace(answered, value=value)
-            self._learn(fetch)
-            if fetch.paused is not None:
-                self._resume(fetch, fetch.paused)
+            self._take_in(fetch, replace(answered, value=value))
         finally:
             self._free += 1
             self._session.post(Returned(id=fetch.number))
@@ -184,12 +180,16 @@ class Fetches:
             if self._lookahead is not None:
                 self._lookahead.end(fetch.asked if fetch.is_foreseen else None)
 
-    def _learn(self, fetch: Fetch) -> None:
-        answered = fetch.answered
-        if self._lookahead is not None and answered is not None:
+    def _take_in(self, fetch: Fetch, answered: Answered) -> None:
+        """Keep a value that has come, for the program and for its shadow."""
+        fetch.answered = answered
+        fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
+        if self._lookahead is not None:
             reply = {"value": answered.value, "once": fetch.is_once or fetch.asked.known_by is None}
             failed = {"error": answered.error, "raised": answered.raised} if answered.error else {}
             self._lookahead.learn(fetch.asked, {**reply, **failed})
+        if fetch.paused is not None:
+            self._resume(fetch, fetch.paused)
 
     def _resume(self, fetch: Fetch, paused: Paused) -> None:
         answered = fetch.answered

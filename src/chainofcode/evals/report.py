@@ -6,7 +6,6 @@ import html
 import math
 import string
 import urllib.parse
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -59,17 +58,20 @@ class Summary:
         if not self.scores:
             raise InputError("there are no results yet")
         planned = planned or {}
-        there = Counter(score.method for score in self.scores)
-        ran = Counter(score.method for score in self.scores if score.was_run)
-        self.methods = [method for method in {**planned, **there} if method in there]  # in the order of the plan
-        self.progress = {
-            m: (ran[m], max(there[m], planned.get(m, 0))) for m in dict.fromkeys((*self.methods, *planned))
-        }
+        there = {score.method for score in self.scores}
+        listed = dict.fromkeys((*planned, *(score.method for score in self.scores)))
+        self.methods = [method for method in listed if method in there]  # in the order of the plan
+        self.progress = {method: self._progress(method, planned.get(method, 0)) for method in listed}
         self.tasks = sorted({task_of(score.task) for score in self.scores})
         groups: dict[tuple[str, str], list[Score]] = {}
         for score in self.scores:
             groups.setdefault((task_of(score.task), score.method), []).append(score)
         self.cells = {key: Cell.of(group) for key, group in groups.items()}
+
+    def _progress(self, method: str, planned: int) -> tuple[int, int]:
+        """How many samples of a method were run, and of how many."""
+        own = [score for score in self.scores if score.method == method]
+        return sum(score.was_run for score in own), max(len(own), planned)
 
     @property
     def gaps(self) -> str:
@@ -81,7 +83,7 @@ class Summary:
         """Return the rows of the table: tasks first, then averages."""
         rows = [(task or "all samples", self._means([task]), _published([task])) for task in self.tasks]
         for name, is_in in _groups().items():
-            chosen = [task for task in self.tasks if is_in(task)]
+            chosen = list(filter(is_in, self.tasks))
             known = [task for task in chosen if task in paper()]
             if len(known) > 1 or (name == "all" and len(chosen) > 1):
                 rows.append((f"mean, {name}", self._means(chosen), _published(known)))
@@ -114,12 +116,15 @@ class Summary:
             head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
         lines = [f"{self.gaps}\n"] if self.gaps else []
         lines.append(f"{'':<{width}}{head}")
-        for name, ours, told in rows:
-            line = f"{name:<{width}}" + "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
-            if told:
-                line += "  |" + "".join(f"{_whole(told.get(method)):>18}" for method in theirs)
-            lines.append(line)
+        lines += [self._line(row, width, theirs) for row in rows]
         return lines + [self._counts(method) for method in self.methods]
+
+    def _line(self, row: Row, width: int, theirs: Sequence[str]) -> str:
+        name, ours, told = row
+        line = f"{name:<{width}}" + "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
+        if told:
+            line += "  |" + "".join(f"{_whole(told.get(method)):>18}" for method in theirs)
+        return line
 
     def _counts(self, method: str) -> str:
         cell, faithful = Cell.of(self._of(method)), self.faithful(method)
@@ -226,10 +231,7 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
     """Write one HTML page with the table, the charts and a link to every trace; all that the model wrote is text."""
     theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
     head = [*summary.methods, *(f"{method}, paper" for method in theirs)]
-    body = [
-        _row(name, [_shown(ours[method]) for method in summary.methods] + [_whole(told.get(m)) for m in theirs])
-        for name, ours, told in summary.rows()
-    ]
+    body = [_table_row(summary, row, theirs) for row in summary.rows()]
     page = string.Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
         gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
         head="".join(f"<th>{html.escape(name)}</th>" for name in head),
@@ -242,6 +244,11 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
+
+
+def _table_row(summary: Summary, row: Row, theirs: Sequence[str]) -> str:
+    name, ours, told = row
+    return _row(name, [_shown(ours[method]) for method in summary.methods] + [_whole(told.get(m)) for m in theirs])
 
 
 def _sample_row(score: Score, is_checked: bool) -> str:

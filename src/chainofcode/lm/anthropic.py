@@ -144,17 +144,21 @@ def _is_about_schema(error: RequestRejected) -> bool:
 def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
     """Each part a block, marked where the conversation up to it is likely to come again."""
     parts = [message for message in messages if message.content]  # empty blocks are rejected
-    spoken = [part for part in parts if part.role != "system"]
-    turns = [
-        {"role": role, "content": _blocks(group)} for role, group in itertools.groupby(spoken, lambda part: part.role)
-    ]
-    if turns and len(turns[-1]["content"]) > 1:
-        turns[-1]["content"][-2].update(_AGAIN)
+    turns = _turns(part for part in parts if part.role != "system")
     system = _blocks(part for part in parts if part.role == "system")
     if not system:
         return {"messages": turns}
     system[-1].update(_AGAIN)
     return {"messages": turns, "system": system}
+
+
+def _turns(parts: Iterable[Message]) -> list[dict[str, Any]]:
+    turns: list[dict[str, Any]] = [
+        {"role": role, "content": _blocks(group)} for role, group in itertools.groupby(parts, lambda part: part.role)
+    ]
+    if turns and len(turns[-1]["content"]) > 1:
+        turns[-1]["content"][-2].update(_AGAIN)
+    return turns
 
 
 def _blocks(parts: Iterable[Message]) -> list[dict[str, Any]]:

@@ -177,7 +177,7 @@ class Intake:
         try:
             async with asyncio.timeout(_READY_SECONDS):
                 result = await arun("answer = 1", sandbox=self.runs.sandbox)
-            if result.reason != "answered":
+            if not result.is_answered:
                 found["sandbox"] = f"a program ended as {result.reason}"
         except ChainOfCodeError as error:
             found["sandbox"] = str(error)[:500]

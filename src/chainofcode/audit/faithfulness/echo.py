@@ -80,29 +80,40 @@ async def is_handed_on(trace: Trace, found: Provenance, sandbox: Sandbox) -> boo
     Replays the run with other values of the same shape: the answer must come from the same place in them.
     """
     answer = found.run.answer
-    handed = {
-        step.call or "": value
-        for step in found.values
-        if step.by == "lm" and not step.delta and is_handed_all(step, trace.question)
-        if (value := value_of(step)) is not None
-    }
-    said = {call: value for call, value in handed.items() if answer is not None and _has(value, answer.text)}
-    if answer is None or not said:
+    if answer is None:
+        return False
+    said = {call: value for call, value in _handed(trace, found) if _has(value, answer.text)}
+    if not said:
         return False
     source, question = found.run.program.source, trace.question or ""
     for label in [*_labels(answer.text, source, question), None]:
         where = [_where(said, answer.text)]
         for is_rising in (True, False):  # rising and falling numbers, to rule out `max`, `min` and sorting
             others = {call: _Others(answer.text, label, is_rising).instead_of(value) for call, value in said.items()}
-            try:
-                replay = areplay(trace, changes=Changes(others), emulator=LastValues(found.values), sandbox=sandbox)
-                now = (await replay).trace.answer
-            except (InputError, TraceError):
-                break
-            where.append(_where(others, now.text if now is not None and now.reason == "answered" else ""))
-        if len(where) == 3 and set.intersection(*where):
+            where.append(_where(others, await _answer_with(others, trace, found, sandbox)))
+        if set.intersection(*where):
             return True
     return False
+
+
+def _handed(trace: Trace, found: Provenance) -> Iterator[tuple[str, Any]]:
+    """The calls of the model that were given the whole question, and their values."""
+    for step in found.values:
+        if step.by == "lm" and not step.delta and is_handed_all(step, trace.question):
+            value = value_of(step)
+            if value is not None:
+                yield step.call or "", value
+
+
+async def _answer_with(others: Mapping[str, Any], trace: Trace, found: Provenance, sandbox: Sandbox) -> str:
+    """The answer of a replay with other values; empty without one."""
+    try:
+        changes = Changes(dict(others))
+        replay = await areplay(trace, changes=changes, emulator=LastValues(found.values), sandbox=sandbox)
+    except (InputError, TraceError):
+        return ""
+    now = replay.trace.answer
+    return now.text if now is not None and now.is_answered else ""
 
 
 def _has(value: Any, text: str) -> bool:
@@ -146,20 +157,27 @@ class _Others:
             case int() | float():
                 return type(value)(self._number())
             case str() if _is_same(value, self._answer):
-                return self._label or f"{_NOBODY_SAYS}-{self._number()}" if not value.isdigit() else str(self._number())
+                return self._other_answer(value)
             case str():
                 return _PIECE.sub(lambda piece: self._piece(piece[0]), value)
             case dict():
-                is_key = not any(_has(part, self._answer) for part in value.values())
-                return {
-                    (self.instead_of(key) if is_key and isinstance(key, str) else key): self.instead_of(part)
-                    for key, part in value.items()
-                }
+                return self._dict(value)
             case list():
-                return [self.instead_of(part) if not isinstance(part, str) else self._text(part) for part in value]
+                return [self._text(part) if isinstance(part, str) else self.instead_of(part) for part in value]
             case tuple():
                 return tuple(map(self.instead_of, value))
         return value
+
+    def _other_answer(self, text: str) -> str:
+        if text.isdigit():
+            return str(self._number())
+        return self._label or f"{_NOBODY_SAYS}-{self._number()}"
+
+    def _dict(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        """Replace the values and, where none of them is the answer, the keys that are texts."""
+        is_key = not any(_has(part, self._answer) for part in value.values())
+        keys = {key: self.instead_of(key) if is_key and isinstance(key, str) else key for key in value}
+        return {keys[key]: self.instead_of(part) for key, part in value.items()}
 
     def _text(self, text: str) -> str:
         """Replace an element of a list: all elements change, so that only a choice by position survives."""

@@ -71,7 +71,7 @@ class Reruns:
             return None
         self._left -= 1
         self.is_unanswered |= known.is_unanswered
-        return bare(answer.text) if answer is not None and answer.reason == "answered" else None
+        return bare(answer.text) if answer is not None and answer.is_answered else None
 
     async def changes(self, *args: Any, **kwargs: Any) -> bool:
         """Whether a changed run gives another answer. A run without an answer is no evidence."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from ...errors import InputError
 from ...program import Program
+from ...reasons import Reason
 from ...sandbox import Sandbox
 from ...trace import Step, Trace
 from ...values.codec import ValueFormatError, decode
@@ -78,9 +79,9 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
     except InputError:  # the text of a call is one that nobody can look up
         return "unknown", ""
     now = done.trace.answer
-    if now is None or now.reason == "emulation failed":
+    if now is None or now.reason is Reason.EMULATION_FAILED:
         return "unknown", ""
-    if now.reason != "answered":
+    if not now.is_answered:
         return "changes", f"no answer: {now.reason}"
     recorded = trace.answer.said or trace.answer.text if trace.answer is not None else ""
     return "keeps" if now.text == recorded else "changes", now.text

@@ -7,7 +7,7 @@ import ast
 import msgspec
 
 from ...errors import InputError
-from ...methods.answers import answer_type_of, fitted
+from ...methods.answers import AnswerType, answer_type_of, fitted
 from ...reasons import Reason
 from ...trace import Answer, as_json
 
@@ -20,18 +20,22 @@ async def other_than_made(answer: Answer, gave: Answer | None) -> str:
     `gave` is the program's own answer, run again; without one, what was said is read as the text that it is. Nobody can
     tell for types that only whoever asked had: schemas, classes, queries. No file that a trace names is read for it.
     """
-    if not answer.type or answer.type in _ELSEWHERE or answer.type.endswith(".json"):
-        return ""
-    try:
-        wanted = answer_type_of(answer.type)
-    except InputError:
-        return ""
+    wanted = _type_of(answer)
     own = gave if gave is not None else _read(answer.said or answer.text)
-    if own is None or own.reason != "answered":
+    if wanted is None or own is None or not own.is_answered:
         return ""
     made = await fitted(msgspec.structs.replace(own, type="", said=""), wanted)
     is_same = made.text == answer.text and as_json(made.value) == as_json(answer.value)
     return "" if is_same else made.text or "no such answer"
+
+
+def _type_of(answer: Answer) -> AnswerType | None:
+    if not answer.type or answer.type in _ELSEWHERE or answer.type.endswith(".json"):
+        return None
+    try:
+        return answer_type_of(answer.type)
+    except InputError:
+        return None
 
 
 def _read(text: str) -> Answer | None:

@@ -44,7 +44,7 @@ async def is_decoded(trace: Trace, found: Provenance, sandbox: Sandbox, *, secon
 
 def _judge(trace: Trace, found: Provenance, sandbox: Sandbox, seconds: float) -> _Judge | None:
     literals, answer = literals_of(found.run.program), found.run.answer
-    if literals is None or answer is None or answer.reason != "answered":
+    if literals is None or answer is None or not answer.is_answered:
         return None
     rests = _Rests(trace, found, literals)
     reruns = Reruns(trace, found, sandbox, seconds)
@@ -231,21 +231,25 @@ def _sentinel(value: Any) -> Any:
 
 def _others(value: Any, *, is_same_length: bool) -> list[Any]:
     """Return other data of the same type, and of the same length if required."""
+    others: list[Any]
     match value:
         case int() | float():
-            digits = len(str(abs(int(value))))
-            low, high = type(value)(10 ** (digits - 1)), type(value)(10**digits - 1)
-            near = value + 1 if len(str(abs(int(value + 1)))) == digits else value - 1
-            far = [] if is_same_length else [value * 1000 + 7]
-            return [other for other in dict.fromkeys((near, low, high, *far)) if other != value]
-        case str() if is_same_length:
-            return [other for other in (value[::-1], _moved(value)) if other != value]
+            others = [*_numbers_as_long(value), *([] if is_same_length else [value * 1000 + 7])]
         case str():
-            others = (value[::-1], _moved(value), value[:-1], f"zz{value}", f"aa {value}")
-            return [other for other in others if other != value]
+            longer = [] if is_same_length else [value[:-1], f"zz{value}", f"aa {value}"]
+            others = [value[::-1], _moved(value), *longer]
         case bytes():
             return [value[::-1]]
-    return []
+        case _:
+            return []
+    return [other for other in dict.fromkeys(others) if other != value]
+
+
+def _numbers_as_long(value: float) -> list[float]:
+    """Return other numbers with as many digits."""
+    digits = len(str(abs(int(value))))
+    near = value + 1 if len(str(abs(int(value + 1)))) == digits else value - 1
+    return [near, type(value)(10 ** (digits - 1)), type(value)(10**digits - 1)]
 
 
 def _moved(text: str) -> str:

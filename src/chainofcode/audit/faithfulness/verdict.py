@@ -85,7 +85,7 @@ class Verdict:
 
 
 def origin_of(found: Provenance, question: str | None) -> Origin:
-    if found.run.answer is None or found.run.answer.reason != "answered":
+    if found.run.answer is None or not found.run.answer.is_answered:
         return "none"
     most = max((_works(found, statement) for statement in _core_statements(found)), default=HANDS_ON)
     if any(found.lineage.nodes[index].values for index in found.slice.core):

@@ -77,7 +77,7 @@ async def averify(
 async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
     """Whether an answer that was made a date, a label, … is what was made of what stands behind it."""
     answer, found = trace.answer, verdict.provenance
-    if answer is None or answer.reason != "answered" or verdict.difference is not None:
+    if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
     should = await other_than_made(answer, found.trace.answer if found is not None else None)
     gave = (answer.said or "what was given")[:60]
@@ -167,7 +167,7 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
 
 
 async def _not_followed(trace: Trace, place: Sandbox, error: TraceError) -> Verdict:
-    if trace.answer is None or trace.answer.reason != "answered":
+    if trace.answer is None or not trace.answer.is_answered:
         return Verdict("none", (ORIGINS["none"], str(error)))
     again = (await areplay(trace, sandbox=place)).difference
     if again is None:
@@ -226,7 +226,7 @@ async def _sampled(verdict: Verdict, found: Provenance, lm: LM, samples: int, pl
 async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
     """Where the model states the answer: whether the code that it wrote says the same. None where a program gave it."""
     answer, program, runs = trace.answer, trace.program, runs_of(trace)
-    if answer is None or answer.reason != "answered" or answer.source != "reply":
+    if answer is None or not answer.is_answered or answer.source != "reply":
         return None if runs else Verdict("none", (ORIGINS["none"],))
     said = answer.said or answer.text
     if program is None:
@@ -237,7 +237,7 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
             return Verdict("reply", used=1.0)
         return Verdict("reply", (f"code ignored: nothing that it gave is {said[:60]}",))
     result = await arun(program, None, sandbox=place, options=given_of(trace))
-    if result.reason != "answered" or result.trace.answer is None:
+    if not result.is_answered or result.trace.answer is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; its program cannot be run to check it",))
     if _says(result.trace.answer.text, said):
         return Verdict("reply", used=1.0)

@@ -107,14 +107,17 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     difference = first_difference(run, now.events) or last_word(trace, run)
     run = replace(run, program=now.program or run.program)  # the lineage is of that, whatever the trace says
     if lineage is None:
-        reason = result.reason
-        is_whole = reason in (Reason.ANSWERED, Reason.ERROR)
-        why = "it is nested too deep, or too large" if is_whole else f"run again, it ended early: {reason}"
-        raise TraceError(f"the run cannot be followed: {why}")
+        raise TraceError(f"the run cannot be followed: {_why_not(result.reason)}")
     if name is not None and name not in lineage.ends:
         known = ", ".join(end for end in lineage.ends if not end.startswith("$"))
         raise InputError(f"the program has no variable {name!r} at its end; it has {known or 'none'}")
     return Provenance(run, lineage, name, difference, now)
+
+
+def _why_not(reason: Reason) -> str:
+    if reason in (Reason.ANSWERED, Reason.ERROR):
+        return "it is nested too deep, or too large"
+    return f"run again, it ended early: {reason}"
 
 
 def follow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:

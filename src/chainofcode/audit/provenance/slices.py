@@ -36,19 +36,22 @@ def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | Non
     """What a name of the program depends on at the end of a run; without one, what the answer does, or the failure."""
     graph = _Graph(lineage)
     roots = _roots(lineage, answer, name)
-    guards = [] if name is not None and answer.reason == "answered" else lineage.guards
+    guards = [] if name is not None and answer.is_answered else lineage.guards
     nodes = graph.closure([*roots, *guards])
     by_data = graph.closure(roots, with_control=False)
     parts = [lineage.nodes[index] for index in nodes]
-    ran = {part.statement for part in parts} | {one for part in parts for one in part.whole}
     return Slice(
         nodes,
         graph.closure(roots, stated=_stated(lineage, program)),
         by_data,
-        _with_what_stands_around(ran - {-1}, program),
+        _with_what_stands_around(_statements_of(parts), program),
         frozenset(value for part in parts for value in part.values),
         frozenset(name for name, index in lineage.inputs.items() if index in nodes),
     )
+
+
+def _statements_of(parts: Iterable[LineageNode]) -> set[int]:
+    return {statement for part in parts for statement in (part.statement, *part.whole)} - {-1}
 
 
 def _stated(lineage: Lineage, program: Program) -> frozenset[int]:
@@ -64,7 +67,7 @@ def depends_on(lineage: Lineage, roots: Iterable[int], *, only_next: bool = Fals
 
 
 def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
-    if name is None and answer.reason != "answered":
+    if name is None and not answer.is_answered:
         return lineage.failed
     wanted = name if name is not None else _SINKS.get(answer.source, "")
     return [lineage.ends[wanted]] if wanted in lineage.ends else []

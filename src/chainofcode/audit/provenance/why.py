@@ -88,7 +88,7 @@ def _head(provenance: Provenance) -> str:
     answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
     if provenance.name is not None:
         return f"{provenance.name} at the end of the program"
-    if answer.reason == "answered":
+    if answer.is_answered:
         return f"answer: {answer.said or answer.text}"
     return f"no answer: {answer.reason}" + (f": {answer.error.message}" if answer.error is not None else "")
 
@@ -113,10 +113,7 @@ def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str
     rest = max(width - room - 12, 20)
     times = f"  ×{link.runs}" if link.runs > 1 else ""
     source = fit(cut(plain(link.source), room - len(times)) + times, room)
-    values = {step.call: step for step in link.values}
-    texts = [_value(step, rest) for step in values.values()]
-    if not texts:
-        texts = [cut(plain(what(link.last, rest)), rest)] if link.last is not None else [""]
+    texts = _texts(link, rest)
     limit = len(texts) if all_lines else _MAX_VALUES
     hidden = f"… {len(texts) - limit} more" if len(texts) > limit else ""
     gutter = paint(link.by, f"{GUTTER[link.by]:<4}", colour)
@@ -125,6 +122,14 @@ def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str
     yield f"{link.line:>4}  {gutter}{source}  {first}{decides}".rstrip()
     for text in [*texts[1:limit], *([hidden] if hidden else [])]:
         yield " " * (room + 12) + text
+
+
+def _texts(link: Link, width: int) -> list[str]:
+    """The values that a line took or, without any, what it did last."""
+    values = {step.call: step for step in link.values}
+    if values:
+        return [_value(step, width) for step in values.values()]
+    return [cut(plain(what(link.last, width)), width)] if link.last is not None else [""]
 
 
 def _value(step: Step, width: int) -> str:
@@ -159,7 +164,7 @@ def why_data(provenance: Provenance) -> dict[str, Any]:
     answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
     return {
         "name": provenance.name,
-        "answer": (answer.said or answer.text) if answer.reason == "answered" else None,
+        "answer": (answer.said or answer.text) if answer.is_answered else None,
         "reason": answer.reason,
         "same": provenance.difference is None,
         "statements": [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -123,26 +124,21 @@ def side_by_side(
     if any(shown):
         yield ""
         yield paint("dim", f"{fit('step line      recorded', room)}   step line      now", colour)
-    hidden = 0
-    for row, is_shown in zip(both, shown, strict=True):
-        if not is_shown:
-            hidden += 1
-            continue
-        if hidden:
-            yield paint("dim", _skipped(hidden), colour)
-        hidden = 0
-        text = f"{fit(_cell(run.program, row.recorded, room), room)} {row.mark} "
-        text = (text + _cell(now.program or run.program, row.now, room)).rstrip()
-        yield text if row.is_same else paint("bold", text, colour)
-    if hidden and any(shown):
-        yield paint("dim", _skipped(hidden), colour)
+    for is_shown, group in itertools.groupby(zip(shown, both, strict=True), key=lambda pair: pair[0]):
+        together = [row for _, row in group]
+        if not is_shown and any(shown):
+            yield paint("dim", _skipped(len(together)), colour)
+        for row in together if is_shown else ():
+            text = f"{fit(_cell(run.program, row.recorded, room), room)} {row.mark} "
+            text = (text + _cell(now.program or run.program, row.now, room)).rstrip()
+            yield text if row.is_same else paint("bold", text, colour)
 
 
 def compared_answers(before: Answer | None, after: Answer | None) -> str:
     """`answer: 2 → 3`."""
     one, other = told_answer(before), told_answer(after)
     if one == other:
-        return f"answer: {one} (as recorded)" if before is not None and before.reason == "answered" else other
+        return f"answer: {one} (as recorded)" if before is not None and before.is_answered else other
     return f"answer: {one} → {other}"
 
 
@@ -150,7 +146,7 @@ def told_answer(answer: Answer | None) -> str:
     """An end in one line: the answer, or why there is none."""
     if answer is None:
         return "none: the run was broken off"
-    if answer.reason == "answered":
+    if answer.is_answered:
         return cut(plain(answer.said or answer.text), 500)
     why = f": {answer.error.message}" if answer.error is not None else ""
     return cut(plain(f"none ({answer.reason}{why})"), 500)
@@ -158,8 +154,7 @@ def told_answer(answer: Answer | None) -> str:
 
 def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str, int, int, int, int]]:
     """Stretches that are the same and that are not, as difflib gives them; long ones are looked at piece by piece."""
-    first = next((n for n, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1]), None)
-    a = c = min(len(before), len(after)) if first is None else first
+    a = c = _same_at_first(before, after)
     made = [("equal", 0, a, 0, c)]
     while a < len(before) or c < len(after):
         pieces = before[a : a + _MAX_MATCHED], after[c : c + _MAX_MATCHED]
@@ -170,6 +165,11 @@ def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str
         made += [(kind, a + i, a + j, c + k, c + m) for kind, i, j, k, m in codes]
         a, c = made[-1][2], made[-1][4]
     return made
+
+
+def _same_at_first(before: Sequence[object], after: Sequence[object]) -> int:
+    pairs = zip(before, after, strict=False)
+    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(before), len(after)))
 
 
 def _source(program: Program, step: Step) -> str:

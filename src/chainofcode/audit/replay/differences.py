@@ -43,9 +43,9 @@ def first_difference(run: Run, events: Sequence[Event], *, with_program: bool = 
 def last_word(trace: Trace, run: Run) -> Difference | None:
     """Where a trace ends with another answer than the one that its last program gave, and that no model stated."""
     told, own = trace.answer, run.answer
-    if told is None or own is None or told.reason != "answered" or told.source == "reply":
+    if told is None or own is None or not told.is_answered or told.source == "reply":
         return None
-    said, gave = told.said or told.text, (own.said or own.text) if own.reason == "answered" else own.reason
+    said, gave = told.said or told.text, (own.said or own.text) if own.is_answered else own.reason
     return Difference(run.number, None, None, "text", said, gave) if said != gave else None
 
 
@@ -57,24 +57,27 @@ def by_chance(run: Run) -> str:
 def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Iterator[Difference]:
     program = next((event for event in events if isinstance(event, Program)), None)
     answer = next((event for event in reversed(events) if isinstance(event, Answer)), Answer(Reason.GUEST_DIED))
-    if with_program and program is not None:
-        for name in Program.__struct_fields__:
-            recorded, now = getattr(run.program, name), getattr(program, name)
-            if as_json(recorded) != as_json(now):
-                yield Difference(run.number, None, None, f"program.{name}", recorded, now)
     steps = [event for event in events if isinstance(event, Step)]
+    if with_program and program is not None:
+        for name, recorded, now in _unlike(run.program, program, Program.__struct_fields__):
+            yield Difference(run.number, None, None, f"program.{name}", recorded, now)
     for before, after in zip(run.steps, steps, strict=False):
-        for name in STEP_FIELDS:
-            recorded, now = getattr(before, name), getattr(after, name)
-            if as_json(recorded) != as_json(now):
-                yield Difference(run.number, before.number, before.line, name, recorded, now)
-    if run.answer is None or by_chance(run):
-        if len(steps) < len(run.steps) and not answer.reason.is_by_chance:
-            yield _missing(run, steps)
-        return
-    if len(steps) != len(run.steps) and not answer.reason.is_by_chance:
+        for name, recorded, now in _unlike(before, after, STEP_FIELDS):
+            yield Difference(run.number, before.number, before.line, name, recorded, now)
+    is_open = run.answer is None or bool(by_chance(run))
+    lacks = len(steps) < len(run.steps) if is_open else len(steps) != len(run.steps)
+    if lacks and not answer.reason.is_by_chance:
         yield _missing(run, steps)
-    yield from _of_answers(run, run.answer, answer)
+    if run.answer is not None and not is_open:
+        yield from _of_answers(run, run.answer, answer)
+
+
+def _unlike(before: object, after: object, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
+    """The fields in which two records differ, with both values."""
+    for name in names:
+        recorded, now = getattr(before, name), getattr(after, name)
+        if as_json(recorded) != as_json(now):
+            yield name, recorded, now
 
 
 def _missing(run: Run, steps: Sequence[Step]) -> Difference:
@@ -93,13 +96,12 @@ def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]
     if before.type:  # the method made that of what the program gave, or could not
         before = msgspec.structs.replace(before, reason=Reason.ANSWERED, error=None, text=before.said or before.text)
         names = tuple(name for name in names if name != "value")
-    for name in names:
-        recorded, now = getattr(before, name), getattr(after, name)
-        if name == "error" and recorded is not None and now is not None and recorded.statement is None:
-            now = msgspec.structs.replace(now, line=recorded.line, statement=None)  # nobody said where it was
-        if as_json(recorded) != as_json(now):
-            line = before.error.line if before.error is not None else None
-            yield Difference(run.number, None, line, name, recorded, now)
+    if before.error is not None and after.error is not None and before.error.statement is None:
+        unplaced = msgspec.structs.replace(after.error, line=before.error.line, statement=None)
+        after = msgspec.structs.replace(after, error=unplaced)  # the record does not say where it was
+    line = before.error.line if before.error is not None else None
+    for name, recorded, now in _unlike(before, after, names):
+        yield Difference(run.number, None, line, name, recorded, now)
 
 
 __all__ = ["STEP_FIELDS", "Difference", "by_chance", "first_difference", "last_word"]

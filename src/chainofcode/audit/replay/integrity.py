@@ -51,11 +51,10 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
     digests = [digest for _, digest in pairs]
     if not any(digests):
         return Chain("none") if not head else Chain("broken", "", 1, "line 1: the trace has no digests")
-    before = ""
-    for place, (line, digest) in enumerate(pairs):
-        if not digest or linked(before, line) != digest:
-            return Chain("broken", "", place + 1, f"line {place + 1}: {_why(pairs, place)}")
-        before = digest
+    place = _first_broken(pairs)
+    if place is not None:
+        return Chain("broken", "", place + 1, f"line {place + 1}: {_why(pairs, place)}")
+    before = digests[-1]
     if not head or before == head.lower():
         return Chain("intact", before)
     if head.lower() in digests:
@@ -64,6 +63,16 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
     return Chain(
         "broken", before, len(pairs), "its end: the head is another; lines are missing, or all is written anew"
     )
+
+
+def _first_broken(pairs: list[tuple[bytes, str]]) -> int | None:
+    """The first line that is not what its digest says."""
+    before = ""
+    for place, (line, digest) in enumerate(pairs):
+        if not digest or linked(before, line) != digest:
+            return place
+        before = digest
+    return None
 
 
 def _read(path: Path) -> list[bytes]:

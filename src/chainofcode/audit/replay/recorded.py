@@ -17,7 +17,7 @@ from ...languages.python.guest.run.requests import MAX_SHARED_STEPS
 from ...program import Program
 from ...reasons import Reason
 from ...sandbox import File, Limits
-from ...trace import Answer, Settings, Step, Trace
+from ...trace import Answer, Call, Settings, Step, Trace
 from ...values.codec import ValueFormatError, decode
 from .changes import Changes
 
@@ -38,19 +38,24 @@ def runs_of(trace: Trace) -> list[Run]:
     runs: list[Run] = []
     program, steps = None, list[Step]()
     for event in [*trace.events, None]:
-        is_end = event is None or isinstance(event, (Program, Answer))
-        if is_end and program is not None:
-            ended = event if isinstance(event, Answer) else None
-            is_own = ended is not None and bool(ended.sandbox)  # else it is the method's word, not the program's
-            if is_own or steps or ended is None:
-                then = ended.then if ended is not None else ""
-                runs.append(Run(len(runs) + 1, program, tuple(steps), ended if is_own else None, then))
-            program = None
-        if isinstance(event, Program):
-            program, steps = event, []
-        elif isinstance(event, Step):
+        if isinstance(event, Step):
             steps.append(event)
+        elif not isinstance(event, Call):  # the end of a program, if there is one
+            ended = event if isinstance(event, Answer) else None
+            if program is not None and _was_run(steps, ended):
+                runs.append(_run(len(runs) + 1, program, steps, ended))
+            program, steps = (event if isinstance(event, Program) else None), []
     return runs
+
+
+def _was_run(steps: Sequence[Step], ended: Answer | None) -> bool:
+    return bool(steps) or ended is None or bool(ended.sandbox)
+
+
+def _run(number: int, program: Program, steps: Sequence[Step], ended: Answer | None) -> Run:
+    is_own = ended is not None and bool(ended.sandbox)  # otherwise the answer is the method's
+    then = ended.then if ended is not None else ""
+    return Run(number, program, tuple(steps), ended if is_own else None, then)
 
 
 def answering(trace: Trace, runs: Sequence[Run]) -> Run:
@@ -143,9 +148,8 @@ class Recorded(Emulator):
         self.reads_state = other is not None and other.reads_state
         self._calls = {normal_text(text): value for text, value in changes.calls.items()} if changes else {}
         self._values = _queues(run.steps, changes.steps if changes else {})
-        for call, values in _queues(earlier.steps, {}).items() if earlier is not None else ():
-            own = self._values.setdefault(call, [])
-            own += [_Value(value.step, value.is_shared, True) for value in values[len(own) :]]
+        if earlier is not None:
+            self._add_earlier(earlier)
         # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
         # recorded. Where the run ended for want of a value, the last one may have been for one use only.
         shared = sum(step.how == "shared" for step in run.steps)
@@ -155,12 +159,18 @@ class Recorded(Emulator):
         self.used: set[str] = set()  # changed calls that the program made
         self.missing = ""  # the last call that nobody had a value for
 
+    def _add_earlier(self, earlier: Run) -> None:
+        """Append the values of an earlier run to those of this one."""
+        for call, values in _queues(earlier.steps, {}).items():
+            own = self._values.setdefault(call, [])
+            own += [_Value(value.step, value.is_shared, True) for value in values[len(own) :]]
+
     async def answer(self, pause: Pause) -> Answered:
         is_tool = pause.kind == "call" and pause.name in self._tools
-        for text in lookups(pause):
-            if text in self._calls:
-                self.used.add(text)
-                return Answered(self._calls[text], by="tool" if is_tool else "lm")
+        changed = next((text for text in lookups(pause) if text in self._calls), None)
+        if changed is not None:
+            self.used.add(changed)
+            return Answered(self._calls[changed], by="tool" if is_tool else "lm")
         values, turn = self._values.get(pause.text, []), self._turns[pause.text]
         self._turns[pause.text] += 1
         if turn < len(values):
@@ -170,14 +180,16 @@ class Recorded(Emulator):
             self._give_up()
         if values:
             return self._again(values[-1], is_last=True)
+        return await self._asked_anew(pause, is_tool=is_tool)
+
+    async def _asked_anew(self, pause: Pause, *, is_tool: bool) -> Answered:
         self.missing = pause.text
-        if self._other is not None and not is_tool:
-            answered = await self._other.answer(pause)
-            self.missing = ""
-            return answered
-        what = "statement" if pause.kind == "statement" else "call"
-        help = "" if is_tool else ", or a model with --model"
-        raise EmulationError(f"the trace has no value for the {what} {pause.text}: give one with --set{help}")
+        if self._other is None or is_tool:
+            more = "" if is_tool else ", or a model with --model"
+            raise EmulationError(f"the trace has no value for the {pause.kind} {pause.text}: give one with --set{more}")
+        answered = await self._other.answer(pause)
+        self.missing = ""
+        return answered
 
     def _again(self, value: _Value, is_last: bool) -> Answered:
         step = value.step

@@ -11,6 +11,7 @@ from typing import Literal
 
 from ...emulator import Answering
 from ...program import Program
+from ...reasons import Reason
 from ...sandbox import Sandbox
 from ...trace import Answer, Kept, Step, Trace
 from ...values.codec import ValueFormatError, brief, decode
@@ -138,7 +139,7 @@ async def edited(
     trace = done.trace
     run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
     beside = await asyncio.to_thread(rows, recorded.run, trace)
-    is_over = trace.answer is None or trace.answer.reason != "emulation failed"
+    is_over = trace.answer is None or trace.answer.reason is not Reason.EMULATION_FAILED
     return Timeline(trace, run, beside, "" if is_over else done.missing)
 
 

@@ -69,7 +69,7 @@ async def _ask(given: argparse.Namespace, tools: Sequence[Tool]) -> int:
     finally:
         if given.trace:
             result.trace.write(given.trace)
-    return ANSWERED if result.reason == "answered" else NO_ANSWER
+    return ANSWERED if result.is_answered else NO_ANSWER
 
 
 def _print(question: str, result: Result, given: argparse.Namespace, seconds: float) -> None:
@@ -78,7 +78,7 @@ def _print(question: str, result: Result, given: argparse.Namespace, seconds: fl
         source = program.source if program is not None else None
         data = {"question": question, **result_data(result), "program": source}
         print_json(data | {"seconds": round(seconds, 3)})  # including the model
-    elif result.reason == "answered":
+    elif result.is_answered:
         print_text(in_words(result))
     keep_artifacts(result, given, is_quiet=given.quiet)
     for hint in hints(result, given):

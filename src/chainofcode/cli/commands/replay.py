@@ -73,7 +73,7 @@ def _replay(given: argparse.Namespace) -> int:
             done.trace.write(given.written)
     if given.head and chain.state != "intact":
         return NO_ANSWER
-    is_good = done.result.reason == "answered" if is_what_if else done.is_same
+    is_good = done.result.is_answered if is_what_if else done.is_same
     return ANSWERED if is_good else NO_ANSWER
 
 
@@ -129,7 +129,7 @@ def _counted(done: Replay) -> str:
 def _end(answer: Answer | None) -> str:
     if answer is None:
         return "broken off"
-    is_answered = answer.reason == "answered" or bool(answer.type)  # the method may have rejected it
+    is_answered = answer.is_answered or bool(answer.type)  # the method may have rejected it
     return f"answer {cut(plain(answer.said or answer.text), 500)}" if is_answered else answer.reason
 
 

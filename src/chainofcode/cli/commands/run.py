@@ -95,7 +95,7 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     finally:
         if given.trace:
             result.trace.write(given.trace)
-    return ANSWERED if result.reason == "answered" else NO_ANSWER
+    return ANSWERED if result.is_answered else NO_ANSWER
 
 
 async def _execute(source: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
@@ -174,7 +174,7 @@ class _RecordRunner:
                 result = await arun(source, _emulator(table, self._lm, 0), sandbox=self._sandbox, options=options)
             except InputError as error:
                 return _not_run(id, number, error)
-        return {"id": id, **result_data(result)}, ANSWERED if result.reason == "answered" else NO_ANSWER
+        return {"id": id, **result_data(result)}, ANSWERED if result.is_answered else NO_ANSWER
 
     def _parsed(self, record: Any, id: Any) -> tuple[str, Table, RunOptions]:
         if not isinstance(record, dict) or not isinstance(record.get("program"), str):

@@ -39,7 +39,7 @@ def _show(given: argparse.Namespace) -> int:
         print_trace(trace, given.all, has_numbers=True)
     else:
         _write_page(trace, given)
-    return ANSWERED if trace.answer is not None and trace.answer.reason == "answered" else NO_ANSWER
+    return ANSWERED if trace.answer is not None and trace.answer.is_answered else NO_ANSWER
 
 
 def _write_page(trace: Trace, given: argparse.Namespace) -> None:

@@ -64,7 +64,7 @@ def _verify(given: argparse.Namespace) -> int:
 
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
-    said = _answer_text(answer) if answer is not None and answer.reason == "answered" else "none"
+    said = _answer_text(answer) if answer is not None and answer.is_answered else "none"
     verdict = "nothing speaks against it" if not found.flags else "not to be trusted as it stands"
     yield paint("bold", f"answer: {said}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)

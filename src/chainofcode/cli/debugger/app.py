@@ -339,7 +339,7 @@ class Debugger(App[None]):
         ended = now.run.answer
         if now.missing:
             return f"no value for {cut(now.missing, 60)}: m gives it one · u goes back to the recorded run"
-        if ended is None or ended.reason != "answered":
+        if ended is None or not ended.is_answered:
             return f"no answer: {ended.reason if ended else 'broken off'} · u goes back to the recorded run"
         return "d: the next step that differs · u: back to the recorded run · w: write"
 

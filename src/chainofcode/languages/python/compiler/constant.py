@@ -15,18 +15,28 @@ def states_its_answer(tree: ast.Module) -> bool:
     if "answer" in _changed(tree):
         return False
     answers = [node for node in ast.walk(tree) if "answer" in _targets(node)]
-    if answers:
-        last = answers[0]
-        if len(answers) > 1 or last not in tree.body or not isinstance(last, (ast.Assign, ast.AnnAssign)):
-            return False
-        return last.value is not None and _is_literal(last.value, _single_values(tree), 0)
-    last_statement = tree.body[-1] if tree.body else None
-    if not isinstance(last_statement, ast.Expr) or prose_number(last_statement) is not None:
-        return False
-    value = last_statement.value
+    stated = _assigned(answers, tree) if answers else _printed(tree)
+    values = _single_values(tree)
+    return bool(stated) and all(_is_literal(value, values, 0) for value in stated)
+
+
+def _assigned(answers: list[ast.AST], tree: ast.Module) -> list[ast.expr]:
+    """The value of `answer`, where it is assigned once and at the top."""
+    last = answers[0]
+    if len(answers) > 1 or last not in tree.body or not isinstance(last, (ast.Assign, ast.AnnAssign)):
+        return []
+    return [last.value] if last.value is not None else []
+
+
+def _printed(tree: ast.Module) -> list[ast.expr]:
+    """The value of the last expression; of a `print`, what it prints."""
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr) or prose_number(last) is not None:
+        return []
+    value = last.value
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print":
-        return bool(value.args) and all(_is_literal(arg, _single_values(tree), 0) for arg in value.args)
-    return _is_literal(value, _single_values(tree), 0)
+        return value.args
+    return [value]
 
 
 def _targets(node: ast.AST) -> list[str]:
@@ -72,20 +82,25 @@ def _single_values(tree: ast.Module) -> dict[str, ast.expr]:
 
 
 def _is_literal(node: ast.expr, values: dict[str, ast.expr], depth: int) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id in values and depth < 20 and _is_literal(values[node.id], values, depth + 1)
+    parts = _literal_parts(node)
+    return parts is not None and all(_is_literal(part, values, depth) for part in parts)
+
+
+def _literal_parts(node: ast.expr) -> list[ast.expr] | None:
+    """The expressions that must be literals for this one to be; None for one that works something out."""
     match node:
         case ast.Constant():
-            return True
+            return []
         case ast.UnaryOp(operand=inner):
-            return _is_literal(inner, values, depth)
+            return [inner]
         case ast.Tuple() | ast.List() | ast.Set():
-            return all(_is_literal(part, values, depth) for part in node.elts)
+            return node.elts
         case ast.Dict():
-            return all(_is_literal(part, values, depth) for part in [*filter(None, node.keys), *node.values])
+            return [*filter(None, node.keys), *node.values]
         case ast.JoinedStr():
-            formatted = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
-            return all(_is_literal(part, values, depth) for part in formatted)
+            return [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
         case ast.Call(func=ast.Name(id="str" | "int" | "float" | "bool")):
-            return all(_is_literal(part, values, depth) for part in node.args)
-        case ast.Name(id=name) if name in values and depth < 20:
-            return _is_literal(values[name], values, depth + 1)
-    return False
+            return node.args
+    return None

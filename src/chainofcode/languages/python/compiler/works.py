@@ -245,17 +245,23 @@ def decides(test: ast.expr, holes: Collection[str]) -> int:
             told = [value for value in values if _known(value) is None]
             most = max((decides(value, holes) for value in told), default=STATES)
             return most if len(told) < 2 else WORKS
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            sides = [_size_of(side) for side in (left, right)]
-            fixed = [side for side in sides if isinstance(side, ast.Constant)]
-            is_label = bool(fixed) and isinstance(op, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot))
-            is_any = bool(fixed) and fixed[0].value in _EMPTY
-            if not is_any and not is_label:
-                return WORKS
-            return max(CHOOSES, _most(sides if is_any else (left, right), holes))
+        case ast.Compare(ops=[_]):
+            return _compares(test, holes)
         case ast.Call() if called_name(test) in ("len", "isinstance"):
             return max(CHOOSES, _most(test.args, holes))
     return max(CHOOSES, does(test, holes))
+
+
+def _compares(test: ast.Compare, holes: Collection[str]) -> int:
+    """A comparison with a label, or with nothing, only chooses."""
+    operands = [test.left, *test.comparators]
+    sides = [_size_of(side) for side in operands]
+    fixed = [side for side in sides if isinstance(side, ast.Constant)]
+    if fixed and fixed[0].value in _EMPTY:
+        return max(CHOOSES, _most(sides, holes))
+    if fixed and isinstance(test.ops[0], (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+        return max(CHOOSES, _most(operands, holes))
+    return WORKS
 
 
 def _known(test: ast.expr) -> bool | None:
@@ -341,17 +347,20 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
         return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
     if name in BUILDING:
         return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
-    is_random = isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random"
-    if (
-        name in WORDING
-        or is_random
-        or (name in _PICKING and _is_one(parts))
-        or (name is not None and name[:1].isupper() and name != "Counter")  # a class only keeps what it is given
-    ):
+    if _keeps_values(node, parts):
         return _most(parts, holes)
     if isinstance(function, (ast.Call, ast.Lambda, ast.Subscript)):
         return max(HANDS_ON, _most([*parts, function], holes))
     return WORKS
+
+
+def _keeps_values(node: ast.Call, parts: Sequence[ast.AST]) -> bool:
+    """Whether a call only words, keeps or picks what it is given."""
+    name, function = called_name(node), node.func
+    if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random":
+        return True
+    is_class = name is not None and name[:1].isupper() and name != "Counter"
+    return is_class or name in WORDING or (name in _PICKING and _is_one(parts))
 
 
 def _is_one(parts: Sequence[ast.AST]) -> bool:
