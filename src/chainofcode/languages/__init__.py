@@ -1,7 +1,7 @@
 """Languages that a program can be written in.
 
-A language brings a guest: a process that runs one program and speaks the protocol of `docs/protocol.md`. The sandbox,
-the engine and the trace know nothing else about the language.
+A language brings a guest: a process that runs one program and speaks the protocol of `docs/protocol.md`. The engine and
+the sessions need no more of it; the jail, lookahead and the audits support Python only.
 """
 
 from __future__ import annotations
