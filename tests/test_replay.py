@@ -670,7 +670,7 @@ def changed_header(tmp_path: Path, **changes: Any) -> Path:
         ({"settings": {"reads": ["a\0b"]}}, "no path"),
         ({"settings": {"files": {"x": "a\0b"}, "file_kinds": {"x": ["text", ""]}}}, "no path"),
         ({"settings": {"files": {"x": "/etc/hosts"}}}, "how the file 'x' was read"),
-        ({"question": 5}, "the question is no text"),
+        ({"question": 5}, "the question is not text"),
     ],
 )
 @pytest.mark.parametrize("command", ["replay", "verify", "why"])

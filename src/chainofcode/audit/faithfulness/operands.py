@@ -283,9 +283,13 @@ class _Operations(ast.NodeVisitor):
     visit_BinOp = visit_BoolOp = visit_Compare = visit_UnaryOp = _combination
 
     def visit_IfExp(self, node: ast.IfExp) -> None:
-        if does(node, self._names.functions) > STATES:
+        if does(node, self._names.functions) <= STATES:
+            return
+        if self._is_operand:  # part of an operation: what it chooses by counts, too
+            self._parts([node.test], True)
+        else:
             self._test(node.test)
-            self._parts([node.body, node.orelse], self._is_operand)
+        self._parts([node.body, node.orelse], self._is_operand)
 
     def visit_Call(self, node: ast.Call) -> None:
         operands: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]

@@ -17,6 +17,7 @@ from ...languages.python.guest.run.requests import MAX_SHARED_STEPS
 from ...program import Program
 from ...reasons import Reason
 from ...sandbox import File, Limits
+from ...sandbox.frames import Failure
 from ...trace import Answer, Call, Settings, Step, Trace
 from ...values.codec import ValueFormatError, decode
 from .changes import Changes
@@ -206,11 +207,11 @@ class Recorded(Emulator):
         ended = self._run.answer
         if ended is None:
             raise EmulationError("the recorded run was broken off here")
-        message = ended.error.message if ended.error is not None else ""
+        error = ended.error or Failure(ended.reason, "")
         if ended.reason is Reason.EMULATION_FAILED:
-            raise EmulationError(message)
+            raise EmulationError(error.message, code=error.code, about=error.about)
         if ended.reason.is_budget:
-            raise BudgetError(ended.reason.limit, message)
+            raise BudgetError(ended.reason.limit, error.message)
 
 
 def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
