@@ -6,11 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-import msgspec
-
 from chainofcode import Program, Table, run
 from chainofcode.languages import Language
-from chainofcode.sandbox import Job, NoWall
+from chainofcode.sandbox import Job, NoWall, frames
 from chainofcode.sandbox.artifacts import Wrote
 from chainofcode.sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Surveyed
 
@@ -42,21 +40,13 @@ def test_the_start_frame() -> None:
 def test_reasons_that_a_guest_may_give() -> None:
     line = next(line for line in PAGE.split("- **") if line.startswith("`ended`"))
     told = set(re.findall(r"`((?:limit:\w+)|answered|error|halted)`", line.partition("`answer`")[0]))
-    for reason in sorted(told):
-        assert (
-            msgspec.json.decode(msgspec.json.encode({"type": "ended", "reason": reason}), type=Ended).reason == reason
-        )
-    from chainofcode.sandbox import frames
-
     assert told == frames._GUESTS_REASONS
 
 
 def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
     script = tmp_path / "guest.py"
     script.write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-1])
-    lines = Language(
-        name="lines", suffixes=(".lines",), command=lambda python, *given: [sys.executable, str(script), *given]
-    )
+    lines = Language(name="lines", command=lambda python, *given: [sys.executable, str(script), *given])
     source = "a = capital_of(France)\nb = mayor_of(it)"
     values = Table([("capital_of(France)", "Paris"), ("mayor_of(it)", "Anne")])
 

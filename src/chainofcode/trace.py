@@ -303,7 +303,7 @@ class Trace:
                 raise TraceError(_not_a_trace(name, number, "a trace starts with one header line"))
             try:
                 trace.add(event)
-            except ValueFormatError as error:
+            except (ValueFormatError, RecursionError) as error:
                 raise TraceError(_not_a_trace(name, number, str(error))) from None
         if not number:
             raise TraceError(_not_a_trace(name, 1, "the file is empty"))

@@ -14,14 +14,13 @@ from ..boot import boot_command
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """A language: the suffixes of its source files, and the command that starts its guest.
+    """A language: its name, and the command that starts its guest.
 
     `command` takes the Python interpreter of the sandbox and the guest's arguments: the descriptors to read frames from
     and to write them to.
     """
 
     name: str
-    suffixes: tuple[str, ...]
     command: Callable[..., list[str]]
 
 
@@ -29,4 +28,4 @@ def _python(python: str, *arguments: str) -> list[str]:
     return boot_command(python, "languages.python.guest.main", *arguments)
 
 
-PYTHON = Language(name="python", suffixes=(".py",), command=_python)
+PYTHON = Language(name="python", command=_python)

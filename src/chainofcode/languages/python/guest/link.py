@@ -156,9 +156,6 @@ def _encoder() -> Callable[[Any], str]:
     return lambda message: "".join(parts(message, 0))
 
 
-_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # the program may replace them
-
-
 class headroom:
     """Raise the recursion limit while guest code runs, so that its frames do not count against the program's limit.
 
