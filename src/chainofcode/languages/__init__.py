@@ -1,31 +1,84 @@
 """Languages that a program can be written in.
 
-A language brings a guest: a process that runs one program and speaks the protocol of `docs/protocol.md`. The engine and
-the sessions need no more of it; the jail, lookahead and the audits support Python only.
+A language is a folder next to this file, and its `Language` below. Its guest, `languages/NAME/guest/main.py`, runs one
+program in a process of its own and speaks the protocol of `docs/protocol.md`; the engine needs no more of it.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
 
 from ..boot import boot_command
+from ..errors import InputError
+
+Actor = Literal["python", "javascript", "sql", "lm", "tool"]  # who takes a step of a trace
+
+
+def _guest(python: str, *arguments: str) -> list[str]:
+    return boot_command(python, "languages.guest.entry", *arguments)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """A language: its name, and the command that starts its guest.
+    """A language: its name, which is also its folder, and what its guest needs.
 
     `command` takes the Python interpreter of the sandbox and the guest's arguments: the descriptors to read frames from
-    and to write them to.
+    and to write them to. The jail starts only our own guests, which are forks of a Python process.
     """
 
     name: str
-    command: Callable[..., list[str]]
+    title: str = ""
+    actor: Actor = "python"  # its steps in a trace
+    suffixes: tuple[str, ...] = ()  # of files that hold programs
+    packages: tuple[str, ...] = ()  # that the guest imports, beside the standard library
+    extra: str = ""  # of our distribution: it installs these packages
+    locks_files: bool = False  # it locks files that it reads: in the jail, a lock succeeds and does nothing
+    looks_ahead: bool = False  # its guest can run as a shadow, to find calls before the program makes them
+    command: Callable[..., list[str]] = _guest
+
+    def package_paths(self) -> list[str]:
+        """Return the directories of its packages. Raises InputError if one is not installed."""
+        specs = {name: importlib.util.find_spec(name) for name in self.packages}
+        missing = [name for name, spec in specs.items() if spec is None or spec.origin is None]
+        if missing:
+            raise InputError(
+                f"{self.title} needs a package that is not installed; run pip install 'chainofcode[{self.extra}]'"
+            )
+        return sorted({os.path.dirname(spec.origin) for spec in specs.values() if spec is not None and spec.origin})
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its guest is one of our Python processes, so that the jail can fork it."""
+        return self.command is _guest
 
 
-def _python(python: str, *arguments: str) -> list[str]:
-    return boot_command(python, "languages.python.guest.main", *arguments)
+PYTHON = Language(name="python", title="Python", suffixes=(".py",), looks_ahead=True)
+JAVASCRIPT = Language(
+    name="javascript",
+    title="JavaScript",
+    actor="javascript",
+    suffixes=(".js", ".mjs", ".ts"),
+    packages=("_quickjs",),
+    extra="js",
+    looks_ahead=True,
+)
+SQL = Language(name="sql", title="SQL", actor="sql", suffixes=(".sql",), extra="duckdb", locks_files=True)
+LANGUAGES = {language.name: language for language in (PYTHON, JAVASCRIPT, SQL)}
 
 
-PYTHON = Language(name="python", command=_python)
+def language_named(name: str) -> Language:
+    """Return one of our languages. Raises InputError if there is none with that name."""
+    if name not in LANGUAGES:
+        raise InputError(f"unknown language {name!r} (expected one of: {', '.join(LANGUAGES)})")
+    return LANGUAGES[name]
+
+
+def language_of_file(path: PurePath) -> Language:
+    """Return the language of a file by its suffix; Python, if no language has that suffix."""
+    found = (language for language in LANGUAGES.values() if path.suffix.lower() in language.suffixes)
+    return next(found, PYTHON)

@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterable
 from .arrays import plain
 from .brief import brief as brief
 from .brief import show_as as show_as
+from .hashes import check_hashes
 from .records import Opaque as Opaque
 from .records import Record as Record
 from .records import has_plain_zone
@@ -38,8 +39,7 @@ MAX_DEPTH = 100
 _MAX_SHOWN = 64  # parts of a container, in a short text
 MAX_NODES = 500_000
 MAX_BYTES = 5_000_000
-MAX_COLLISIONS = 100  # values of one hash in a set or dict
-MAX_FRACTION_CHARS = 20_000  # reducing a fraction takes the square of its length
+MAX_QUOTIENT_CHARS = 20_000  # of a fraction or a range: dividing takes the square of their length
 _DECIMAL_DIGITS_BITS = 10_000  # past this int ↔ decimal text is quadratic (and capped by CPython): hexadecimal
 
 
@@ -159,7 +159,7 @@ def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
 
 
 class _Decoder:
-    """Bounded as the encoder is: a guest may send what no encoder of ours made."""
+    """Bounded like the encoder: a guest may send what the encoder never produces."""
 
     def __init__(self, record: type[dict[str, Any]]) -> None:
         self._record = record
@@ -186,22 +186,23 @@ class _Decoder:
                 raise ValueFormatError(f"{tag} takes a list")
             items = [self.decode(item, depth + 1) for item in body]
             if tag != "$tuple":
-                _check_hashes([item[0] for item in items] if tag == "$dict" else items)
+                check_hashes([item[0] for item in items] if tag == "$dict" else items, is_set=tag != "$dict")
             return _UNTAG_MANY[tag](items)
         if tag in _UNTAG_ONE:
             return _UNTAG_ONE[tag](body)
         raise ValueFormatError(f"unknown tag {tag!r}; a dict with such a key is written as $dict")
 
 
-def _check_hashes(keys: list[Any]) -> None:
-    """Values made to collide would take a set hours to hold."""
-    hashes = sorted(map(hash, keys))
-    if any(hashes[i] == hashes[i - MAX_COLLISIONS] for i in range(MAX_COLLISIONS, len(hashes))):
-        raise ValueFormatError("values made to collide")
+def _text(body: Any) -> str:
+    if type(body) is not str:
+        raise ValueFormatError(f"a tag takes text, not {type(body).__name__}")
+    return body
 
 
 def _int(text: Any) -> int:
-    return int(text, 0) if isinstance(text, str) else int(text)
+    return (
+        text if type(text) is int else int(_text(text), 0)
+    )  # CPython bounds decimal digits; other bases take linear time
 
 
 def _special(text: Any) -> float:
@@ -214,15 +215,20 @@ def _float(number: Any) -> float:
     return _special(number["$float"]) if isinstance(number, dict) else float(number)
 
 
-def _big(item: Any) -> int:
-    return _int(item["$int"]) if isinstance(item, dict) else _int(item)
+def _quotient(*numbers: Any) -> list[int]:
+    """Return the numbers of a fraction or a range, if they are short enough to be divided."""
+    if sum(len(text) for text in numbers if isinstance(text, str)) > MAX_QUOTIENT_CHARS:
+        raise ValueFormatError("a fraction or range of numbers too long to divide")
+    return [_int(number) for number in numbers]
 
 
-def _fraction(text: str) -> fractions.Fraction:
-    if len(text) > MAX_FRACTION_CHARS:
-        raise ValueFormatError("a fraction too long to reduce")
-    numerator, _, denominator = text.partition("/")
-    return fractions.Fraction(_int(numerator), _int(denominator or "1"))
+def _fraction(text: Any) -> fractions.Fraction:
+    numerator, _, denominator = _text(text).partition("/")
+    return fractions.Fraction(*_quotient(numerator, denominator or "1"))
+
+
+def _range(body: Any) -> range:
+    return range(*_quotient(*(part["$int"] if isinstance(part, dict) else part for part in body)))
 
 
 _UNTAG_MANY: dict[str, Callable[[Iterable[Any]], Any]] = {
@@ -236,13 +242,13 @@ _UNTAG_ONE: dict[str, Callable[[Any], Any]] = {
     "$float": _special,
     "$complex": lambda body: complex(_float(body[0]), _float(body[1])),
     "$bytes": lambda body: base64.b64decode(body, validate=True),
-    "$decimal": decimal.Decimal,
+    "$decimal": lambda body: decimal.Decimal(body if isinstance(body, (int, float)) else _text(body)),
     "$fraction": _fraction,
     "$date": datetime.date.fromisoformat,
     "$datetime": datetime.datetime.fromisoformat,
     "$time": datetime.time.fromisoformat,
     "$timedelta": lambda body: datetime.timedelta(*body),
-    "$range": lambda body: range(*(_big(item) for item in body)),
+    "$range": _range,
     "$text": lambda body: base64.b64decode(body, validate=True).decode("utf-8", "surrogatepass"),
-    "$object": lambda body: Opaque(str(body["type"]), str(body["text"])),
+    "$object": lambda body: Opaque(_text(body["type"]), _text(body["text"])),
 }

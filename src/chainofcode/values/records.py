@@ -72,7 +72,7 @@ def ids_of(*kinds: type) -> frozenset[int]:
 
 
 def has_plain_zone(value: datetime.datetime | datetime.time) -> bool:
-    """Whether a time zone is none or a fixed offset: another `tzinfo` class may run program code."""
+    """Whether a time zone is absent or a fixed offset: another `tzinfo` class may run program code."""
     zone = value.tzinfo
     if type(zone) is not datetime.timezone:
         return zone is None

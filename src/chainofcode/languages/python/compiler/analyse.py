@@ -1,6 +1,6 @@
 """What a program leaves open: its holes, the imports it forgot, and which `try` answers for which error.
 
-A hole is a name used as a function, method, class or module that nobody defined, or a function declared but left
+A hole is a name used as a function, method, class or module that is not defined, or a function declared but left
 empty. Nothing of the program runs here. Standard library only.
 """
 
@@ -25,9 +25,10 @@ from .missing import MissingImport, Occurrence, find_import
 from .reaching import Reaching
 from .record import Data
 from .statements import TreeFacts
-from .syntax import DEFINITIONS, FUNCTIONS, Function, Names, Scope, Syntax, called_name, last_name, text_of
+from .syntax import DEFINITIONS, FUNCTIONS, Function, Names, Syntax, called_name, last_name, text_of
 
 _CALLED = ("call", "function")
+_MAX_PLACES, _MAX_SEARCHED_BYTES = 10_000, 2_000  # of holes, for readers of the program
 _EXCEPTIONS = frozenset(name for name, kind in vars(builtins).items() if isinstance(kind, type))
 
 
@@ -69,20 +70,17 @@ class Analysis:
             if isinstance(node, ast.Name):
                 if node in chosen or (node.id in names and isinstance(node.ctx, ast.Load)):
                     yield node
-            elif isinstance(node, ast.Attribute) and (
-                node in chosen or node.attr in stubs or self._is_of_unknown_module(node)
-            ):
-                yield node
-
-    def _is_of_unknown_module(self, node: ast.Attribute) -> bool:
-        return isinstance(node.value, ast.Name) and node.value.id in self.unknown_modules
+            elif isinstance(node, ast.Attribute):
+                module = node.value.id if isinstance(node.value, ast.Name) else None
+                if node in chosen or node.attr in stubs or module in self.unknown_modules:
+                    yield node
 
 
 def analyse(
     tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = (), tools: Collection[str] = ()
 ) -> Analysis:
     """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted, `tools`
-    functions that the host runs: holes too, whatever the library calls by that name.
+    functions that the host runs: holes too, even if the library has the name, too.
     """
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
@@ -110,6 +108,27 @@ def analyse(
     found.guards = list(_guards(found.syntax))
     found.awaited = found.syntax.awaited_names()
     return found
+
+
+def hole_places(found: Analysis, source: str) -> list[list[int]]:
+    """Where the names of holes are in the source: line, first and last column, in UTF-8 bytes. For readers."""
+    lines, encoded, places = source.split("\n"), dict[int, bytes](), list[list[int]]()
+    for node in found.hole_names():
+        name = (node.attr if isinstance(node, ast.Attribute) else node.id.removeprefix("$")).encode()
+        number, end = node.end_lineno or 0, node.end_col_offset or 0
+        if not 0 < number <= len(lines) or len(places) == _MAX_PLACES:
+            continue
+        line = encoded.setdefault(number, lines[number - 1].encode(errors="replace"))
+        start = end - len(name)
+        if line[max(start, 0) : end] != name and len(line) <= _MAX_SEARCHED_BYTES and line.count(name) == 1:
+            start = line.find(name)  # CPython 3.11 misplaces expressions of f-strings
+        if line[max(start, 0) : start + len(name)] == name:
+            parent = found.syntax.parents.get(node)
+            end = start + len(name)
+            if isinstance(node, ast.Name) and isinstance(parent, ast.Attribute):  # `nlp.sentiment`
+                end = min(end + 1 + len(parent.attr.encode()), len(line))
+            places.append([number, start, end])
+    return sorted(places)
 
 
 def _is_hole(name: str, uses: Iterable[Occurrence], known: Iterable[str]) -> bool:
@@ -148,7 +167,11 @@ def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
         case ast.Call() | ast.keyword():
             use = _use_in_call(node, parent, syntax)
         case ast.Attribute():
-            use = Occurrence("attribute", attribute=parent.attr, is_called=_chain_is_called(parent, reaching))
+            outer: ast.expr = parent
+            while isinstance(around := syntax.parents.get(outer), ast.Attribute):
+                outer = around
+            is_called = _use(outer, reaching).how in _CALLED  # `a.b.c` ends in a call, or is handed on as a function
+            use = Occurrence("attribute", attribute=parent.attr, is_called=is_called)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node in parent.decorator_list:
             use = Occurrence("call", arity=1)
         case ast.ClassDef():
@@ -176,14 +199,6 @@ def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax)
     return Occurrence("type") if is_type else None
 
 
-def _chain_is_called(node: ast.expr, reaching: Reaching) -> bool:
-    """Whether `a.b.c` ends in a call, or is handed on as a function."""
-    parents = reaching.syntax.parents
-    while isinstance(parent := parents.get(node), ast.Attribute):
-        node = parent
-    return _use(node, reaching).how in _CALLED
-
-
 # --- name = name(…) -----------------------------------------------------------------------------------------------
 
 
@@ -192,15 +207,11 @@ def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
     calls_in = functools.cache(_calls_in)
     for scope in names.scopes:
         for name, sources in scope.bindings.items():
-            if name in given or _bound_elsewhere(name, scope, names):
+            if name in given or (scope.parent is not None and names.resolve(name, scope.parent) is not None):
                 continue
             if all(name in calls_in(source) or not _may_be_function(source) for source in sources):
                 for source in sources:
                     yield from calls_in(source).get(name, ())
-
-
-def _bound_elsewhere(name: str, scope: Scope, names: Names) -> bool:
-    return scope.parent is not None and names.resolve(name, scope.parent) is not None
 
 
 def _may_be_function(source: ast.AST | None) -> bool:
@@ -228,7 +239,7 @@ def _calls_in(source: ast.AST | None) -> dict[str, list[ast.Name]]:
 
 
 def _stubs(syntax: Syntax) -> Iterator[Function]:
-    """Functions that are declared and left empty, and whose value somebody wants."""
+    """Functions that are declared and left empty, and whose value is used."""
     overridden = _overridden_methods(syntax)
     handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
     is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
@@ -237,8 +248,10 @@ def _stubs(syntax: Syntax) -> Iterator[Function]:
     for node in filter(_is_empty, functions):
         is_left_open = not (is_handled and isinstance(node.body[-1], ast.Raise))
         if is_left_open and not _is_empty_on_purpose(node, syntax, overridden):
-            wanted = called if _is_bare(node) else used
-            yield from [node] if node.name in wanted else []
+            # `def f(x): pass`: nothing says that it should give a value; one that is handed on may just do nothing.
+            is_bare = node.returns is None and all(isinstance(line, ast.Pass) for line in node.body)
+            if node.name in (called if is_bare else used):
+                yield node
 
 
 def _is_empty_on_purpose(node: Function, syntax: Syntax, overridden: Collection[tuple[str, str]]) -> bool:
@@ -250,11 +263,6 @@ def _is_empty_on_purpose(node: Function, syntax: Syntax, overridden: Collection[
     if not isinstance(home, ast.ClassDef):
         return False
     return bool({last_name(base) for base in home.bases} & {"Protocol", "ABC"}) or (home.name, node.name) in overridden
-
-
-def _is_bare(function: Function) -> bool:
-    """`def f(x): pass`: nothing says that it should give a value; one that is handed on may just do nothing."""
-    return function.returns is None and all(isinstance(line, ast.Pass) for line in function.body)
 
 
 def _is_empty(function: Function) -> bool:
@@ -272,24 +280,17 @@ def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
     bases = {node.name: [last_name(base) or "" for base in node.bases] for node in syntax.classes}
     pairs = set()
     for node in {node.name: node for node in syntax.classes}.values():
-        methods = [method.name for method in node.body if isinstance(method, FUNCTIONS)]
-        pairs |= {(base, method) for base in _above(node.name, bases) for method in methods}
+        pending, above = list(bases[node.name]), set[str]()
+        while pending:
+            base = pending.pop()
+            pending += bases.get(base, ()) if base not in above else ()
+            above.add(base)
+        pairs |= {(base, method.name) for method in node.body if isinstance(method, FUNCTIONS) for base in above}
     return pairs
 
 
-def _above(name: str, bases: dict[str, list[str]]) -> set[str]:
-    """The names of the classes that a class inherits from, at any distance."""
-    pending, found = list(bases[name]), set[str]()
-    while pending:
-        base = pending.pop()
-        if base not in found:
-            found.add(base)
-            pending += bases.get(base, ())
-    return found
-
-
 def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
-    """Names and attributes mentioned otherwise than in a call whose value is dropped; those called for their value."""
+    """Names and attributes mentioned elsewhere than in a call whose value is dropped; those called for their value."""
     used, called = set(), set()
     for node in syntax.nodes:
         name = text_of(node)
@@ -317,14 +318,12 @@ def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
             case ast.Attribute(value=ast.Call() as call) if called_name(call) == "super":
                 continue
             case ast.Attribute(attr=name, ctx=ast.Load()) if name not in known and not name.startswith("__"):
-                is_function = _root(node.value) not in modules and _use(node, found.reaching).how in _CALLED
-                yield from [node] if is_function else []
-
-
-def _root(node: ast.expr) -> str | None:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
+                owner = node.value
+                while isinstance(owner, ast.Attribute):
+                    owner = owner.value
+                is_of_module = isinstance(owner, ast.Name) and owner.id in modules
+                if not is_of_module and _use(node, found.reaching).how in _CALLED:
+                    yield node
 
 
 @functools.cache
@@ -384,11 +383,8 @@ def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try
 
 
 def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:
-    """The names of exceptions that handlers catch; None when one of them catches all, or nobody can tell."""
+    """The names of exceptions that handlers catch; None when one of them catches all, or that is not known."""
     flat = [kind for kinds in types for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
     names = [last_name(kind) or "" for kind in flat]
-    return frozenset(names) if all(map(_is_exception, names)) else None
-
-
-def _is_exception(name: str) -> bool:
-    return name in _EXCEPTIONS or name.endswith(("Error", "Exception"))
+    are_known = all(name in _EXCEPTIONS or name.endswith(("Error", "Exception")) for name in names)
+    return frozenset(names) if are_known else None

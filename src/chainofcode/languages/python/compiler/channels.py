@@ -14,7 +14,6 @@ Everything that is not known to be followed counts as a channel. Standard librar
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 
 from .analyse import Analysis
 from .library import (
@@ -42,7 +41,9 @@ class Channels:
         self._bound = frozenset(name for scope in found.names.scopes for name in scope.bindings)
         self._undefined = found.unknown_modules
         self._modules = dict(syntax.imported_names()) | {one.name: _top(one.module) for one in found.imports}
-        self._whole = frozenset(_names_of_modules(found)) - self._undefined
+        own = [name for node in syntax.imports if isinstance(node, ast.Import) for name, _ in imported(node)]
+        forgotten = [missing.name for missing in found.imports if missing.attribute is None]
+        self._whole = frozenset([*own, *forgotten]) - self._undefined  # names of modules
         self.world = frozenset(name for name, module in self._modules.items() if module in SHARED_STATE_MODULES)
         self._called = {id(call.func): call for call in syntax.calls}
         self._bases = {id(node.value) for node in syntax.nodes if isinstance(node, ast.Attribute)}
@@ -64,8 +65,8 @@ class Channels:
                 return _is_special(text) and text not in _PLAIN_ASSIGNED
             case ast.Attribute():
                 return self._is_opaque_attribute(node)
-            case ast.Constant(value=str() as text):
-                return _may_name_channel(text)
+            case ast.Constant(value=str() as text):  # it may name an attribute, for `getattr`
+                return text in OPAQUE_NAMES - COMMON_WORDS or (_is_special(text) and text not in _PLAIN_TEXTS)
             case ast.Import() | ast.ImportFrom():
                 return any(name == "*" or self._is_unknown(module, name) for name, module in imported(node))
             case ast.Lambda() | ast.GeneratorExp():  # it runs at an unknown time
@@ -115,24 +116,12 @@ def _is_opaque_builtin(text: str, call: ast.Call | None) -> bool:
     return text in OPAQUE_NAMES or (_is_special(text) and text not in PLAIN_SPECIAL_NAMES)
 
 
-def _names_of_modules(found: Analysis) -> Iterator[str]:
-    for node in found.syntax.imports:
-        if isinstance(node, ast.Import):
-            yield from (name for name, _ in imported(node))
-    yield from (missing.name for missing in found.imports if missing.attribute is None)
-
-
 def _top(module: str) -> str:
     return module.partition(".")[0]
 
 
 def _is_special(text: str) -> bool:
     return len(text) > 4 and text.startswith("__") and text.endswith("__")
-
-
-def _may_name_channel(text: str) -> bool:
-    """Whether a string may be the name of an attribute that is a channel, for `getattr`."""
-    return text in OPAQUE_NAMES - COMMON_WORDS or (_is_special(text) and text not in _PLAIN_TEXTS)
 
 
 def reads_scope(node: ast.AST) -> str | None:

@@ -2,7 +2,7 @@
 
 A *name* is a pair of its home and its text: the home is `g` for the module's names, `l` for those of one call of a
 function, and the number of the scope for those that inner functions share. A *path* is a name and steps from it, as in
-`self.rows[i]`. What cannot be told is taken to be the most that it could be. Standard library only.
+`self.rows[i]`. What is not known is taken to be the most that it could be. Standard library only.
 """
 
 from __future__ import annotations
@@ -131,7 +131,9 @@ class Effects:
         self.touched = tuple(self._touched())  # the same of `d[k]` that is only read
         self.reads = tuple(self._reads())
         self.perhaps = tuple(self._perhaps())  # names that are bound, or not
-        self.writes = tuple(self._writes())  # names that are bound when it is through
+        bound = [self._name(text, where) for text, where in facts.bindings]
+        surely = [name for name in bound if name is not None and name not in self.perhaps]
+        self.writes = tuple(dict.fromkeys(surely))  # names that are bound when it is through
         self.calls = tuple(self._calls())
         # It changes an object that has no path: the result of a call, or one of several.
         self.is_loose = any(part == LOOSE for _, part in self.stores) or any(call.is_loose for call in self.calls)
@@ -158,17 +160,11 @@ class Effects:
             targets = self._node.targets if isinstance(self._node, ast.Delete) else [self._node.target]
             for target in targets:
                 reads += self._named(target) if isinstance(target, ast.Name) else []
-        if isinstance(self._node, FUNCTIONS):
-            reads += self._nonlocal_names()
+        if isinstance(self._node, FUNCTIONS):  # `nonlocal x` needs an x around the function
+            inner = [part for part in ast.walk(self._node) if isinstance(part, ast.Nonlocal)]
+            names = [self._name(text, part) for part in inner for text in part.names]
+            reads += [(name, ()) for name in names if name is not None and name[0] != "l"]
         return {path: None for path in reads if not _is_unhashable(path)}
-
-    def _nonlocal_names(self) -> Iterator[Path]:
-        """`nonlocal x` needs an x around the function."""
-        for part in ast.walk(self._node):
-            for text in part.names if isinstance(part, ast.Nonlocal) else ():
-                name = self._name(text, part)
-                if name is not None and name[0] != "l":
-                    yield name, ()
 
     def _read(self, node: ast.AST) -> Iterator[Path]:
         """The longest paths in an expression."""
@@ -183,19 +179,15 @@ class Effects:
             path = self._path(target)
             if path is not None:
                 yield path
-                yield from self._read_keys(target)
+                while isinstance(target, (ast.Attribute, ast.Subscript)):
+                    yield from self._read(target.slice) if isinstance(target, ast.Subscript) else ()
+                    target = target.value
                 return
         for child in ast.iter_child_nodes(node):
             yield from self._read(child)
 
     def _read_all(self, nodes: Iterable[ast.AST]) -> list[Path]:
         return [path for node in nodes for path in self._read(node)]
-
-    def _read_keys(self, node: ast.expr) -> Iterator[Path]:
-        while isinstance(node, (ast.Attribute, ast.Subscript)):
-            if isinstance(node, ast.Subscript):
-                yield from self._read(node.slice)
-            node = node.value
 
     def _named(self, node: ast.Name) -> list[Path]:
         name = self._name(node.id, node)
@@ -225,7 +217,7 @@ class Effects:
         return None
 
     def _evaluated(self) -> tuple[Any, ...]:
-        """The texts that are evaluated; none where one of them cannot be told before."""
+        """The texts that are evaluated; none where one of them is not known before."""
         found: list[Any] = []
         for call in self._facts.calls:
             match call:
@@ -243,10 +235,6 @@ class Effects:
                 yield from [name] if name is not None else []
         if self.touches_world:
             yield WORLD
-
-    def _writes(self) -> dict[Name, None]:
-        names = (self._name(text, where) for text, where in self._facts.bindings)
-        return {name: None for name in names if name is not None and name not in self.perhaps}
 
     def _stores(self) -> Iterator[Store]:
         for part in self._facts.targets:

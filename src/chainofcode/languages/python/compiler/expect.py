@@ -1,6 +1,6 @@
 """What type of value the program expects from each hole, read off the program: how it is declared, used and named.
 
-A type is told as the text of a Python annotation (`bool`, `list[str]`, `Literal['a', 'b']`), with `number` for what
+A type is given as the text of a Python annotation (`bool`, `list[str]`, `Literal['a', 'b']`), with `number` for what
 may be an int or a float, and `{'name': str}` for a class of the program's. Standard library only.
 """
 
@@ -25,7 +25,7 @@ from .kinds import (
 )
 from .library import ARGUMENT_TYPES, ELEMENT_TYPES
 from .record import Data
-from .syntax import FUNCTIONS, Function, Scope, called_name, last_name
+from .syntax import COMPREHENSIONS, FUNCTIONS, Function, Scope, called_name, last_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -149,47 +149,34 @@ class _Reader:
             return ""
         if isinstance(parent, (ast.If, ast.While, ast.Assert, ast.IfExp)) and parent.test is node:
             return "truth"
+        if isinstance(parent, (ast.Await, ast.BoolOp, ast.IfExp)):  # the value of the part is the value of the whole
+            return self._used(parent, hops)
+        if isinstance(parent, (*COMPREHENSIONS, ast.List, ast.Tuple, ast.Set)):
+            return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
         used: Callable[[Any, ast.expr, int], str] | None = getattr(self, f"_in_{type(parent).__name__}", None)
-        return used(parent, node, hops) if used is not None else ""
+        return used(parent, node, hops) if used is not None else self._told_by(parent, node, hops)
 
-    def _in_UnaryOp(self, parent: ast.UnaryOp, node: ast.expr, hops: int) -> str:
-        return "truth" if isinstance(parent.op, ast.Not) else "number"
-
-    def _in_comprehension(self, parent: ast.comprehension, node: ast.expr, hops: int) -> str:
-        return "list" if parent.iter is node else "truth"
-
-    def _in_place(self, parent: ast.expr, node: ast.expr, hops: int) -> str:
-        """The value of the part is the value of the whole."""
-        return self._used(parent, hops)
-
-    _in_Await = _in_BoolOp = _in_IfExp = _in_place
-
-    def _in_NamedExpr(self, parent: ast.NamedExpr, node: ast.expr, hops: int) -> str:
-        return merge([self._used(parent, hops), self._of_name(parent.target, hops)])
-
-    def _in_keyword(self, parent: ast.keyword, node: ast.expr, hops: int) -> str:
-        call = self._parents.get(parent)
-        return self._in_Call(call, node, hops) if isinstance(call, ast.Call) else ""
-
-    def _iterated(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
-        return "list"
-
-    _in_Starred = _in_For = _in_AsyncFor = _in_YieldFrom = _iterated
-
-    def _in_Attribute(self, parent: ast.Attribute, node: ast.expr, hops: int) -> str:
-        kind = having(parent.attr) or self._field(parent, parent.attr, hops)
-        return kind if kind != "Any" else ""
-
-    def _in_AnnAssign(self, parent: ast.AnnAssign, node: ast.expr, hops: int) -> str:
-        return self._annotation(parent.annotation)
-
-    def _in_display(self, parent: ast.expr, node: ast.expr, hops: int) -> str:
-        return self._element(parent, hops) if getattr(parent, "key", None) is not node else ""
-
-    _in_ListComp = _in_SetComp = _in_GeneratorExp = _in_DictComp = _in_List = _in_Tuple = _in_Set = _in_display
-
-    def _in_FormattedValue(self, parent: ast.FormattedValue, node: ast.expr, hops: int) -> str:
-        return formatted(parent)
+    def _told_by(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
+        """The type that the syntax around a value tells by itself."""
+        match parent:
+            case ast.UnaryOp(op=operator):
+                return "truth" if isinstance(operator, ast.Not) else "number"
+            case ast.comprehension(iter=iterable):
+                return "list" if iterable is node else "truth"
+            case ast.Starred() | ast.For() | ast.AsyncFor() | ast.YieldFrom():
+                return "list"
+            case ast.NamedExpr(target=target):
+                return merge([self._used(parent, hops), self._of_name(target, hops)])
+            case ast.keyword() if isinstance(call := self._parents.get(parent), ast.Call):
+                return self._in_Call(call, node, hops)
+            case ast.Attribute(attr=attribute):
+                kind = having(attribute) or self._field(parent, attribute, hops)
+                return kind if kind != "Any" else ""
+            case ast.AnnAssign(annotation=annotation):
+                return self._annotation(annotation)
+            case ast.FormattedValue():
+                return formatted(parent)
+        return ""
 
     def _in_Match(self, parent: ast.Match, node: ast.expr, hops: int) -> str:
         return literals([value for case in parent.cases for value in pattern_values(case.pattern)], is_total(parent))
@@ -270,7 +257,7 @@ class _Reader:
         return ""
 
     def _field(self, node: ast.expr, name: str, hops: int) -> str:
-        """`f(x).city`, `f(x)["city"]`: an object with that field. A method that nobody has says nothing."""
+        """`f(x).city`, `f(x)["city"]`: an object with that field. A method that no object has says nothing."""
         parent = self._parents.get(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             return ""

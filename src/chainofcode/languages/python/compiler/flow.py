@@ -7,17 +7,17 @@ and paths are those of compiler/effects.py; guest/follow/recorder.py follows a r
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 
 from .analyse import Analysis
 from .channels import Channels
+from .computation import works_of
 from .effects import OUTPUT, Effects, Known, Region
 from .library import EXITS, MAKERS, NAME_LOOKUPS, PLAIN_MANAGERS, PROPERTY_DECORATORS
 from .record import Data
 from .statements import children, inside, statements
 from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, Scope, is_read, last_name, text_of
-from .works import works_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from .effects import Name
 
 _CATCHERS = (ast.Try, ast.TryStar, ast.With, ast.AsyncWith)
+_YIELDS = (ast.Yield, ast.YieldFrom)
 _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
@@ -73,7 +74,8 @@ class Flows:
         ]
         self.is_opaque = known.channels.everything
         # A generator that is dropped may still run a `finally` or `with`.
-        self.closes = any(isinstance(node, _CATCHERS) and _holds_yield(node) for node in self._numbers)
+        catchers = [node for node in self._numbers if isinstance(node, _CATCHERS)]
+        self.closes = any(isinstance(part, _YIELDS) for node in catchers for part in ast.walk(node))
         self._summarise()
         self.bodies: dict[int, Region] = {}  # function → what its statements may change
         self.shared: dict[int, dict[str, str]] = {}  # function → its names that inner functions use, and their homes
@@ -157,23 +159,38 @@ class Flows:
         """Find out what calling each function may change, seen from outside."""
         bodies = self._find_bodies()
         self._mentions = {name: Region() for name in bodies}
-        size = -1
-        while size != (size := sum(region.size() for region in self._mentions.values())):
-            for name, body in bodies.items():
-                self._spread(name, body)
+        mentioned = {
+            name: {text for line in body for text in self._flow(line).mentioned} & bodies.keys()
+            for name, body in bodies.items()
+        }
+        mentioning: dict[str, list[str]] = {name: [] for name in bodies}
+        for name, others in mentioned.items():
+            for other in others:
+                mentioning[other].append(name)
+        pending = deque(_callees_first(mentioned))
+        waiting = set(pending)
+        while pending:  # what its statements, and the functions that they mention, may change
+            waiting.remove(name := pending.popleft())
+            region = self._mentions[name]
+            size = region.size()
+            region.add(self._of_lines(bodies[name]), from_outside=True)
+            for other in mentioned[name]:
+                region.add(self._mentions[other])
+            if region.size() != size:
+                again = [other for other in mentioning[name] if other not in waiting]
+                pending.extend(again)
+                waiting.update(again)
         self._find_implicit(bodies)
-
-    def _spread(self, name: str, body: list[ast.stmt]) -> None:
-        """Add what the statements of a function, and the functions that they mention, may change."""
-        self._mentions[name].add(self._of_lines(body), from_outside=True)
-        mentioned = {text for line in body for text in self._flow(line).mentioned}
-        for other in mentioned & self._mentions.keys():
-            self._mentions[name].add(self._mentions[other])
 
     def _find_implicit(self, bodies: dict[str, list[ast.stmt]]) -> None:
         passed = _passed_as_values(self._found.syntax.nodes)
         functions = [node for node in self._numbers if isinstance(node, FUNCTIONS)]
-        deferred = {node.name for node in filter(self._runs_later, functions)}
+        deferred = {  # they may run other than when they are called: they are decorated, or generators
+            node.name
+            for node in functions
+            if not _is_implicit(node)
+            and (node.decorator_list or any(self._flow(line).has_yield for line in inside(node)))
+        }
         implicit = {node.name for node in filter(_is_implicit, functions)} - deferred
         deferred |= bodies.keys() if passed is None else bodies.keys() & passed
         self._implicit = Region()  # what functions may change that Python calls implicitly
@@ -196,11 +213,6 @@ class Flows:
                 special = [one for one in node.body if isinstance(one, FUNCTIONS) and one.name.startswith("__")]
                 bodies[node.name] += [line for method in special for line in inside(method)]
         return bodies
-
-    def _runs_later(self, node: Function) -> bool:
-        """Whether a function may run other than when it is called: it is decorated, or a generator."""
-        is_generator = any(self._flow(line).has_yield for line in inside(node))
-        return not _is_implicit(node) and (bool(node.decorator_list) or is_generator)
 
     def _opened(self, name: str, body: Iterable[ast.stmt], how: str) -> Region:
         """What calling a function may change; `how` says of what else if it changes objects that it is handed."""
@@ -295,14 +307,15 @@ class Flows:
                     place = inner.but(parent=around.parent, catchers=(*around.catchers, number))
                 case ((ast.Try() | ast.TryStar()), "orelse" | "finalbody"):
                     place = inner.but(parent=around.parent)
-                case ((ast.With() | ast.AsyncWith()), "body") if not _lets_errors_through(node):
-                    place = inner.but(catchers=(*around.catchers, number))
+                case ((ast.With() | ast.AsyncWith()), "body"):
+                    is_plain = all(last_name(item.context_expr) in PLAIN_MANAGERS for item in node.items)
+                    place = inner if is_plain else inner.but(catchers=(*around.catchers, number))
             for child in getattr(node, field, ()):
                 is_part = isinstance(child, (ast.ExceptHandler, ast.match_case))
                 self._lay_out(child.body if is_part else [child], place)
 
     def _jumps(self, node: ast.stmt, loop: int | None) -> Iterator[tuple[str, int | None]]:
-        """The ways out that a statement has inside, in whatever branch."""
+        """The ways out that a statement has inside, in any branch."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return
@@ -337,15 +350,26 @@ class Flows:
         return found
 
 
-def _holds_yield(node: ast.AST) -> bool:
-    return any(isinstance(part, (ast.Yield, ast.YieldFrom)) for part in ast.walk(node))
-
-
-def _lets_errors_through(node: ast.With | ast.AsyncWith) -> bool:
-    return all(last_name(item.context_expr) in PLAIN_MANAGERS for item in node.items)
-
-
 # --- functions that run without an explicit call ------------------------------------------------------------------
+
+
+def _callees_first(mentioned: Mapping[str, Iterable[str]]) -> list[str]:
+    """Order functions so that each comes after those that it mentions, unless they mention one another."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for first in mentioned:
+        path = [] if first in seen else [(first, iter(mentioned[first]))]
+        seen.add(first)
+        while path:
+            name, others = path[-1]
+            following = next((other for other in others if other not in seen), None)
+            if following is None:
+                order.append(name)
+                path.pop()
+            else:
+                seen.add(following)
+                path.append((following, iter(mentioned[following])))
+    return order
 
 
 def _only_keeps(node: ast.ClassDef) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from .analyse import Analysis
 from .library import RESULT_TYPES
-from .syntax import called_name
+from .syntax import annotated_fields, called_name
 
 _MAX_DEPTH = 6
 _BOOL_NAMES = {"is", "has", "have", "are", "can", "should", "does", "did", "was", "were", "contains", "includes"}
@@ -44,12 +44,6 @@ class Resolved(ast.NodeTransformer):
         return node
 
 
-def annotated_fields(node: ast.ClassDef | None) -> dict[str, ast.expr]:
-    """The annotated names of a class body: the fields of a dataclass or NamedTuple."""
-    lines = [line for line in (node.body if node is not None else ()) if isinstance(line, ast.AnnAssign)]
-    return {line.target.id: line.annotation for line in lines if isinstance(line.target, ast.Name)}
-
-
 class Appearance:
     """What the expressions of a program look like, without running it; empty where nothing is known."""
 
@@ -68,7 +62,10 @@ class Appearance:
             case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=inner):
                 return self.like(inner, depth + 1)
             case ast.BinOp(left=left, right=right):
-                return _sum(self.like(left, depth + 1), self.like(right, depth + 1))
+                one, other = self.like(left, depth + 1), self.like(right, depth + 1)
+                if "date" in (one, other):
+                    return "span" if one == other else "date"
+                return one if one == other else ""
             case ast.AugAssign(value=value):
                 return self.like(value, depth + 1) or "same"
             case ast.Call():
@@ -79,7 +76,7 @@ class Appearance:
         return ""
 
     def sources(self, node: ast.expr) -> list[ast.AST | None]:
-        """What the variable that a name stands for is bound to; nothing where one of them cannot be told."""
+        """What the variable that a name stands for is bound to; nothing where one of them is not known."""
         scope = self._names.scope_of.get(node)
         if not isinstance(node, ast.Name) or scope is None:
             return []
@@ -102,12 +99,6 @@ class Appearance:
 
 
 _CONSTANTS = {int: "number", float: "number", str: "str"}
-
-
-def _sum(left: str, right: str) -> str:
-    if "date" in (left, right):
-        return "span" if left == right else "date"
-    return left if left == right else ""
 
 
 def by_name(name: str) -> str:
@@ -206,7 +197,7 @@ def _label_parts(kind: str) -> list[str]:
 
 
 def settled(kind: str, named: str) -> str:
-    """The type in the end: a name that promises a bool may be counted with; of one label nobody knows what else."""
+    """The type in the end: a name that promises a bool may be counted with; one label alone leaves the others open."""
     if kind in ("truth", "None"):
         return "bool" if kind == "truth" else "Any | None"
     if not kind or (named == "bool" and kind in ("number", "int")):

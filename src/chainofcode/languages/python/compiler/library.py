@@ -52,6 +52,38 @@ GATHERERS = frozenset([
     "run_coroutine_threadsafe",
 ])  # fmt: skip
 ASYNCIO_GATHERERS = GATHERERS | {"run", "wait", "shield", "timeout"}
+# Functions and methods that only write a value in another way, keep it, or take it out again.
+RETYPERS = frozenset([
+    "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list", "set", "frozenset", "dict", "bytes",
+    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase",
+    "removeprefix", "removesuffix", "replace", "join", "split", "rsplit", "splitlines", "partition", "rpartition",
+    "ljust", "rjust", "center", "zfill", "encode", "decode", "b64decode", "b64encode", "fromhex", "unhexlify",
+    "loads", "dumps", "literal_eval", "format_map", "substitute", "safe_substitute", "copy", "deepcopy", "chr", "ord",
+    "range", "enumerate", "zip", "map", "iter", "next", "items", "keys", "values", "get", "pop", "popitem",
+    "getattr", "setattr", "partial", "itemgetter", "attrgetter",
+    "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
+    "run", "gather", "wait_for", "translate", "maketrans",
+])  # fmt: skip
+# Methods that put a value into a container, and functions that pick or combine: of one, there is nothing to pick.
+BUILDERS = frozenset(["append", "add", "update", "extend", "setdefault"])
+PICKERS = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])
+# Those that take a text apart or drop what is double: work, even on a literal.
+SORTERS = frozenset(["split", "rsplit", "splitlines", "partition", "rpartition", "set", "frozenset"])
+# Functions whose result, of a literal, is as good as written down: turned, cut, decoded, counted off.
+REENCODERS = (RETYPERS | BUILDERS | frozenset([
+    "reversed", "reverse", "filter", "insert", "rotate", "bytearray", "hex", "bin", "oct",
+    "to_bytes", "from_bytes", "hexlify", "pack", "unpack", "len", "count", "index", "rindex", "find", "rfind",
+    "search", "match", "fullmatch", "group", "groups", "compile", "startswith", "endswith", "any", "all", "hash",
+    "send", "close", "deque", "popleft", "appendleft", "chain", "isalpha",
+])) - SORTERS  # fmt: skip
+COUNTERS = frozenset(["len", "count", "index", "find", "range", "enumerate"])
+ADDERS = frozenset(["sum", "max", "min"])
+SPELLERS = frozenset(["chr", "bytes", "bytearray", "range"])  # arithmetic inside of these is on codes or places
+# Functions that take parts of a text out, or count them; after `split` and `set`, all of it is there still.
+CUTTERS = frozenset([
+    "findall", "finditer", "group", "groups", "count", "sum", "Counter", "sorted", "rsplit", "splitlines", "partition",
+    "rpartition",
+])  # fmt: skip
 # Functions that end the process.
 EXITS = frozenset(["exit", "quit", "_exit", "abort"])
 

@@ -1,7 +1,7 @@
 """AST → AST: the same program with watch marks, wrapped holes and prose as pauses. CPython runs the result.
 
 Nothing is hoisted or reordered. Names that start with `$` belong to the guest and are hidden from the program
-(hidden.py). Watch marks are statements, too (marks.py). Standard library only.
+(guest_names.py). Watch marks are statements, too (marks.py). Standard library only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Iterable
 
 from .analyse import Analysis
-from .hidden import finish
+from .guest_names import finish
 from .marks import Mark as Mark
 from .marks import Marks
 from .parse import Prose
@@ -18,15 +18,15 @@ from .record import Data
 from .speculate import speculate
 from .statements import empty_body, first_line, is_docstring, last_expressions, prose_number
 from .syntax import DEFINITIONS, Function, Scope
+from .tree_making import assign_from_delta, at, call, load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
-    from typing import Literal, TypeVar
+    from typing import Literal
 
     from .marks import Phase
 
     Policy = Literal["strict", "paper"]
-    Node = TypeVar("Node", bound=ast.AST)
 
 _LEAVES = (ast.Return, ast.Raise, ast.Break, ast.Continue)
 _SILENT = (ast.Global, ast.Nonlocal)
@@ -147,14 +147,14 @@ class _Lowering:
             name.id = "$" + name.id
         for attribute in self.found.methods:
             owner_and_name = [attribute.value, ast.Constant(attribute.attr)]
-            call = ast.Call(ast.Name("$attribute", ast.Load()), owner_and_name, [])
-            _replace(self.found.syntax.parents[attribute], attribute, _at(attribute, call))
+            _replace(
+                self.found.syntax.parents[attribute], attribute, at(attribute, call("$attribute", *owner_and_name))
+            )
         for runner in self.found.text_runners:
             _bind_holes_of_text(runner, self.found.syntax.parents.get(runner))
         for function in self.found.stubs:
             self.stubs.append(function.name)
-            decorator = ast.Call(ast.Name("$stub", ast.Load()), [ast.Constant(len(self.stubs) - 1)], [])
-            function.decorator_list.append(_at(function, decorator))
+            function.decorator_list.append(at(function, call("$stub", ast.Constant(len(self.stubs) - 1))))
         self.found.facts.forget()
 
     # --- blocks and marks ------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ class _Lowering:
             return [self._mark(statement, "reach"), statement]
         else:
             if statement in self.last_expressions and isinstance(statement, ast.Expr):
-                statement.value = _at(statement, ast.Call(ast.Name("$last", ast.Load()), [statement.value], []))
+                statement.value = at(statement, call("$last", statement.value))
             changed = dict.fromkeys(facts.stored)
             after = [self._mark(statement, "after", written=facts.binds, changed=changed)]
             before = self._before(statement, statement)
@@ -314,7 +314,7 @@ class _Lowering:
         names = self._prose_names(scope)
         is_return = self.prose_of[number].startswith("return") and scope.kind == "function"
         self.writable[number] = names | {"$value"} if is_return else names
-        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), ast.Constant(None)], [])
+        ask = call("$emulate", ast.Constant(number), ast.Constant(None))
         return self._apply_delta(statement, ask, names, scope, returns=is_return)
 
     def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
@@ -325,18 +325,11 @@ class _Lowering:
         self.writable[number] = names
         # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
         own = scope.bindings.keys() | scope.global_names | scope.nonlocal_names
-        error = ast.Name("$error", ast.Load())
-        is_bug = ast.Call(ast.Name("$is_bug", ast.Load()), [ast.Constant(number), error], [])
-        ask = ast.Call(ast.Name("$emulate", ast.Load()), [ast.Constant(number), error], [])
-        handler = ast.ExceptHandler(
-            ast.Name("$Exception", ast.Load()),
-            "$error",
-            [
-                ast.If(is_bug, [ast.Raise(None, None)], []),
-                *self._apply_delta(statement, ask, names & own, scope, returns=is_return),
-            ],
-        )
-        return _at(statement, ast.Try(core, [handler], [], []))
+        is_bug = call("$is_bug", ast.Constant(number), load("$error"))
+        ask = call("$emulate", ast.Constant(number), load("$error"))
+        delta = self._apply_delta(statement, ask, names & own, scope, returns=is_return)
+        handler = ast.ExceptHandler(load("$Exception"), "$error", [ast.If(is_bug, [ast.Raise(None, None)], []), *delta])
+        return at(statement, ast.Try(core, [handler], [], []))
 
     def _apply_delta(
         self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope, *, returns: bool
@@ -346,22 +339,17 @@ class _Lowering:
         Elsewhere the guest sets the names itself.
         """
         if scope.kind != "function":
-            return [_at(statement, ast.Expr(ask))]
-        delta = ast.Name("$delta", ast.Load())
-        body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], ask)]
-        for name in sorted(names):
-            test = ast.Compare(ast.Constant(name), [ast.In()], [delta])
-            value = ast.Subscript(delta, ast.Constant(name), ast.Load())
-            body.append(ast.If(test, [ast.Assign([ast.Name(name, ast.Store())], value)], []))
+            return [at(statement, ast.Expr(ask))]
+        body = assign_from_delta(ask, names)
         if returns:
-            get = ast.Attribute(delta, "get", ast.Load())
+            get = ast.Attribute(load("$delta"), "get", ast.Load())
             body.append(ast.Return(ast.Call(get, [ast.Constant("$value")], [])))
         else:
             body.append(ast.Delete([ast.Name("$delta", ast.Del())]))
-        return [_at(statement, node) for node in body]
+        return [at(statement, node) for node in body]
 
     def _prose_names(self, scope: Scope) -> frozenset[str]:
-        """Names a prose statement may set: those of its scope, and those read somewhere in it that nobody sets."""
+        """Names a prose statement may set: those of its scope, and those read somewhere in it that nothing sets."""
         if scope in self._prose_names_of:
             return self._prose_names_of[scope]
         names = self.found.names
@@ -375,11 +363,11 @@ class _Lowering:
         return self._prose_names_of[scope]
 
 
-def _bind_holes_of_text(name: ast.Name, call: ast.AST | None) -> None:
+def _bind_holes_of_text(name: ast.Name, runs: ast.AST | None) -> None:
     """`eval(x)` → `$real(eval)($text(x))`: CPython's own `eval`, and the holes in the text bound before it runs."""
-    if isinstance(call, ast.Call) and call.func is name and call.args and not isinstance(call.args[0], ast.Starred):
-        call.args[0] = _at(call.args[0], ast.Call(ast.Name("$text", ast.Load()), [call.args[0]], []))
-        call.func = _at(name, ast.Call(ast.Name("$real", ast.Load()), [name], []))
+    if isinstance(runs, ast.Call) and runs.func is name and runs.args and not isinstance(runs.args[0], ast.Starred):
+        runs.args[0] = at(runs.args[0], call("$text", runs.args[0]))
+        runs.func = at(name, call("$real", name))
 
 
 def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
@@ -389,11 +377,6 @@ def _replace(parent: ast.AST, old: ast.AST, new: ast.AST) -> None:
             setattr(parent, field, new)
         elif isinstance(value, list):
             value[:] = [new if item is old else item for item in value]
-
-
-def _at(where: ast.AST, node: Node) -> Node:
-    """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
-    return ast.copy_location(node, where)
 
 
 def _range(node: ast.AST) -> tuple[tuple[int, int], tuple[int, int]]:

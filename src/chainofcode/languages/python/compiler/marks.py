@@ -2,7 +2,7 @@
 
 Adjacent marks form one checkpoint. A checkpoint is a statement in a column that no source reaches, so that the guest
 can find it in the compiled code and turn it into one instruction (guest/run/checkpoints.py). It has the line number of
-the code beside it, so that a trace function of the program sees no extra lines.
+the code next to it, so that a trace function of the program sees no extra lines.
 """
 
 from __future__ import annotations

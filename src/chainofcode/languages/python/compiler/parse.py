@@ -1,6 +1,6 @@
 """From a model's reply to source that compiles: find the program in it, and isolate the lines that are not Python.
 
-Runs where a crash of the parser hurts nobody: in a guest process. Standard library only.
+Runs where a crash of the parser does no harm: in a guest process. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from ...source import NotAProgram, check_readable
 from .record import Data
 from .statements import PROSE_NAME, TreeFacts
+from .tree_making import at, call
 
-MAX_SOURCE_BYTES = 1_000_000
 _PLACEHOLDER = "__coc_prose_{}__"
 _RECOVERY_BYTES = 5_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
-
-
-class NotAProgram(ValueError):
-    """The reply holds nothing that could be run."""
 
 
 class Prose(Data):
@@ -52,29 +49,18 @@ def parse(reply: str, *, is_reply: bool = True) -> ParsedSource:
     return ParsedSource(source, tree, tuple(prose))
 
 
-def check_readable(reply: str) -> None:
-    """Refuse what no parser need see: too large, or with characters that no source can hold."""
-    try:
-        size = len(reply.encode())
-    except UnicodeEncodeError as error:
-        line = reply.count("\n", 0, error.start) + 1
-        raise NotAProgram(f"line {line} holds a lone surrogate, which no Python source can") from None
-    if size > MAX_SOURCE_BYTES:
-        raise NotAProgram(f"the source has {size:,} bytes; over {MAX_SOURCE_BYTES:,} is refused")
-    if "\0" in reply:
-        line = reply.count("\n", 0, reply.index("\0")) + 1
-        raise NotAProgram(f"line {line} holds a null byte, which no Python source can")
-
-
 # --- which part of the reply is the program -----------------------------------------------------------------------
 
+# Possessive quantifiers, so that the line of a fence is never scanned twice.
 _FENCE = re.compile(
-    r"^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[\w+-]*)[^\n`]*\n"
+    r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n"
     r"(?P<body>.*?)"
-    r"(?:^[ \t]*(?P=fence)[ \t]*$|\Z)",
+    r"(?:^[ \t]*+(?P=fence)[ \t]*+$|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-_MARKED = re.compile(r"^[ \t]*#[ \t]*CODE START[^\n]*\n(.*?)(?:^[ \t]*#[ \t]*CODE END|\Z)", re.MULTILINE | re.DOTALL)
+_MARKED = re.compile(
+    r"^[ \t]*+#[ \t]*+CODE START[^\n]*+\n(.*?)(?:^[ \t]*+#[ \t]*+CODE END|\Z)", re.MULTILINE | re.DOTALL
+)
 _PYTHON_WORDS = {"python", "python3", "py", "py3", "pycon", "tool_code", "code", "ipython"}
 
 
@@ -111,10 +97,14 @@ def _is_only_values(block: str) -> bool:
 def _join_continuing(blocks: list[str]) -> str:
     """The last block, with the earlier ones it continues: those that set or change names it needs."""
     chosen = [_dedent(blocks[-1])]
-    for block in reversed(blocks[:-1]):
-        if _provided_names(_readable_part(_dedent(block))) & _needed_names(_readable_part("\n".join(chosen))):
-            chosen.insert(0, _dedent(block))
-    return "\n".join(chosen)
+    needed = _needed_names(_readable_part(chosen[0]))
+    for block in map(_dedent, reversed(blocks[:-1])):
+        tree = _readable_part(block)
+        provided = _provided_names(tree)
+        if provided & needed:
+            chosen.append(block)
+            needed = _needed_names(tree) | (needed - provided)
+    return "\n".join(reversed(chosen))
 
 
 def _readable_part(block: str) -> ast.Module:
@@ -193,15 +183,11 @@ def _error_line(source: str) -> int:
         raise NotAProgram("the source is nested too deep for Python to compile") from None
     except (ValueError, OverflowError) as error:
         raise NotAProgram(f"Python cannot read the source: {error}") from None
-    return next(_misplaced_lines(tree), 0)
-
-
-def _misplaced_lines(tree: ast.Module) -> Iterator[int]:
-    """The lines of placeholders that are not statements of their own."""
     whole = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == _PLACEHOLDER.format("") and node not in whole:
-            yield node.lineno
+    placeholders = (
+        node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == _PLACEHOLDER.format("")
+    )
+    return next((node.lineno for node in placeholders if node not in whole), 0)
 
 
 def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
@@ -352,12 +338,6 @@ def _restore_prose(tree: ast.Module, count: int) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Name) and node.value.id in numbers:
             name = node.value
-            node.value = ast.copy_location(
-                ast.Call(
-                    func=ast.copy_location(ast.Name(PROSE_NAME, ast.Load()), name),
-                    args=[ast.copy_location(ast.Constant(numbers[name.id]), name)],
-                    keywords=[],
-                ),
-                name,
-            )
+            node.value = at(name, call(PROSE_NAME, at(name, ast.Constant(numbers[name.id]))))
+            at(name, node.value.func)
     return tree

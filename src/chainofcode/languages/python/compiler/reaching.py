@@ -1,7 +1,7 @@
 """Whether a value may be called: data flow through variables, containers, attributes, parameters and results.
 
 An undefined name is a hole if the program may call its value: `f = is_fruit` and later `f(x)`, a value of a dict, a
-default argument, a function's result. Attributes and methods are matched by name alone, whatever the object. Standard
+default argument, a function's result. Attributes and methods are matched by name alone, for any object. Standard
 library only.
 """
 
@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from functools import cached_property
 
-from .syntax import FUNCTIONS, Function, Names, Scope, Syntax, called_name
+from .syntax import FUNCTIONS, Function, Names, Scope, Syntax, annotated_fields, called_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -80,8 +80,12 @@ class Reaching:
 
     def _into_expression(self, parent: ast.expr, node: ast.AST, kind: Kind) -> Iterator[Flow]:
         match parent:
+            case ast.IfExp(test=test) if test is node:
+                return
             case ast.Starred() | ast.IfExp() | ast.BoolOp() | ast.Await() | ast.NamedExpr() | ast.FormattedValue():
-                yield from self._through(parent, node, kind)
+                if isinstance(parent, ast.NamedExpr):
+                    yield from self._bound(parent.target, (kind,))
+                yield parent, kind
             case ast.List() | ast.Tuple() | ast.Set() | ast.Dict():
                 yield from self._into_container(parent, node, kind)
             case ast.BinOp() if kind == "held":
@@ -112,13 +116,6 @@ class Reaching:
                 yield from self._returned(parent, kind)
             case ast.arguments():
                 yield from self._default(parent, node, kind)
-
-    def _through(self, parent: ast.AST, node: ast.AST, kind: Kind) -> Iterator[Flow]:
-        if isinstance(parent, ast.IfExp) and parent.test is node:
-            return
-        if isinstance(parent, ast.NamedExpr):
-            yield from self._bound(parent.target, (kind,))
-        yield parent, kind
 
     def _attribute(self, attribute: ast.Attribute, kind: Kind) -> Iterator[Flow]:
         call = self.syntax.parents.get(attribute)
@@ -296,12 +293,5 @@ class Reaching:
     @cached_property
     def _fields(self) -> dict[str, list[str]]:
         """The annotated names of each class without an `__init__`: the fields of a dataclass or NamedTuple."""
-        return {
-            node.name: [
-                line.target.id
-                for line in node.body
-                if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)
-            ]
-            for node in self.syntax.classes
-            if not self.syntax.initializers.get(node.name)
-        }
+        classes = [node for node in self.syntax.classes if not self.syntax.initializers.get(node.name)]
+        return {node.name: list(annotated_fields(node)) for node in classes}

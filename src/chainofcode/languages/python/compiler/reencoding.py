@@ -8,23 +8,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from .library import ADDERS, COUNTERS, CUTTERS, REENCODERS, SPELLERS
 from .statements import statements
-from .syntax import called_name
-from .works import BUILDING, WORDING
+from .syntax import DEFINITIONS, called_name
 
-# What these give of a literal is as good as written down. Sorting, splitting and counting kinds is work.
-_SORTING = frozenset(["split", "rsplit", "splitlines", "partition", "rpartition", "set", "frozenset"])
-_TURNING = (WORDING | BUILDING | frozenset([
-    "reversed", "reverse", "filter", "insert", "rotate", "bytearray", "hex", "bin", "oct",
-    "to_bytes", "from_bytes", "hexlify", "pack", "unpack", "len", "count", "index", "rindex", "find", "rfind",
-    "search", "match", "fullmatch", "group", "groups", "compile", "startswith", "endswith", "any", "all", "hash",
-    "send", "close", "deque", "popleft", "appendleft", "chain", "isalpha",
-])) - _SORTING  # fmt: skip
-_COUNTING = frozenset(["len", "count", "index", "find", "range", "enumerate"])
-_ADDING = frozenset(["sum", "max", "min"])
-_SPELLING = frozenset(["chr", "bytes", "bytearray", "range"])  # arithmetic inside of these is on codes or places
-_CUTTING = frozenset(["findall", "finditer", "group", "groups", "count", "sum", "Counter", "sorted"]) | _SORTING
-_CUTTING -= {"split", "set", "frozenset"}  # all of it is there still
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _SETTING = (ast.BitAnd, ast.BitOr)
 _TEXTS = (ast.JoinedStr, ast.List, ast.Tuple, ast.ListComp)
@@ -40,8 +27,7 @@ class Operations:
         chosen = [node for number, node in enumerate(own) if number in wanted]
         self._nodes = [node for one in chosen for node in _own(one)]
         self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
-        declared = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        self._defined = {node.name for node in own if isinstance(node, declared)}
+        self._defined = {node.name for node in own if isinstance(node, DEFINITIONS)}
         self._values = _values(own)  # what names are first set to
         stores = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         self._fixed = {name for name in self._values if stores.count(name) == 1}
@@ -53,19 +39,15 @@ class Operations:
             return False
         if any(map(self._compares_text, self._nodes)):
             return False
-        return self._turns and all(self._is_turning(call) for call in self._calls)
-
-    @property
-    def _turns(self) -> bool:
-        """Whether the order, the code or the number of parts matters at all: to put texts together is not to turn."""
+        # To put texts together is not to turn: the order, the code or the number of parts must matter at all.
         is_called = any(called_name(call) not in ("str", "print", "format") for call in self._calls)
-        return self._is_cut or self.loops or is_called
+        return (self._is_cut or self.loops or is_called) and all(map(self._is_turning, self._calls))
 
     @property
     def counts(self) -> bool:
         """Whether a number is how many there are of something, or a text that is cut."""
         ones = [node.value for node in self._nodes if isinstance(node, ast.AugAssign)]
-        is_called = any(called_name(call) in _COUNTING | _ADDING for call in self._calls)
+        is_called = any(called_name(call) in COUNTERS | ADDERS for call in self._calls)
         return any(map(_is_one, ones)) or is_called or self._is_cut
 
     @property
@@ -81,7 +63,7 @@ class Operations:
     def only_turns(self) -> bool:
         """Whether nothing is asked or counted: what comes out is what was put in, in another order or code."""
         is_asked = any(isinstance(node, (ast.Compare, ast.If)) for node in self._nodes)
-        return not is_asked and not _COUNTING & {called_name(call) for call in self._calls}
+        return not is_asked and not COUNTERS & {called_name(call) for call in self._calls}
 
     @property
     def compares_literals(self) -> bool:
@@ -89,7 +71,8 @@ class Operations:
         if any(isinstance(node, (ast.For, ast.comprehension, ast.Try)) for node in self._nodes):
             return False
         tests = [node.test for node in self._nodes if isinstance(node, (ast.If, ast.IfExp, ast.While))]
-        tests += [node.slice for node in self._nodes if isinstance(node, ast.Subscript) and _decides(node.slice)]
+        keys = [node.slice for node in self._nodes if isinstance(node, ast.Subscript)]
+        tests += [key for key in keys if any(isinstance(node, ast.Compare) for node in ast.walk(key))]
         tests += [node.subject for node in self._nodes if isinstance(node, ast.Match)]
         return bool(tests) and all(map(self._is_closed, tests)) and not any(map(self._is_adding, self._calls))
 
@@ -104,7 +87,7 @@ class Operations:
             match node:
                 case ast.Subscript(ctx=ast.Load()):
                     return True
-                case ast.Call() if called_name(node) in _CUTTING:
+                case ast.Call() if called_name(node) in CUTTERS:
                     return True
                 case ast.For(iter=source) | ast.comprehension(iter=source) if not self._is_literal(source):
                     return True
@@ -129,12 +112,12 @@ class Operations:
 
     def _is_closed(self, test: ast.AST) -> bool:
         """Whether all that an expression reads is written down; arithmetic on names is work."""
-        names = [node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id not in _TURNING]
+        names = [node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id not in REENCODERS]
         is_arithmetic = any(isinstance(node, ast.BinOp) for node in ast.walk(test))
         return all(map(self._is_literal, names)) and not (names and is_arithmetic)
 
     def _compares_text(self, node: ast.AST) -> bool:
-        """Whether something is held against a text, or two variables against each other."""
+        """Whether something is compared with a text, or two variables with each other."""
         if not isinstance(node, ast.Compare):
             return False
         sides = [node.left, *node.comparators]
@@ -145,13 +128,13 @@ class Operations:
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text))), args=[_]) if name == "count":
                 return len(set(text)) < 2
-            case ast.Call(args=[ast.Constant(value=str(text))]) if name == "len":
-                return not _is_word(text)
+            case ast.Call(args=[ast.Constant(value=str(text))]) if name == "len":  # not of a word that is counted
+                return not text.isalpha() or len(set(text)) < 2 or list(text) == sorted(text)
             case ast.Call(func=ast.Attribute()) if name in ("split", "rsplit"):
                 return any(called_name(other) == "len" and _has(other.args, call) for other in self._calls)
         is_kept = name[:1].isupper() and name != "Counter"  # a class only keeps what it is given
         return (
-            name in _TURNING or name in self._defined or is_kept or (name in _ADDING and self._is_uniform(parts, name))
+            name in REENCODERS or name in self._defined or is_kept or (name in ADDERS and self._is_uniform(parts, name))
         )
 
     # --- numbers ----------------------------------------------------------------------------------------------
@@ -170,7 +153,7 @@ class Operations:
         """Whether the arithmetic is on the code of a letter, or on a place."""
         for other in self._nodes:
             match other:
-                case ast.Call() if called_name(other) in _SPELLING and _has(other.args, node):
+                case ast.Call() if called_name(other) in SPELLERS and _has(other.args, node):
                     return True
                 case ast.Subscript(slice=key) if _has([key], node):
                     return True
@@ -191,7 +174,7 @@ class Operations:
 
     def _is_adding(self, call: ast.Call) -> bool:
         """`sum`, `max` or `min` of numbers that are not all alike, nor simply counted off."""
-        return called_name(call) in _ADDING and bool(call.args) and not self._is_uniform(call.args, called_name(call))
+        return called_name(call) in ADDERS and bool(call.args) and not self._is_uniform(call.args, called_name(call))
 
     def _is_uniform(self, parts: Sequence[ast.AST], name: str | None) -> bool:
         match parts:
@@ -232,21 +215,9 @@ def _values(own: Iterable[ast.stmt]) -> Mapping[str, ast.expr]:
     return found
 
 
-def _decides(key: ast.AST) -> bool:
-    return any(isinstance(node, ast.Compare) for node in ast.walk(key))
-
-
-def _is_word(text: str) -> bool:
-    """Whether a text may be a word that is counted: letters, not all alike, not in the order of the alphabet."""
-    return text.isalpha() and len(set(text)) > 1 and list(text) != sorted(text)
-
-
 def _is_one(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value == 1
 
 
 def _has(parts: Iterable[ast.AST], wanted: ast.AST) -> bool:
     return any(node is wanted for part in parts for node in ast.walk(part))
-
-
-__all__ = ["Operations"]

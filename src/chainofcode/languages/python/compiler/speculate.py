@@ -16,12 +16,7 @@ from .record import Data
 from .statements import executed, is_docstring, mutated, prose_number, ways_out
 from .syntax import Function, Scope, called_name
 from .taint import Taint
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
-    from typing import TypeVar
-
-    Node = TypeVar("Node", bound=ast.AST)
+from .tree_making import assign, assign_from_delta, at, call, load
 
 _PLAIN = (ast.Global, ast.Nonlocal, ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom)
 _TYPE_ALIAS = getattr(ast, "TypeAlias", ast.Pass)  # Python ≥ 3.12
@@ -85,7 +80,8 @@ class _Speculation:
         else:
             lower = getattr(self, f"_{type(statement).__name__.removeprefix('Async')}", self._simple)
             lowered = lower(statement, around)
-        return [_at(statement, _try(lowered, skipped))]
+        handler = ast.ExceptHandler(load("$Unknown"), None, skipped)
+        return [at(statement, ast.Try(lowered, [handler], [], []))]
 
     def _is_certain(self, statement: ast.stmt) -> bool:
         """Whether a statement cannot meet a promise."""
@@ -95,7 +91,7 @@ class _Speculation:
     def _leave(self, statement: ast.stmt, rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
         """Return the code to run after skipping a statement that could have left its block."""
         if isinstance(statement, ast.Return) and not around.is_generator:
-            return [ast.Return(_call("$unknown"))]
+            return [ast.Return(call("$unknown"))]
         ways = ways_out([statement])
         if "yield" in ways or isinstance(statement, (ast.Return, ast.Raise)):
             return [ast.Raise(None, None)]  # unknown to the caller or consumer, too
@@ -103,7 +99,7 @@ class _Speculation:
             return self._leave_turn(ways, rest, around)
         if "return" not in ways:
             return []
-        return [ast.Raise(None, None) if around.is_generator else ast.Return(_call("$unknown"))]
+        return [ast.Raise(None, None) if around.is_generator else ast.Return(call("$unknown"))]
 
     def _leave_turn(self, ways: set[str], rest: Sequence[ast.stmt], around: _Around) -> list[ast.stmt]:
         """Return the code that skips the rest of a loop's body, and counts that the loop may have ended."""
@@ -136,9 +132,9 @@ class _Speculation:
         yield from facts.binds
         if prose_number(statement) is not None:
             yield from self._prose_names.get(self._numbers[statement], ())
-        for call in facts.calls:
-            if isinstance(call.func, ast.Name):
-                yield from self._global_writes.get(call.func.id, ())
+        for made in facts.calls:
+            if isinstance(made.func, ast.Name):
+                yield from self._global_writes.get(made.func.id, ())
 
     def _changed_by(self, statement: ast.stmt) -> Iterator[ast.expr]:
         """Yield expressions whose objects a statement may change in place."""
@@ -171,7 +167,7 @@ class _Speculation:
         if name.startswith("$"):
             return None
         home = self._home(name, scope)
-        forget = ast.Assign([ast.Name(name, ast.Store())], _call("$unknown"))
+        forget = assign(name, call("$unknown"))
         if home is None:
             return forget if name in self._set_by_prose else None
         if home is scope or name in scope.global_names or name in scope.nonlocal_names:
@@ -198,15 +194,8 @@ class _Speculation:
     def _prose(self, statement: ast.stmt, scope: Scope) -> list[ast.stmt]:
         """Assign the delta of a line of prose, if it is known."""
         number = self._numbers[statement]
-        delta = ast.Name("$delta", ast.Load())
-        body: list[ast.stmt] = [ast.Assign([ast.Name("$delta", ast.Store())], _call("$emulate", ast.Constant(number)))]
-        for name in sorted(self._prose_names.get(number, ())):
-            if name.startswith("$"):
-                continue
-            value = ast.Subscript(delta, ast.Constant(name), ast.Load())
-            assign = ast.Assign([ast.Name(name, ast.Store())], value)
-            body.append(ast.If(ast.Compare(ast.Constant(name), [ast.In()], [delta]), [assign], []))
-        return body
+        names = [name for name in self._prose_names.get(number, ()) if not name.startswith("$")]
+        return assign_from_delta(call("$emulate", ast.Constant(number)), names)
 
     def _If(self, node: ast.If, around: _Around) -> list[ast.stmt]:
         node.test = self._expressions.careful(node.test)
@@ -216,7 +205,7 @@ class _Speculation:
     def _For(self, node: ast.For | ast.AsyncFor, around: _Around) -> list[ast.stmt]:
         node.iter = self._expressions.careful(node.iter)
         if isinstance(node, ast.For) and not ways_out(node.body) - {"continue"}:
-            node.iter = _call("$read_all", node.iter)
+            node.iter = call("$read_all", node.iter)
         self._expressions.rewrite(node.target)
         return self._loop(node, around)
 
@@ -239,7 +228,7 @@ class _Speculation:
             is_certain = ast.UnaryOp(ast.Not(), _attribute(loop, "is_doubtful"))
             node.orelse = [ast.If(is_certain, self.block(node.orelse, around), [])]
         after = [*forget, *self._leave_after(loop, ways, around)] or [ast.Pass()]
-        start = ast.Assign([ast.Name(loop, ast.Store())], _call("$Loop"))
+        start = assign(loop, call("$Loop"))
         return [start, node, ast.If(_attribute(loop, "is_doubtful"), after, [])]
 
     def _leave_after(self, loop: str, ways: set[str], around: _Around) -> list[ast.stmt]:
@@ -249,9 +238,9 @@ class _Speculation:
         if around.loop:
             leave: list[ast.stmt] = [_do_method(around.loop, "doubt", ast.Constant(True)), ast.Continue()]
         elif around.is_generator:
-            leave = [ast.Raise(_call("$Unknown"), None)]
+            leave = [ast.Raise(call("$Unknown"), None)]
         else:
-            leave = [ast.Return(_call("$unknown"))]
+            leave = [ast.Return(call("$unknown"))]
         return [ast.If(_attribute(loop, "may_return"), leave, [])]
 
     def _With(self, node: ast.With | ast.AsyncWith, around: _Around) -> list[ast.stmt]:
@@ -266,14 +255,14 @@ class _Speculation:
             handler.body = self.block(handler.body, around)
         node.orelse, node.finalbody = self.block(node.orelse, around), self.block(node.finalbody, around)
         if isinstance(node, ast.Try) and node.handlers:
-            own = ast.ExceptHandler(_load("$Leaving"), None, [ast.Raise(None, None)])
+            own = ast.ExceptHandler(load("$Leaving"), None, [ast.Raise(None, None)])
             node.handlers.insert(0, own)  # the program's `except:` must not catch it
         return [node]
 
     _TryStar = _Try
 
     def _Match(self, node: ast.Match, around: _Around) -> list[ast.stmt]:
-        node.subject = _call("$need", self._expressions.careful(node.subject))
+        node.subject = call("$need", self._expressions.careful(node.subject))
         for case in node.cases:
             if case.guard is not None:
                 case.guard = self._expressions.careful(case.guard)
@@ -305,10 +294,6 @@ class _Expressions(ast.NodeTransformer):
     def __init__(self, found: Analysis, taint: Taint) -> None:
         self._scope_of, self._taint = found.names.scope_of, taint
 
-    def _is_outside_classes(self, node: ast.AST) -> bool:
-        scope = self._scope_of.get(node)
-        return scope is not None and scope.kind != "class"
-
     def careful(self, node: ast.expr) -> ast.expr:
         """Rewrite an expression if it may meet a promise."""
         careful: ast.expr = self.visit(node) if self._taint.touches(node) else node
@@ -323,24 +308,24 @@ class _Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         if called_name(node) in FRAME_READERS or (isinstance(node.func, ast.Name) and node.func.id.startswith("$")):
             return node
-        return _at(node, ast.Call(_load("$call"), [node.func, *node.args], node.keywords))
+        return at(node, ast.Call(load("$call"), [node.func, *node.args], node.keywords))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             return node
-        return _at(node, ast.Call(_load("$item"), [node.value, _index(node.slice)], []))
+        return at(node, ast.Call(load("$item"), [node.value, _index(node.slice)], []))
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         self.generic_visit(node)
         if len(node.ops) != 1 or not isinstance(node.ops[0], (ast.Is, ast.IsNot)):
             return node
-        same: ast.expr = _at(node, _call("$same", node.left, node.comparators[0]))
-        return same if isinstance(node.ops[0], ast.Is) else _at(node, ast.UnaryOp(ast.Not(), same))
+        same: ast.expr = at(node, call("$same", node.left, node.comparators[0]))
+        return same if isinstance(node.ops[0], ast.Is) else at(node, ast.UnaryOp(ast.Not(), same))
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         self.generic_visit(node)
-        return _at(node, _call("$fstring", *map(_text_part, node.values)))
+        return at(node, call("$fstring", *map(_text_part, node.values)))
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         self.generic_visit(node)
@@ -348,19 +333,20 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def visit_comprehension_of(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ast.AST:
-        is_simple = self._is_outside_classes(node) and not _is_bound_to_its_frame(node)
+        scope = self._scope_of.get(node)
+        is_simple = scope is not None and scope.kind != "class" and not _is_bound_to_its_frame(node)
         self.generic_visit(node)
         if not is_simple or any(generator.is_async for generator in node.generators):
             return node
         has_conditions = any(generator.ifs for generator in node.generators)
         for generator in node.generators:
-            generator.ifs = [_call("$test", _load("$missing"), _thunk(condition)) for condition in generator.ifs]
+            generator.ifs = [call("$test", load("$missing"), _thunk(condition)) for condition in generator.ifs]
         if isinstance(node, ast.GeneratorExp):
             node.elt = _guarded(node.elt)
-            return _at(node, _call("$Lazy", _thunk(node, "$missing"))) if has_conditions else node
+            return at(node, call("$Lazy", _thunk(node, "$missing"))) if has_conditions else node
         elements = ast.ListComp(_guarded_element(node), node.generators)
         make = {ast.ListComp: "$list", ast.SetComp: "$set", ast.DictComp: "$dict"}[type(node)]
-        return _at(node, _call("$collect", _load(make), _thunk(elements, "$missing")))
+        return at(node, call("$collect", load(make), _thunk(elements, "$missing")))
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_comprehension_of
 
@@ -377,20 +363,12 @@ def _is_bound_to_its_frame(node: ast.AST) -> bool:
 # --- making nodes -------------------------------------------------------------------------------------------------
 
 
-def _load(name: str) -> ast.Name:
-    return ast.Name(name, ast.Load())
-
-
-def _call(name: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_load(name), list(arguments), [])
-
-
 def _do(name: str, *arguments: ast.expr) -> ast.stmt:
-    return ast.Expr(_call(name, *arguments))
+    return ast.Expr(call(name, *arguments))
 
 
 def _attribute(variable: str, name: str) -> ast.expr:
-    return ast.Attribute(_load(variable), name, ast.Load())
+    return ast.Attribute(load(variable), name, ast.Load())
 
 
 def _method(variable: str, name: str, *arguments: ast.expr) -> ast.Call:
@@ -409,7 +387,7 @@ def _thunk(body: ast.expr, *parameters: str) -> ast.Lambda:
 def _guarded(node: ast.expr) -> ast.expr:
     if isinstance(node, (ast.Name, ast.Constant)) or _is_bound_to_its_frame(node):
         return node
-    return _at(node, _call("$guard", _thunk(node)))
+    return at(node, call("$guard", _thunk(node)))
 
 
 def _guarded_element(node: ast.ListComp | ast.SetComp | ast.DictComp) -> ast.expr:
@@ -422,9 +400,9 @@ def _index(node: ast.expr) -> ast.expr:
     """Return an index as an expression: `slice(a, b, None)` for `x[a:b]`."""
     if isinstance(node, ast.Slice):
         parts = [part if part is not None else ast.Constant(None) for part in (node.lower, node.upper, node.step)]
-        return _at(node, _call("$slice", *parts))
+        return at(node, call("$slice", *parts))
     if isinstance(node, ast.Tuple):
-        return _at(node, ast.Tuple([_index(element) for element in node.elts], ast.Load()))
+        return at(node, ast.Tuple([_index(element) for element in node.elts], ast.Load()))
     return node
 
 
@@ -435,24 +413,11 @@ def _text_part(part: ast.expr) -> ast.expr:
     return ast.Tuple([part.value, ast.Constant(part.conversion), form], ast.Load())
 
 
-def _try(body: list[ast.stmt], handler: list[ast.stmt]) -> ast.stmt:
-    return ast.Try(body, [ast.ExceptHandler(_load("$Unknown"), None, handler)], [], [])
-
-
 def _forget_place(place: ast.expr) -> ast.stmt:
     """Assign a promise to `self.items` or `table[key]`, if it can be reached."""
-    target = _copy_as_target(place)
-    assign = ast.Assign([target], _call("$unknown"))
-    return ast.Try([assign], [ast.ExceptHandler(_load("$BaseException"), None, [ast.Pass()])], [], [])
-
-
-def _copy_as_target(place: ast.expr) -> ast.expr:
     import copy  # imported lazily: few programs need it
 
     target = copy.deepcopy(place)
     target.ctx = ast.Store()  # type: ignore[attr-defined]
-    return target
-
-
-def _at(where: ast.AST, node: Node) -> Node:
-    return ast.copy_location(node, where)
+    forget = ast.Assign([target], call("$unknown"))
+    return ast.Try([forget], [ast.ExceptHandler(load("$BaseException"), None, [ast.Pass()])], [], [])

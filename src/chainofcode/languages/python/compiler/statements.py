@@ -1,4 +1,4 @@
-"""What each statement reads, binds, stores, calls and leaves: worked out once per tree, for every analysis.
+"""What each statement reads, binds, stores, calls and leaves: computed once per tree, for every analysis.
 
 The facts of a compound statement are those of its header; the statements in it have facts of their own. Standard
 library only.
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from .library import FIRST_ARGUMENT_MUTATORS
-from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, called_name, defaults_of, imported, is_target
+from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, called_name, defaults_of, imported, is_target, root_name
 
 PROSE_NAME = "$prose"  # no program can spell it
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
@@ -175,13 +175,7 @@ class StatementFacts:
 
 
 def _roots(nodes: Iterable[ast.AST]) -> list[str]:
-    found: list[str] = []
-    for node in nodes:
-        while isinstance(node, (ast.Subscript, ast.Attribute)):
-            node = node.value
-        if isinstance(node, ast.Name) and not node.id.startswith("$"):
-            found.append(node.id)
-    return found
+    return [root for root in map(root_name, nodes) if root is not None and not root.startswith("$")]
 
 
 class TreeFacts:
@@ -203,7 +197,7 @@ class TreeFacts:
         return facts
 
     def forget(self) -> None:
-        """Make all facts anew on their next use: the tree has changed."""
+        """Compute all facts again on their next use: the tree has changed."""
         self._known.clear()
 
     def binds(self, node: ast.AST) -> list[str]:

@@ -54,6 +54,31 @@ def arguments_of(call: ast.Call) -> list[ast.expr]:
     return [*call.args, *(keyword.value for keyword in call.keywords)]
 
 
+def display_parts(node: ast.AST | None) -> list[ast.expr] | None:
+    """The parts of a tuple, list, set, dict or f-string; None for another expression."""
+    match node:
+        case ast.Tuple() | ast.List() | ast.Set():
+            return node.elts
+        case ast.Dict():
+            return [*filter(None, node.keys), *node.values]
+        case ast.JoinedStr():
+            return node.values
+    return None
+
+
+def root_name(node: ast.AST) -> str | None:
+    """`d` of `d`, `d.x` and `d["k"].x`; None if an expression does not begin with a name."""
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else None
+
+
+def annotated_fields(node: ast.ClassDef | None) -> dict[str, ast.expr]:
+    """The annotated names of a class body: the fields of a dataclass or NamedTuple."""
+    lines = [line for line in (node.body if node is not None else ()) if isinstance(line, ast.AnnAssign)]
+    return {line.target.id: line.annotation for line in lines if isinstance(line.target, ast.Name)}
+
+
 def parameters_of(args: ast.arguments) -> list[ast.arg]:
     extra = [arg for arg in (args.vararg, args.kwarg) if arg is not None]
     return [*args.posonlyargs, *args.args, *args.kwonlyargs, *extra]
@@ -278,9 +303,11 @@ class Names:
 
     # --- walking ---------------------------------------------------------------------------------------------
 
-    def _new(self, kind: Literal["function", "class", "comprehension"], parent: Scope) -> Scope:
+    def _new(self, kind: Literal["function", "class", "comprehension"], parent: Scope, *names: str) -> Scope:
         scope = Scope(kind, parent)
         self.scopes.append(scope)
+        for name in names:
+            scope.bind(name)
         return scope
 
     def _visit_all(self, nodes: list[ast.stmt] | list[ast.expr] | list[ast.AST], scope: Scope) -> None:
@@ -365,29 +392,20 @@ class Names:
         self._visit_all(defaults_of(node.args), scope)
         annotations = [arg.annotation for arg in parameters_of(node.args) if arg.annotation is not None]
         self._visit_all(annotations + ([node.returns] if node.returns is not None else []), outer)
-        inner = self._new("function", outer)
-        for arg in parameters_of(node.args):
-            inner.bind(arg.arg)
-        self._visit_all(node.body, inner)
+        self._visit_all(node.body, self._new("function", outer, *(arg.arg for arg in parameters_of(node.args))))
 
     _AsyncFunctionDef = _FunctionDef
 
     def _Lambda(self, node: ast.Lambda, scope: Scope) -> None:
         self._visit_all(defaults_of(node.args), scope)
-        inner = self._new("function", scope)
-        for arg in parameters_of(node.args):
-            inner.bind(arg.arg)
-        self._visit(node.body, inner)
+        self._visit(node.body, self._new("function", scope, *(arg.arg for arg in parameters_of(node.args))))
 
     def _ClassDef(self, node: ast.ClassDef, scope: Scope) -> None:
         scope.bind(node.name)
         self._visit_all(list(node.decorator_list), scope)
         outer = self._type_parameters(node, scope)
         self._visit_all([*node.bases, *(keyword.value for keyword in node.keywords)], outer)
-        inner = self._new("class", outer)
-        for name in ("__module__", "__qualname__", "__class__"):
-            inner.bind(name)
-        self._visit_all(node.body, inner)
+        self._visit_all(node.body, self._new("class", outer, "__module__", "__qualname__", "__class__"))
 
     def _TypeAlias(self, node: ast.AST, scope: Scope) -> None:
         name: ast.Name = node.name  # type: ignore[attr-defined]  # Python ≥ 3.12
@@ -430,19 +448,10 @@ class Names:
     def _Nonlocal(self, node: ast.Nonlocal, scope: Scope) -> None:
         scope.nonlocal_names.update(node.names)
 
-    def _ExceptHandler(self, node: ast.ExceptHandler, scope: Scope) -> None:
-        if node.name:
-            scope.bind(node.name)
+    def _captures(self, node: ast.ExceptHandler | ast.MatchAs | ast.MatchStar | ast.MatchMapping, scope: Scope) -> None:
+        name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+        if name:
+            scope.bind(name)
         self._children(node, scope)
 
-    def _MatchAs(self, node: ast.MatchAs | ast.MatchStar, scope: Scope) -> None:
-        if node.name:
-            scope.bind(node.name)
-        self._children(node, scope)
-
-    _MatchStar = _MatchAs
-
-    def _MatchMapping(self, node: ast.MatchMapping, scope: Scope) -> None:
-        if node.rest:
-            scope.bind(node.rest)
-        self._children(node, scope)
+    _ExceptHandler = _MatchAs = _MatchStar = _MatchMapping = _captures

@@ -14,7 +14,7 @@ from .library import MUTATORS
 from .statements import mutated
 from .syntax import arguments_of, called_name, text_of
 
-_BRANCHES = (ast.If, ast.While, ast.For, ast.AsyncFor, ast.Match)
+_HEADERS = {ast.If: "test", ast.While: "test", ast.For: "iter", ast.AsyncFor: "iter", ast.Match: "subject"}
 
 
 class Taint:
@@ -28,7 +28,12 @@ class Taint:
                 names = set(targets)
                 for name in _names(source):
                     self._flows.setdefault(name, set()).update(names)
-        self._tainted = self._reached_from({*self._sources(), *set_by_prose})
+        self._tainted = {*self._sources(), *set_by_prose}
+        pending = list(self._tainted)
+        while pending:
+            reached = self._flows.get(pending.pop(), set()) - self._tainted
+            self._tainted |= reached
+            pending += reached
 
     def touches(self, node: ast.AST) -> bool:
         return any(name in self._tainted for name in _names(node))
@@ -39,15 +44,6 @@ class Taint:
         if self._found.text_runners:  # the content of a text is known only when it runs
             yield from ("eval", "exec")
         yield from self._found.unknown_modules
-
-    def _reached_from(self, names: set[str]) -> set[str]:
-        reached, pending = set(names), list(names)
-        while pending:
-            for name in self._flows.get(pending.pop(), ()):
-                if name not in reached:
-                    reached.add(name)
-                    pending.append(name)
-        return reached
 
     # --- where values go --------------------------------------------------------------------------------------
 
@@ -62,32 +58,25 @@ class Taint:
             case ast.withitem(context_expr=value, optional_vars=ast.expr() as target):
                 yield value, _targets(target)
             case ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield from ((value, [node.name]) for value in _given_by(node))
+                for inner in ast.walk(node):
+                    if isinstance(inner, (ast.Return, ast.Yield, ast.YieldFrom)) and inner.value is not None:
+                        yield inner.value, [node.name]
             case ast.Call():
                 yield from self._flows_of_call(node)
-        if isinstance(node, _BRANCHES):
-            yield _header(node), self._found.facts.changed_in(node)
+        if isinstance(node, ast.stmt) and type(node) in _HEADERS:
+            header: ast.AST = getattr(node, _HEADERS[type(node)])
+            yield header, self._found.facts.changed_in(node)
 
     def _flows_of_call(self, node: ast.Call) -> Iterator[tuple[ast.AST, Iterable[str]]]:
         """Arguments flow into parameters, also of functions passed as arguments, and into what the call mutates."""
         arguments = arguments_of(node)
         called = [called_name(node), *(argument.id for argument in arguments if isinstance(argument, ast.Name))]
-        taking = [name for function in called for name in self._parameters(function)]
+        functions = [own for name in called for own in self._found.syntax.own_functions(name)]
+        taking = [part.arg for own in functions for part in ast.walk(own.args) if isinstance(part, ast.arg)]
         changed = mutated(node, MUTATORS)
         taking += _targets(changed) if changed is not None else []
         for argument in arguments if taking else ():
             yield argument, taking
-
-    def _parameters(self, function: str | None) -> list[str]:
-        nodes = self._found.syntax.own_functions(function)
-        return [arg.arg for node in nodes for arg in ast.walk(node.args) if isinstance(arg, ast.arg)]
-
-
-def _given_by(function: ast.AST) -> Iterator[ast.expr]:
-    """The values that a function returns or yields."""
-    for node in ast.walk(function):
-        if isinstance(node, (ast.Return, ast.Yield, ast.YieldFrom)) and node.value is not None:
-            yield node.value
 
 
 def _names(node: ast.AST) -> Iterator[str]:
@@ -103,11 +92,3 @@ def _targets(target: ast.AST) -> list[str]:
     if isinstance(target, ast.Name):
         return [target.id]
     return [name for child in ast.iter_child_nodes(target) for name in _targets(child)]
-
-
-def _header(node: ast.AST) -> ast.AST:
-    for field in ("test", "iter", "subject"):
-        if hasattr(node, field):
-            header: ast.AST = getattr(node, field)
-            return header
-    return node

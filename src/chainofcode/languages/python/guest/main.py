@@ -1,4 +1,4 @@
-"""Runs one program to its end, inside the guest process: prepare, bind what it lacks, execute, tell the answer.
+"""Runs a Python program to its end, inside the guest process: prepare, bind what it lacks, execute, tell the answer.
 
 Standard library only. Everything the program can reach here it may break; the host believes nothing it says.
 """
@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import ast
 import atexit
-import ctypes
 import gc
 import io
 import json
 import linecache
-import math
 import os
-import resource
 import signal
 import sys
 import threading
@@ -22,21 +19,21 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 
 from ....values.arrays import plain
 from ....values.codec import brief, decode, encode, type_name
-from ..compiler.analyse import Analysis, analyse
-from ..compiler.constant import states_its_answer
+from ...guest.file_readers import read_file
+from ...guest.link import GuestLink, clean
+from ...guest.requests import Requests
+from ...source import NotAProgram
+from ..compiler.analyse import Analysis, analyse, hole_places
+from ..compiler.computation import states_its_answer
 from ..compiler.expect import ExpectedType, expected
 from ..compiler.flow import Flows
-from ..compiler.hidden import compiled
+from ..compiler.guest_names import compiled
 from ..compiler.lower import Lowered, Place, lower, lower_shadow
-from ..compiler.parse import NotAProgram, ParsedSource, parse
+from ..compiler.parse import ParsedSource, parse
 from .follow.recorder import Recorder
-from .link import GuestLink, clean
 from .run.bindings import Bindings, failure
-from .run.file_readers import read_file
-from .run.holes import GrantedPackages, shown
+from .run.holes import shown
 from .run.places import FILENAME, Places, program_frame
-from .run.requests import Requests
-from .run.scratch import ScratchFiles
 from .run.watch import WATCH_BY_JUMP, Output, Watcher
 from .run.world import Chance, Clock, Depth
 from .shadow.rounds import Shadow
@@ -47,40 +44,18 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 MAX_ANSWER_CHARS = 1_000_000
 MAX_LINEAGE_CHARS = 12_000_000
-_PR_SET_PDEATHSIG = 1
 _NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
 _THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
 _RESERVE_BYTES = 8 << 20
-_PARSE_CPU_SECONDS = 20
+_TOO_DEEP = "the source is nested too deep for Python to compile"
 # `is_good` is long enough to be looked up among the exports of the standard library.
 _REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if is_good(i):\n        f(i)\nanswer = f(1)"
 _ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
 
 
-def main(*arguments: str) -> None:
-    """`parse`; `stdio` in a container; or the two descriptors of a guest without a wall."""
-    if arguments == ("parse",):
-        describe()
-        return
-    if arguments == ("stdio",):
-        serve(*_own_stdio())
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
-    serve(*map(int, arguments))
-
-
-def _own_stdio() -> tuple[int, int]:
-    """In a container standard input and output are the wire: take them, and leave the program none."""
-    wire = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.dup2(2, 1)
-    os.close(nothing)
-    return wire
-
-
 def rehearse() -> None:
-    """Prepare a program that nobody will run: a fresh fork copies the memory it writes to, better before it matters."""
+    """Prepare a program that will not run: a fresh fork copies the memory it writes to, better before it matters."""
     start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
     start |= {"clock": 0, "seed": 0}
     program = Prepared(start, {})
@@ -89,38 +64,13 @@ def rehearse() -> None:
     json.loads(json.dumps(program.description()))
 
 
-def serve(read_fd: int, write_fd: int) -> NoReturn:
-    """Serve one program and exit."""
-    link = GuestLink(read_fd, write_fd)
-    start = link.receive()
-    link.frame_bytes = start["frame_bytes"]
-    _limit(start)
-    artifacts = ScratchFiles(_scratch()) if start["scratch"] and not start["is_shadow"] else None
-    ended = _serve(link, start)
-    if artifacts is not None:
-        artifacts.send(link)
-        ended["unsent"] = artifacts.unsent
-    link.send({"type": "ended", **ended})
-    link.leave()
-
-
-def _scratch() -> str:
-    """The working directory; packages that must write when they are imported find a place there."""
-    home = os.getcwd()
-    os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
-    return home
-
-
-def _serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
+def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
+    """Run one program and return how it ended."""
     inputs = _inputs(start)
-    GrantedPackages(start["package_names"], start["package_paths"]).install()
     try:
         program = Prepared(start, {**inputs, **{name: None for name, *_ in start["prelude"]}})
-    except NotAProgram as error:
-        return {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
     except (RecursionError, MemoryError):
-        message = "the source is nested too deep for Python to compile"
-        return {"reason": "error", "error": {"type": "NotAProgram", "message": message}}
+        raise NotAProgram(_TOO_DEEP) from None
     link.send({"type": "parsed", "program": program.description()})
     if start["is_shadow"]:
         Shadow(link, start, program, lambda: _inputs(start)).run()
@@ -133,34 +83,12 @@ def _inputs(start: dict[str, Any]) -> dict[str, Any]:
     return inputs if start["question"] is None else {"question": decode(start["question"]), **inputs}
 
 
-def describe() -> None:
-    """Only parse: a reply on standard input, the program in it on standard output."""
-    start = {"packages": [], "policy": "strict", **json.loads(sys.stdin.buffer.read())}
-    resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
+def describe(start: dict[str, Any]) -> dict[str, Any]:
+    """Parse a program without running it, and return its description."""
     try:
-        reply: dict[str, Any] = {"program": Prepared(start, {"question": ""}).description()}
-    except NotAProgram as error:
-        reply = {"error": str(error)}
+        return Prepared({"packages": [], "policy": "strict", **start}, {"question": ""}).description()
     except (RecursionError, MemoryError):
-        reply = {"error": "the source is nested too deep for Python to compile"}
-    sys.stdout.write(json.dumps(reply))
-
-
-def _limit(start: dict[str, Any]) -> None:
-    """The kernel's limits, from inside; the host watches from outside too."""
-    seconds = max(1, math.ceil(start["cpu_seconds"]))
-    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU tells; who ignores it is killed
-    _set_limit(resource.RLIMIT_AS, start["memory_bytes"])
-    _set_limit(resource.RLIMIT_CORE, 0)
-    if start["processes"]:
-        _set_limit(resource.RLIMIT_NPROC, start["processes"])
-
-
-def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
-    """Never above what the host itself was given."""
-    given = resource.getrlimit(which)[1]
-    most = (1 << 63) - 1 if given == resource.RLIM_INFINITY else given
-    resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))
+        raise NotAProgram(_TOO_DEEP) from None
 
 
 def _call_name(hole: ast.expr, found: Analysis) -> str:
@@ -191,6 +119,7 @@ class Prepared:
 
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
         self.flows: Flows | None = None  # where the run is to be followed
+        self.hole_places: list[list[int]] = []
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
         gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
@@ -204,6 +133,7 @@ class Prepared:
                     self._prepare_shadow()
                     return
                 self.uses: list[ExpectedType] = expected(self.found)
+                self.hole_places = hole_places(self.found, self.parsed.source)
                 self.is_hard_coded = states_its_answer(self.parsed.tree)
                 if start.get("is_recorded"):
                     self.flows = _flows(self.found)
@@ -233,7 +163,7 @@ class Prepared:
     def _fall_back(self) -> None:
         """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
         if self.parsed.prose:
-            raise NotAProgram("the source is nested too deep for Python to compile")
+            raise NotAProgram(_TOO_DEEP)
         empty, self.flows = ast.Module([], []), None
         self.found, self.uses, self.is_hard_coded = analyse(empty), [], False
         self.lowered = Lowered(empty, (Place((1, 0), (10**9, 0), "Module"),), (), (), {}, (), {}, "strict")
@@ -260,6 +190,7 @@ class Prepared:
             "prose": [prose.text for prose in self.parsed.prose],
             "imports": [str(missing) for missing in self.found.imports],
             "is_hard_coded": self.is_hard_coded,
+            "hole_places": self.hole_places,
         }
 
 
@@ -349,7 +280,7 @@ class _Run:
         return code
 
     def _halt(self, number: int, frame: FrameType | None) -> None:
-        """Tell what has been recorded and where the program is, then end: whoever asked is about to kill us."""
+        """Tell what has been recorded and where the program is, then end: the host is about to kill us."""
         self._watcher.post()
         reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
         self._stop(reason, "the program used up its CPU seconds", frame)
@@ -398,6 +329,6 @@ class _Run:
         told = plain(value)
         text = clean(shown(value if type(told) in (list, dict) else told), MAX_ANSWER_CHARS)
         data = encode(value, brief=brief)
-        if 2 * len(self._link.text(data)) > self._link.frame_bytes:  # the other half of the frame is for the text
+        if not self._link.has_room(data):
             data = {"$object": {"type": type_name(value), "text": brief(value)}}
         return {"reason": "answered", "answer": data, "text": text, "source": source}

@@ -53,7 +53,9 @@ class Choices:
         """Record a store into the object at the end of a path."""
         self.change(node, path, view)
         if part is not None and part[0] == "var" and self._varies(part[1], view):
-            self._lineage.might_set(view.follow(path), node)
+            value = view.follow(path)
+            if can_change(value):
+                self._lineage.might_set(value, node)
 
     def _varies(self, name: Name, view: View) -> bool:
         """Whether a name could have had another value."""
@@ -70,16 +72,15 @@ class Choices:
             return name[0] == "l" and self._is_parameter_chosen(name, view, has_steps, depth)
         if not self._lineage.log_varies(log):
             return False
-        if len(log.sure) > _MAX_BINDINGS or self._lineage.log_varies(_only(log.perhaps)):
+        might = ChangeLog()
+        might.perhaps = log.perhaps
+        if len(log.sure) > _MAX_BINDINGS or self._lineage.log_varies(might):
             return True
-        return any(self._is_binding_chosen(self._lineage.nodes[index], node, has_steps) for index in log.sure)
-
-    def _is_binding_chosen(self, binding: Node, node: Node, has_steps: bool) -> bool:
-        if not binding.varies:
-            return False
-        if has_steps or binding.statement is None or node.statement is None:
-            return True
-        return not self._flows.is_fresh(binding.statement, node.statement)
+        for binding in (self._lineage.nodes[index] for index in log.sure):
+            is_open = has_steps or binding.statement is None or node.statement is None
+            if binding.varies and (is_open or not self._flows.is_fresh(binding.statement, node.statement)):  # type: ignore[arg-type]
+                return True
+        return False
 
     def _is_parameter_chosen(self, name: Name, view: View, has_steps: bool, depth: int) -> bool:
         """Whether a parameter could have been another object: traced back to the path that the caller passed."""
@@ -96,9 +97,3 @@ class Choices:
             if there.follow(path) is value:
                 return self._is_chosen(node, path[0], there, has_steps or bool(path[1]), depth + 1)
         return node.varies
-
-
-def _only(perhaps: list[int]) -> ChangeLog:
-    log = ChangeLog()
-    log.perhaps = perhaps
-    return log

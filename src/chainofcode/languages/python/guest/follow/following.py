@@ -84,7 +84,7 @@ class Coarse:
         return not is_inside or (mark.statement == self.statements.start and mark.phase == "leave")
 
     def needs(self, mark: Mark, function: int) -> bool:
-        """Whether a mark must go on to be told: code that is under way when the loop is over would not wake up."""
+        """Whether a mark must still be recorded: code that is under way when the loop is over would not wake up."""
         is_end = mark.statement == self.statements.start and mark.phase == "leave"
         is_inside = mark.statement in self.statements and not is_end
         return function in self._around or (function == self.act.function and not is_inside)
@@ -115,31 +115,21 @@ class Calls:
         if caller is not None:
             for text, home in self._flows.shared.get(function, {}).items():
                 self.lineage.bind_too((home, text), caller.index)
-        if frame.f_code.co_name in _MAKERS and self.lineage.holds:
-            self._make(names_of(frame).get(frame.f_code.co_varnames[0]), frame.f_back)
+        if frame.f_code.co_name in _MAKERS and self.lineage.holds:  # a new object that is used at once may have no name
+            self._give([names_of(frame).get(frame.f_code.co_varnames[0])], frame.f_back, is_new=True)
         return act
 
-    def _make(self, value: Any, frame: FrameType | None) -> None:
-        """Add a new object to the roots of the statement that uses it at once: it may have no name."""
-        for _, act in self._under_way(frame):
-            flow = (
-                self._flows.of[act.open.statement] if act.open is not None and act.open.statement is not None else None
-            )
-            if act.open is not None and (flow is None or flow.consumes):
-                act.open.roots.append(value)
-            if flow is None or flow.kind != "Return":
-                return
-
-    def _give(self, values: list[Any], frame: FrameType | None) -> None:
+    def _give(self, values: list[Any], frame: FrameType | None, *, is_new: bool = False) -> None:
         """Add returned values to the roots of the statements that use them, up through chains of `return f(…)`.
 
-        They may still be changed before the caller's statement ends.
+        They may still be changed before the caller's statement ends. New objects are added only where they are used.
         """
         for _, act in self._under_way(frame) if self.lineage.holds else ():
-            if act.open is None:
-                return
-            act.open.roots += values
-            if act.open.statement is None or self._flows.of[act.open.statement].kind != "Return":
+            statement = act.open.statement if act.open is not None else None
+            flow = self._flows.of[statement] if statement is not None else None
+            if act.open is not None and (flow is None or flow.consumes or not is_new):
+                act.open.roots += values
+            if flow is None or flow.kind != "Return":
                 return
 
     def _activation(self, frame: FrameType) -> Activation | None:
@@ -252,22 +242,16 @@ class Following(Calls):
         if act.code.co_flags & BY_TURNS:  # a generator also ends when its caller drops it
             node.control += [act.caller.index] if act.caller is not None else []
             node.control += [act.yielded] if act.yielded is not None else []
-        for way in self._ways_to_skip(flow):
-            if way in act.sticky:
-                self.lineage.note(node, act.sticky[way])
-
-    def _ways_to_skip(self, flow: Flow) -> Iterator[tuple[str, int | None]]:
-        """Yield the ways in which a statement before this one could have skipped it."""
-        yield "return", None
+        # The ways in which a statement before this one could have skipped it.
+        ways: list[tuple[str, int | None]] = [("return", None)]
         loop = flow.loop
         while loop is not None:
-            yield "break", loop
-            yield "continue", loop
+            ways += [("break", loop), ("continue", loop)]
             loop = self._flows.of[loop].loop
-        if flow.else_of is not None:
-            yield "break", flow.else_of
-        for catcher in flow.catchers:
-            yield "catch", catcher
+        ways += [("break", flow.else_of), *(("catch", catcher) for catcher in flow.catchers)]
+        for way in ways:
+            if way in act.sticky:
+                self.lineage.note(node, act.sticky[way])
 
     def _header(self, act: Activation, statement: int, flow: Flow, view: View) -> Node:
         """Return the node of an evaluated header: the open one the first time, then a new one each time."""
@@ -391,7 +375,10 @@ class Following(Calls):
         self.lineage.weigh(node)
         self._change(node, flow, view)
         if flow.is_dynamic:
-            self._change_evaluated(node, act, flow, view)
+            words = self._evaluated_words(act, flow, view)
+            if words is None:
+                self.lineage.barrier(node)
+            self.lineage.change([view.value(("g", word)) for word in words or ()], node)
         if flow.decides:
             self.lineage.might(flow.region, node, view)
         caller = self._current(view.frame.f_back) if flow.has_yield else None
@@ -413,13 +400,6 @@ class Following(Calls):
             self.lineage.change(list(node.roots), node)
             if node.varies:
                 self.lineage.change_any(node)
-
-    def _change_evaluated(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
-        words = self._evaluated_words(act, flow, view)
-        if words is None:
-            self.lineage.barrier(node)
-        else:
-            self.lineage.change([view.value(("g", word)) for word in words], node)
 
     def _give_up(self, act: Activation, node: Node, view: View) -> None:
         """Close a statement that did not complete: it failed, or it left its block."""

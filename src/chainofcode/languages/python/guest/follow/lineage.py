@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FrameType
 
+from ....guest.link import clean
 from ...compiler.effects import LOOSE, Called, Region
-from ..link import clean
 from ..run.places import CO_OPTIMIZED
 from ..run.watch import names_of
 from .reachable import (
@@ -160,13 +160,12 @@ class LineageGraph:
         self._barriers = ChangeLog()  # nodes that may have read and changed anything
         self.guards: list[int] = []  # conditions under which the program would have ended with an error
         self.work = 0
-        self._inputs = {name: self._input(name) for name in inputs}
-
-    def _input(self, name: str) -> int:
-        self.logs["g", name] = ChangeLog(len(self.nodes))
-        node = self.new(None)
-        node.varies = node.is_done = True
-        return node.index
+        self._inputs: dict[str, int] = {}
+        for name in inputs:
+            node = self.new(None)
+            node.varies = node.is_done = True
+            self.logs["g", name] = ChangeLog(node.index)
+            self._inputs[name] = node.index
 
     def new(self, statement: int | None) -> Node:
         node = Node(len(self.nodes), statement)
@@ -290,7 +289,7 @@ class LineageGraph:
     # --- changing ---------------------------------------------------------------------------------------------
 
     def bind(self, place: Any, index: int) -> None:
-        """A name is set, whatever it was before; one that several calls share may have been another call's."""
+        """A name is set, and what it was before is gone; one that several calls share may have been another call's."""
         if type(place[0]) is int or place[0] == "g":
             self.logs[place] = ChangeLog(index)
         else:
@@ -354,7 +353,7 @@ class LineageGraph:
         return thing
 
     def change(self, values: Iterable[Any], node: Node) -> None:
-        """Whatever can be reached from these may have been changed."""
+        """All that can be reached from these may have been changed."""
         for value in values:
             if can_change(value):
                 for held, _ in self._reachable(value):
@@ -367,25 +366,25 @@ class LineageGraph:
         for name in region.names:
             self.logs.setdefault(view.place(name), ChangeLog()).perhaps.append(node.index)
         for name in region.objects:
-            for held, _ in self._reachable_from(name, view):
-                self._might_change(held, node)
+            self.might_change(view.value(name), node)
         for name in region.reads:
-            if name not in region.objects:
-                self._might_change_by_reading(list(self._reachable_from(name, view)), region, node)
+            value = view.value(name)
+            if name in region.objects or not can_change(value):
+                continue
+            found = list(self._reachable(value))  # reading may change some of these
+            has_instances = any(is_own_class(type(one)) for one, _ in found)
+            opens = region.opens_all or (region.opens_instances and has_instances)
+            for held, is_closed in found:
+                if opens or is_closed or type(held) is defaultdict:
+                    self.might_set(held, node)
 
-    def _might_change_by_reading(self, found: list[tuple[Any, bool]], region: Region, node: Node) -> None:
-        """Record that statements that only read these objects might have changed some of them."""
-        has_instances = any(is_own_class(type(one)) for one, _ in found)
-        opens = region.opens_all or (region.opens_instances and has_instances)
-        for held, is_closed in found:
-            if opens or is_closed or type(held) is defaultdict:
-                self._might_change(held, node)
+    def might_change(self, value: Any, node: Node) -> None:
+        """Record that a node might have changed everything reachable from a value."""
+        for held, _ in self._reachable(value) if can_change(value) else ():
+            self.might_set(held, node)
 
-    def _reachable_from(self, name: Name, view: View) -> Iterator[tuple[Any, bool]]:
-        value = view.value(name)
-        return self._reachable(value) if can_change(value) else iter(())
-
-    def _might_change(self, held: Any, node: Node) -> None:
+    def might_set(self, held: Any, node: Node) -> None:
+        """Record that a node might have changed an object, under any key."""
         thing = self._thing(held)
         thing.all.perhaps.append(node.index)
         thing.any.perhaps.append(node.index)
@@ -429,16 +428,6 @@ class LineageGraph:
         """Record that a node might have changed any object."""
         self._wild.perhaps.append(node.index)
 
-    def might_change(self, value: Any, node: Node) -> None:
-        """Record that a node might have changed everything reachable from a value."""
-        for held, _ in self._reachable(value):
-            self._might_change(held, node)
-
-    def might_set(self, value: Any, node: Node) -> None:
-        """Record that a node might have changed an object under another key."""
-        if can_change(value):
-            self._might_change(value, node)
-
     # --- the graph --------------------------------------------------------------------------------------------
 
     def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
@@ -463,7 +452,7 @@ class LineageGraph:
         }
 
     def _sinks(self, and_unread: bool) -> list[str]:
-        """The module's names that the graph tells of, the answer last."""
+        """The module's names that the graph has, the answer last."""
         known = [place[1] for place in self.logs if place[0] == "g"]
         known += [name for name in self._names if type(name) is str] if and_unread else []
         names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]

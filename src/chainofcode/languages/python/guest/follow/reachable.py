@@ -1,7 +1,7 @@
 """From values to the objects they hold on to, without running anything of the program's. Standard library only.
 
-What is known to be plain is looked into; what is not is *closed*: nobody can tell what reading it does, as with an
-iterator, so whoever follows a run takes each look at it for a change of it, too.
+What is known to be plain is looked into; what is not is *closed*: what reading it does is not known, as with an
+iterator, so a follower of a run takes each look at it for a change of it, too.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 UNCHANGING = ATOMS | {Hole, HoleModule}
 _PLAIN_BASES = CONTAINERS | {object, type, FunctionType}
+_WRAPPERS = frozenset(map(id, (CellType, property, staticmethod, classmethod)))
 _MANY_KEYS = 2000
 ABSENT: Any = object()
 _names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
@@ -53,7 +54,7 @@ def reachable(
 ) -> Iterator[tuple[Any, bool]]:
     """Every object that can be changed and that a value holds on to, with whether it is closed.
 
-    `names` are the module's: a lambda reads them when it is called, wherever that is; its code is told.
+    `names` are the module's: a lambda reads them when it is called, wherever that is; its code shows them.
     """
     built_in = names.get("__builtins__")
     pending, seen = [value], {id(built_in), id(vars(built_in)) if type(built_in) is ModuleType else 0}
@@ -97,56 +98,27 @@ def _code_of(value: Any) -> CodeType | None:
 
 def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
     """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
-    look = _INSIDE.get(id(kind))
-    if look is not None:
-        return look(value, names)
+    if kind is FunctionType:
+        return (False if value.__dict__ else None), [*_held_by(value, names), *value.__dict__.values()]
+    if kind is BuiltinFunctionType or kind is MethodType:
+        return None, [value.__self__, getattr(value, "__func__", None)]
+    if kind is ModuleType:
+        return (None if _top(vars(value).get("__name__")) in STATELESS_MODULES else True), []
+    if id(kind) in _WRAPPERS:
+        return None, _changing(gc.get_referents(value))
     if issubclass(kind, type):
-        return _inside_class(value)
+        if not is_own_class(value):
+            return None, []
+        return False, [*filter(is_own_class, _mro(value)[1:]), *_changing(_namespace(value).values())]
     if is_own_class(kind):
         return False, [kind, *_changing(gc.get_referents(value))]
-    if _is_ours(kind):
+    is_ours = _top(_namespace(kind).get("__module__")) == _top(__name__)  # nothing of the program's is in it
+    if is_ours or kind is FrameType or kind is TracebackType:
         return True, []
     parts = gc.get_referents(value)
     held = [part for part in parts if not issubclass(type(part), (type, ModuleType)) and part is not names]
     code = _code_of(value)
     return True, held + (_named_by(code, names) if code is not None and is_lambda(code) else [])
-
-
-def _inside_class(value: Any) -> tuple[bool | None, list[Any]]:
-    if not is_own_class(value):
-        return None, []
-    return False, [*filter(is_own_class, _mro(value)[1:]), *_changing(_namespace(value).values())]
-
-
-def _inside_function(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    own = value.__dict__
-    return (False if own else None), [*_held_by(value, names), *own.values()]
-
-
-def _inside_method(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    return None, [value.__self__, getattr(value, "__func__", None)]
-
-
-def _inside_module(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    return (None if _top(vars(value).get("__name__")) in STATELESS_MODULES else True), []
-
-
-def _inside_wrapper(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    return None, _changing(gc.get_referents(value))
-
-
-def _closed(value: Any, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    return True, []
-
-
-_INSIDE: dict[int, Callable[[Any, dict[str, Any]], tuple[bool | None, list[Any]]]] = {
-    id(FunctionType): _inside_function,
-    id(BuiltinFunctionType): _inside_method,
-    id(MethodType): _inside_method,
-    id(ModuleType): _inside_module,
-    **{id(kind): _inside_wrapper for kind in (CellType, property, staticmethod, classmethod)},
-    **{id(kind): _closed for kind in (FrameType, TracebackType)},
-}
 
 
 def _held_by(function: FunctionType, names: dict[str, Any]) -> list[Any]:
@@ -222,13 +194,8 @@ def is_plain(value: Any) -> bool:
     return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN_BASES for base in _mro(kind))
 
 
-def _is_ours(kind: type) -> bool:
-    """Whether it belongs to those who watch: there is nothing of the program's in it."""
-    return _top(_namespace(kind).get("__module__")) == _top(__name__)
-
-
 def _namespace(kind: type) -> Any:
-    """A class's own names, whatever its metaclass says of them."""
+    """A class's own names, even if its metaclass says otherwise."""
     return type.__dict__["__dict__"].__get__(kind)
 
 
@@ -239,7 +206,7 @@ def _mro(kind: type) -> tuple[type, ...]:
 def fields_of(value: Any) -> Any:
     """The dict that an object of the program's classes keeps its attributes in; the object itself where it has none.
 
-    Both are the same thing to whoever follows changes: `vars(x)["a"] = 1` changes x.
+    Both are the same thing to a follower of changes: `vars(x)["a"] = 1` changes x.
     """
     kind = type(value)
     if kind in CONTAINERS or not is_own_class(kind) or issubclass(kind, type):
@@ -347,7 +314,7 @@ def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any
 
 
 def changes_of_super(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
-    """The same of a method of `super()`: statements tell of those that the program's classes have."""
+    """The same of a method of `super()`: statements show those that the program's classes have."""
     bases = [base for base in _mro(type(receiver)) if base is not object and not is_own_class(base)]
     return [receiver, *handed] if any(method in _namespace(base) for base in bases) else []
 

@@ -43,21 +43,17 @@ class Recorder(Following):
     # --- what is heard ----------------------------------------------------------------------------------------
 
     def hear(self, mark: Mark, frame: FrameType) -> bool:
-        """One visit of a mark; False when the next ones need not be told."""
-        if self._lost is not None:
-            return self._list(mark.statement)
+        """One visit of a mark; False when the next ones need not be recorded."""
+        if self._lost is not None:  # it is not followed: the answer depends on it
+            if mark.statement not in self._listed:
+                self._listed[mark.statement] = self.lineage.new(mark.statement)
+            self._listed_last = self._listed[mark.statement]
+            return False
         try:
             return self._hear(mark, frame)
         except TooMuch:
             self._lost = self._new(None)
             return False
-
-    def _list(self, statement: int) -> bool:
-        """Record a statement that is not followed: the answer depends on it."""
-        if statement not in self._listed:
-            self._listed[statement] = self.lineage.new(statement)
-        self._listed_last = self._listed[statement]
-        return False
 
     def lose(self) -> None:
         """Give up following: from here on everything depends on everything."""
@@ -78,7 +74,7 @@ class Recorder(Following):
         return True
 
     def _follow(self, mark: Mark, act: Activation, view: View) -> None:
-        """Record what a mark tells of its statement."""
+        """Record what a mark reports of its statement."""
         flow = self._flows.of[mark.statement]
         match mark.phase:
             case "enter" if flow.kind not in TRIES:
@@ -167,17 +163,14 @@ class Recorder(Following):
         self._control(node, act, flow, self._current(frame.f_back))
         if flow.region.is_dynamic:
             self.lineage.barrier(node)
-        self._read_all(node, inside, act, View(frame, act.serial, self._names))
-        act.latest[statement] = node.index
-        around = {one.function for _, one in self._under_way(frame.f_back)}
-        self._coarse = Coarse(node, act, frame, inside, around)
-
-    def _read_all(self, node: Node, inside: range, act: Activation, view: View) -> None:
-        """Record that a node may read every name that its statements read."""
-        for number in node.whole:
+        view = View(frame, act.serial, self._names)
+        for number in node.whole:  # it may read every name that its statements read
             for name, _ in self._flows.of[number].reads:
                 if name[0] != "l" or number in inside:
                     self.lineage.read(node, (name, ()), view, act.caller)
+        act.latest[statement] = node.index
+        around = {one.function for _, one in self._under_way(frame.f_back)}
+        self._coarse = Coarse(node, act, frame, inside, around)
 
     def _end_coarse(self, coarse: Coarse, frame: FrameType | None) -> None:
         self._coarse, node, act = None, coarse.node, coarse.act

@@ -6,20 +6,23 @@ Standard library only.
 from __future__ import annotations
 
 import builtins
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
+from errno import errorcode
 from types import CodeType, FrameType, ModuleType
 
 from .....values.atoms import EXACT
 from .....values.codec import Record, encode, type_name
+from ....guest.link import MAX_QUESTIONS, GuestLink, clean
+from ....guest.requests import Requests
 from ...compiler.analyse import Analysis, near_match
-from ...compiler.hidden import built_into
-from ..link import MAX_QUESTIONS, GuestLink, clean, headroom
-from .holes import Hole, Importer, call_text, shown, stub
+from ...compiler.guest_names import built_into
+from ..recursion import headroom
+from .holes import Hole, Importer, argument_text, call_text, shown, stub, without_addresses
 from .identity import fields, identity
 from .places import CO_OPTIMIZED, Places, program_frame
-from .requests import Requests
 from .texts import Texts, real
 from .visible_state import state
 from .watch import names_of
@@ -39,6 +42,8 @@ _MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # nesting of objects in fields; opaque 
 _WORD = re.compile(r"[^\W\d]\w*")
 # Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
+_ERRNO, _FILENAME = OSError.__dict__["errno"], OSError.__dict__["filename"]  # a subclass may have its own
+_MAX_CAUSES = 10
 
 
 class Bindings:
@@ -110,7 +115,7 @@ class Bindings:
     def _called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
     ) -> tuple[str | None, dict[str, Any]]:
-        """A call as the host is told of it; and what it is known by, if it is known again."""
+        """A call as the host gets it; and what it is known by, if it is known again."""
         known_by: list[Any] = []  # identities of arguments that the value language cannot express
         left = _MAX_OBJECTS_CHARS
 
@@ -130,7 +135,7 @@ class Bindings:
             nonlocal left
             self._requests.look_at(value, statement)
             known_by.append(known(value))
-            text = clean(shown(value), _MAX_OBJECT_CHARS) if left > 0 else f"<{type_name(value)}>"
+            text = clean(argument_text(value), _MAX_OBJECT_CHARS) if left > 0 else f"<{type_name(value)}>"
             left -= len(text)
             return text
 
@@ -175,7 +180,7 @@ class Bindings:
                 **self._state(frame, number),
             }
             if error is not None:
-                message["error"] = clean(f"{type_name(error)}: {_message(error, ())}", 1000)
+                message["error"] = clean(f"{type_name(error)}: {_message(error)}", 1000)
             delta = self._requests.statement(message)
             if isinstance(delta, dict) and "return" in delta:
                 delta["$value"] = delta.pop("return")
@@ -272,14 +277,51 @@ def _exit(code: object = None) -> NoReturn:
 
 
 def failure(error: BaseException, places: Places, known: Iterable[str]) -> dict[str, Any]:
-    """An error as data: type, message, line, and the name that was probably meant."""
-    data: dict[str, Any] = {"type": clean(type_name(error), 200), "message": clean(_message(error, known), 4000)}
+    """An error as data: type, message, line, and for programs a code and what it is about (see `Failure`)."""
+    match = _near_name(error, known)
+    message = _message(error) + (f"; did you mean {match!r}?" if match else "")
+    data: dict[str, Any] = {"type": clean(type_name(error), 200), "message": clean(message, 4000)}
+    if not match:
+        data |= _code(error)
     for span in places.spans_of(error.__traceback__):
         data["line"], data["statement"] = span[0][0], places.statement_at(span[0])
     return data
 
 
-def _message(error: BaseException, known: Iterable[str]) -> str:
+def _near_name(error: BaseException, known: Iterable[str]) -> str:
+    """The name that was probably meant, if the error is an undefined name."""
+    if not isinstance(error, NameError) or type(error.name) is not str:
+        return ""
+    return near_match(error.name, [name for name in known if name != error.name]) or ""
+
+
+def _code(error: BaseException) -> dict[str, str]:
+    """The data that hints are based on: the symbol and file of a system error, or an undefined name."""
+    if isinstance(error, NameError) and type(error.name) is str:
+        return {"code": "undefined name", "about": clean(error.name, 200)}
+    if type(error) is RuntimeError and error.args and type(error.args[0]) is str:
+        return {"code": "EAGAIN"} if error.args[0] == "can't start new thread" else {}
+    system = _system_error(error)
+    if system is None:
+        return {}
+    file = _FILENAME.__get__(system)
+    about = os.fsdecode(file) if type(file) in (str, bytes) else ""
+    return {"code": errorcode[_ERRNO.__get__(system)], "about": clean(about, 4000)}
+
+
+def _system_error(error: BaseException | None) -> OSError | None:
+    """The error of the system call behind an OSError, which libraries wrap in their own."""
+    for _ in range(_MAX_CAUSES):
+        if not isinstance(error, OSError):
+            return None
+        number = _ERRNO.__get__(error)
+        if type(number) is int and number in errorcode:
+            return error
+        error = error.__context__ if error.__cause__ is None else error.__cause__
+    return None
+
+
+def _message(error: BaseException) -> str:
     try:
         message = str(error) or type_name(error)
     except BaseException:  # the program's own __str__
@@ -288,7 +330,4 @@ def _message(error: BaseException, known: Iterable[str]) -> str:
         return "the program needed more memory than it may use"
     if isinstance(error, SystemExit):
         return f"the program called exit({shown(error.code)})"
-    if isinstance(error, NameError) and type(error.name) is str:
-        match = near_match(error.name, [name for name in known if name != error.name])
-        message += f"; did you mean {match!r}?" if match else ""
-    return str.__str__(message)
+    return without_addresses(str.__str__(message))

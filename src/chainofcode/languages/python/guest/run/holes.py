@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-import importlib.machinery
 import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from types import ModuleType
 
 from .....values.codec import brief
-from ..link import clean
+from .....values.image_bytes import image_note, media_type
+from ....guest.link import clean
 from .places import Places, program_frame
 
 TYPE_CHECKING = False
@@ -27,9 +27,23 @@ Here = Callable[[], int]  # the statement that is running
 
 def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
     """A call as it is written in values files: name, positional reprs, then keywords sorted by name."""
-    parts = [shown(arg) for arg in args]
-    parts += [f"{key}={shown(kwargs[key])}" for key in sorted(kwargs)]
+    parts = [argument_text(arg) for arg in args]
+    parts += [f"{key}={argument_text(kwargs[key])}" for key in sorted(kwargs)]
     return clean(f"{name}({', '.join(parts)})", MAX_CALL_CHARS)
+
+
+def argument_text(value: object) -> str:
+    """An argument's repr; for an image, also in a list or tuple, a note: traces repeat this text."""
+    if _is_image(value):
+        return image_note(value)  # type: ignore[arg-type]
+    if type(value) in (list, tuple) and any(map(_is_image, tuple(value))):  # type: ignore[arg-type]
+        opening, closing = "[]" if type(value) is list else "()"
+        return f"{opening}{', '.join(map(argument_text, tuple(value)))}{closing}"  # type: ignore[arg-type]
+    return shown(value)
+
+
+def _is_image(value: object) -> bool:
+    return type(value) is bytes and media_type(value) != ""
 
 
 def shown(value: object) -> str:
@@ -40,11 +54,16 @@ def shown(value: object) -> str:
         return brief(value)
     if type(text) is not str:  # repr may give a subclass, with methods of the program's own
         text = str.__str__(text)
-    return text if isinstance(value, (str, bytes)) or " at 0x" not in text else _ADDRESS.sub("", text)
+    return text if isinstance(value, (str, bytes)) else without_addresses(text)
+
+
+def without_addresses(text: str) -> str:
+    """Remove memory addresses, which differ from run to run."""
+    return _ADDRESS.sub("", text) if " at 0x" in text else text
 
 
 class Hole:
-    """A function nobody defined: calling it asks for its value. Its attributes are holes too."""
+    """A function that is not defined: calling it asks for its value. Its attributes are holes too."""
 
     __slots__ = ("__dict__", "_ask", "_awaited", "_here", "_name")
 
@@ -157,7 +176,7 @@ class Importer:
     def _refusal(self, module: str) -> str | None:
         """Why a module that exists cannot be imported; None for one that exists nowhere."""
         if module in sys.stdlib_module_names:
-            return f"{module} is part of Python, but not to be had in this sandbox: tier C opens no files"
+            return f"{module} is part of Python, but not available in this sandbox: tier C opens no files"
         if self._exists(module):
             return f"{module} is installed but not granted to the program: run with --allow-package {module}"
         return None
@@ -172,19 +191,3 @@ HoleModule.__name__ = "module nobody has"  # as traces show it
 
 
 _IMPORT_ERRORS = ("ImportError", "ModuleNotFoundError", "Exception", "BaseException")
-
-
-class GrantedPackages:
-    """Finds granted packages, and what they need themselves, among the host's; everything else stays invisible."""
-
-    def __init__(self, names: Collection[str], paths: Sequence[str]) -> None:
-        self._names, self._paths = frozenset(names), list(paths)
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if path is None and name in self._names:
-            return importlib.machinery.PathFinder.find_spec(name, self._paths)
-        return None
-
-    def install(self) -> None:
-        if self._names:
-            sys.meta_path.append(self)

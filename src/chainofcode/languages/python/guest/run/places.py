@@ -21,7 +21,7 @@ Span = tuple[Position, Position]
 
 def keeps_cells(code: CodeType) -> bool:
     """Whether `f_locals` of a class body must not be read: before 3.13 reading it removes names from the namespace that
-    also have cells (`__class__ = …` beside a method that calls `super()`)."""
+    also have cells (`__class__ = …` next to a method that calls `super()`)."""
     is_module_or_class = not code.co_flags & CO_OPTIMIZED
     return is_module_or_class and sys.version_info < (3, 13) and not set(code.co_cellvars).isdisjoint(code.co_names)
 

@@ -18,7 +18,7 @@ from keyword import kwlist
 from types import FrameType
 
 from ...compiler.analyse import Analysis, analyse
-from ..link import headroom
+from ..recursion import headroom
 from .places import CO_OPTIMIZED, keeps_cells
 
 TYPE_CHECKING = False

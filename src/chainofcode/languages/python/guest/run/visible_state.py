@@ -12,7 +12,8 @@ from types import FrameType, FunctionType, GetSetDescriptorType, ModuleType
 
 from .....values.arrays import class_in, holds_plain_data
 from .....values.codec import Record, brief, type_name
-from ..link import clean, is_ours
+from ....guest.link import clean
+from ..recursion import is_ours
 from ..shadow.promises import is_promise
 from .holes import Hole
 from .places import CO_OPTIMIZED

@@ -19,10 +19,11 @@ from types import CodeType, FrameType, TracebackType
 from .....values.atoms import CONTAINERS, SCALARS
 from .....values.codec import brief
 from .....values.records import ids_of
+from ....guest.link import GuestLink, clean
 from ...compiler.library import LOCALS_READERS
 from ...compiler.lower import Lowered
 from ...compiler.marks import Mark
-from ..link import GuestLink, clean, headroom, is_ours
+from ..recursion import headroom, is_ours
 from .checkpoints import Jumps, Switches, nested, tried_from_the_start
 from .places import CO_OPTIMIZED, Places, keeps_cells, program_frame
 
@@ -42,6 +43,12 @@ _SCALARS, _CONTAINERS = ids_of(*SCALARS), ids_of(*CONTAINERS)
 # Bound early: the program may replace these functions, and its clock may be fixed.
 _real_clock, _getframe = time.monotonic, sys._getframe
 _is_collecting, _collect, _collect_not = gc.isenabled, gc.enable, gc.disable
+# Names that CPython itself keeps in a module or a class body: no statement of the program sets them.
+_BOOKKEEPING = frozenset([
+    "__annotate__", "__annotate_func__", "__annotations__", "__builtins__", "__classcell__", "__classdict__",
+    "__conditional_annotations__", "__doc__", "__firstlineno__", "__module__", "__qualname__", "__static_attributes__",
+    "__type_params__", "__warningregistry__",
+])  # fmt: skip
 _TOOL = 4  # one that no profiler, debugger or coverage tool claims
 WATCH_BY_JUMP = sys.version_info >= (3, 12)
 
@@ -389,10 +396,11 @@ def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, 
 
 def _add_changed(delta: dict[str, str | None], names: dict[str, Any], before: dict[str, Any], look: _Look) -> None:
     """Add the names whose values are not those that were there before."""
+    known = _BOOKKEEPING.union(delta)  # a name that the statement itself sets is in the delta already
     for name, value in names.items():
-        if name not in delta and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
+        if name not in known and not _same(before.get(name, _ABSENT), look.fingerprint(value)):
             delta[name] = look.text(value)
-    delta.update({name: None for name in before if name not in names and name not in delta})
+    delta.update({name: None for name in before if name not in names and name not in known})
 
 
 def _same(before: Any, now: Any) -> bool:

@@ -10,13 +10,14 @@ import contextlib
 import ctypes
 import datetime
 import gc
+import importlib
 import operator
 import os
 import sys
 import time
 from collections.abc import Callable
 
-from ..link import depth_of
+from ..recursion import depth_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -158,7 +159,7 @@ class Depth:
 
 
 class Chance:
-    """Seeds whatever generator the program has brought in; call `settle` after each of its imports."""
+    """Seeds each generator that the program has imported; call `settle` after each of its imports."""
 
     def __init__(self, seed: int) -> None:
         self._seed, self._done, self._drawn = seed, set[str](), 0
@@ -183,6 +184,7 @@ class Chance:
             sys.modules[name].seed(self._seed)
 
     def settle(self) -> None:
+        _load_numpy_random()
         for name, seed in (("random", self._seed_random), ("numpy.random", self._seed_numpy)):
             if name in sys.modules and name not in self._done:
                 self._done.add(name)
@@ -203,3 +205,11 @@ class Chance:
 
     def _seed_numpy(self, module: Any) -> None:
         module.seed(self._seed)
+
+
+def _load_numpy_random() -> None:
+    """Load what numpy loads on first use, so that it is seeded before the program seeds it, never after."""
+    spec = getattr(sys.modules.get("numpy"), "__spec__", None)
+    if "numpy.random" not in sys.modules and getattr(spec, "origin", None):
+        with contextlib.suppress(ImportError):
+            importlib.import_module("numpy.random")

@@ -15,11 +15,11 @@ import threading
 from types import ModuleType
 
 from .....values.codec import show_as
-from ..link import GuestLink, clean
+from ....guest.file_readers import read_file
+from ....guest.link import GuestLink, clean
+from ....guest.requests import given
 from ..run.bindings import Bindings, failure
-from ..run.file_readers import read_file
 from ..run.places import FILENAME, Places
-from ..run.requests import given
 from ..run.watch import Output
 from ..run.world import Chance, Clock
 from . import promises

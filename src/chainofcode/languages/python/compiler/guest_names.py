@@ -18,8 +18,9 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
     Place = tuple[int, int, int, int]
 
-_LOCAL = {"$error", "$delta"}  # variables that lowering assigns itself
-_FLAG = "$on"  # a constant test would be optimised away; guest/run/checkpoints.py replaces it with a jump
+# Variables that lowering assigns itself; a flag, because a constant test would be optimised away
+# (guest/run/checkpoints.py replaces it with a jump).
+_SHOWN = {"$error", "$delta", "$on"}
 
 
 class Hidden(ast.Constant, ast.Name):
@@ -38,8 +39,11 @@ def finish(tree: ast.Module) -> None:
         node, place = pending.pop()
         if "lineno" in node._attributes:
             place = _placed(node, place)
-        if type(node) is ast.Name and node.id.startswith("$") and _is_hidden(node):
-            _hide(node)
+        is_hidden = type(node) is ast.Name and isinstance(node.ctx, ast.Load) and node.id not in _SHOWN
+        if is_hidden and node.id.startswith("$"):  # type: ignore[attr-defined]
+            node.__class__ = Hidden
+            hidden: Any = node
+            hidden.value, hidden.kind = _placeholder(hidden.id), None
         pending += [(child, place) for child in ast.iter_child_nodes(node)]
 
 
@@ -51,16 +55,6 @@ def _placed(node: Any, place: Place) -> Place:
     if getattr(node, "end_col_offset", None) is None:
         node.end_col_offset = place[3]
     return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
-
-
-def _is_hidden(name: ast.Name) -> bool:
-    return isinstance(name.ctx, ast.Load) and name.id not in _LOCAL and name.id != _FLAG
-
-
-def _hide(name: ast.Name) -> None:
-    name.__class__ = Hidden
-    hidden: Any = name
-    hidden.value, hidden.kind = _placeholder(name.id), None
 
 
 def _placeholder(name: str) -> frozenset[frozenset[str]]:
@@ -82,14 +76,11 @@ def compiled(tree: ast.Module | ast.Expression, filename: str, mode: str = "exec
 def built_into(code: CodeType, values: Mapping[str, Any]) -> CodeType:
     """Return the code with objects in place of its placeholders, nested code included."""
     known = {_placeholder(name): value for name, value in values.items()}
-    return _with_constants(code, known)
 
-
-def _with_constants(code: CodeType, known: Mapping[Any, Any]) -> CodeType:
-    constants: list[Any] = []
-    for constant in code.co_consts:
+    def filled(constant: Any) -> Any:
         if type(constant) is CodeType:
-            constants.append(_with_constants(constant, known))
-        else:
-            constants.append(known.get(constant, constant) if type(constant) is frozenset else constant)
-    return code.replace(co_consts=tuple(constants))
+            return constant.replace(co_consts=tuple(map(filled, constant.co_consts)))
+        return known.get(constant, constant) if type(constant) is frozenset else constant
+
+    found: CodeType = filled(code)
+    return found

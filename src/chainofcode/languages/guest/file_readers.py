@@ -6,13 +6,15 @@ import importlib
 import os
 from collections.abc import Callable
 
+from ...values.cells import Column
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
 
 class FileError(ValueError):
-    """A file that cannot be read as what it is said to be."""
+    """A file that cannot be read as the kind that its name claims."""
 
 
 def read_file(path: str, kind: str, separator: str) -> Any:
@@ -25,11 +27,28 @@ def read_file(path: str, kind: str, separator: str) -> Any:
         raise FileError(f"cannot read {os.path.basename(path)}: {type(error).__name__}: {said}") from None
 
 
-def _rows(path: str, separator: str) -> list[dict[str, str]]:
+def _rows(path: str, separator: str) -> list[dict[str, Any]]:
+    """Read a table as dicts; a column of numbers, truth values or dates has such values, and None for empty cells."""
     import csv
 
     with open(path, newline="", encoding="utf-8-sig") as file:
-        return list(csv.DictReader(file, delimiter=separator))
+        reader = csv.reader(file, delimiter=separator)
+        header = next(reader, [])
+        rows = [row for row in reader if row]
+    columns = [Column() for _ in header]
+    for row in rows:
+        for column, cell in zip(columns, row, strict=False):
+            column.add(cell)
+    missing = [None] * len(header)
+    return [dict(zip(header, [*map(Column.value, columns, row), *missing[len(row) :]], strict=False)) for row in rows]
+
+
+def _database(path: str, separator: str) -> Any:
+    """Open an SQLite database. `immutable`: the program may not create the files that locks need."""
+    import sqlite3
+    from urllib.parse import quote
+
+    return sqlite3.connect(f"file:{quote(path)}?mode=ro&immutable=1", uri=True)
 
 
 def _text(path: str, separator: str) -> str:
@@ -56,6 +75,7 @@ def _pandas() -> Any:
 
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "rows": _rows,
+    "database": _database,
     "table": lambda path, separator: _pandas().read_csv(path, sep=separator, encoding="utf-8-sig"),
     "parquet": lambda path, separator: _pandas().read_parquet(path),
     "excel": lambda path, separator: _pandas().read_excel(path),

@@ -7,50 +7,39 @@ condition that nothing could change. Standard library only.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from .library import BUILDERS, PICKERS, RETYPERS
 from .statements import prose_number
-from .syntax import called_name
+from .syntax import called_name, display_parts, is_target, root_name
 
 # A literal; somebody else's value, perhaps in other words; one of several values; what a hole is asked with; its own.
 STATES, HANDS_ON, CHOOSES, PREPARES, WORKS = range(5)
-WORDING = frozenset([
-    "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list", "set", "frozenset", "dict", "bytes",
-    "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase",
-    "removeprefix", "removesuffix", "replace", "join", "split", "rsplit", "splitlines", "partition", "rpartition",
-    "ljust", "rjust", "center", "zfill", "encode", "decode", "b64decode", "b64encode", "fromhex", "unhexlify",
-    "loads", "dumps", "literal_eval", "format_map", "substitute", "safe_substitute", "copy", "deepcopy", "chr", "ord",
-    "range", "enumerate", "zip", "map", "iter", "next", "items", "keys", "values", "get", "pop", "popitem",
-    "getattr", "setattr", "partial", "itemgetter", "attrgetter",
-    "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
-    "run", "gather", "wait_for", "translate", "maketrans",
-])  # fmt: skip
-BUILDING = frozenset(["append", "add", "update", "extend", "setdefault"])
-_PICKING = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])  # of one, there is nothing to pick
 _EMPTY = ("", b"", 0, None)
+_PASSING = {  # expressions that give the value of a part of theirs
+    ast.FormattedValue: "value", ast.Starred: "value", ast.Await: "value", ast.NamedExpr: "value", ast.Lambda: "body",
+    ast.Yield: "value", ast.YieldFrom: "value",
+}  # fmt: skip
 
 
 def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
     """What each statement of a program does, in the order they are written."""
-    statements = list(nodes)
-    found = [_works_or_deep(node, holes) for node in statements]
+    statements, found = list(nodes), list[int]()
+    for node in statements:
+        try:
+            found.append(works(node, holes))
+        except RecursionError:  # no honest literal is nested that deep
+            found.append(WORKS)
     for place in range(len(statements) - 2):
         if _is_swap(statements[place : place + 3]):
             found[place : place + 3] = [WORKS] * 3
     return found
 
 
-def _works_or_deep(statement: ast.stmt, holes: Collection[str]) -> int:
-    try:
-        return works(statement, holes)
-    except RecursionError:  # nobody nests a literal that deep
-        return WORKS
-
-
 def works(statement: ast.stmt, holes: Collection[str]) -> int:
     """What a statement (of a compound one, the header) does: the most that any part of it does.
 
-    `holes` are the names whose calls are somebody else's work: the LM's, or that of statements elsewhere.
+    `holes` are the names whose calls are the work of others: the LM's, or that of statements elsewhere.
     """
     if prose_number(statement) is not None:
         return HANDS_ON
@@ -142,68 +131,47 @@ def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
 
 def does(node: ast.AST, holes: Collection[str]) -> int:
     """What an expression does: the most that any part of it does."""
-    if isinstance(node, ast.BinOp):
-        return _combines(node, holes)
-    if isinstance(node, ast.Call):
-        return _calls(node, holes)
-    for look in (_reads, _wraps, _collects, _selects):
-        found = look(node, holes)
-        if found is not None:
-            return found
-    return WORKS
-
-
-def _reads(node: ast.AST, holes: Collection[str]) -> int | None:
     match node:
+        case ast.BinOp():
+            return _combines(node, holes)
+        case ast.Call():
+            return _calls(node, holes)
         case ast.Constant():
             return STATES
         case ast.Name():
             return HANDS_ON
-        case ast.UnaryOp(operand=ast.Constant()):
-            return WORKS if isinstance(node.op, ast.Not) else STATES
         case ast.Attribute(value=inner):
             return max(HANDS_ON, does(inner, holes))
         case ast.Subscript(value=inner, slice=key):
             return max(does(inner, holes), key_does(key, holes))
-    return None
+        case ast.IfExp():
+            return _selects(node, holes)
+    if type(node) in _PASSING:
+        passed = getattr(node, _PASSING[type(node)])
+        return STATES if passed is None else does(passed, holes)
+    parts = display_parts(node)
+    return _most(parts, holes) if parts is not None else _collects(node, holes)
 
 
-def _wraps(node: ast.AST, holes: Collection[str]) -> int | None:
+def _collects(node: ast.AST, holes: Collection[str]) -> int:
     match node:
-        case ast.FormattedValue(value=inner) | ast.Starred(value=inner) | ast.Await(value=inner):
-            return does(inner, holes)
-        case ast.NamedExpr(value=inner) | ast.Lambda(body=inner) | ast.YieldFrom(value=inner):
-            return does(inner, holes)
-        case ast.Yield(value=inner):
-            return STATES if inner is None else does(inner, holes)
-    return None
-
-
-def _collects(node: ast.AST, holes: Collection[str]) -> int | None:
-    match node:
-        case ast.Tuple() | ast.List() | ast.Set():
-            return _most(node.elts, holes)
-        case ast.Dict():
-            return _most([*filter(None, node.keys), *node.values], holes)
-        case ast.JoinedStr():
-            return _most(node.values, holes)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() | ast.Invert(), operand=ast.Constant()):
+            return STATES
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() if not any(each.ifs for each in node.generators):
             made = WORKS if takes_out(node.elt) else does(node.elt, holes)
             return max(made, _most([each.iter for each in node.generators], holes))
-    return None
-
-
-def _selects(node: ast.AST, holes: Collection[str]) -> int | None:
-    match node:
-        case ast.IfExp() if (is_so := _known(node.test)) is not None:
-            return does(node.body if is_so else node.orelse, holes)
-        case ast.IfExp() if ast.unparse(node.body) == ast.unparse(node.orelse):
-            return does(node.body, holes)
-        case ast.IfExp():
-            return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
         case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
             return STATES  # what comes after is never asked for
-    return None
+    return WORKS
+
+
+def _selects(node: ast.IfExp, holes: Collection[str]) -> int:
+    is_so = _known(node.test)
+    if is_so is not None:
+        return does(node.body if is_so else node.orelse, holes)
+    if ast.unparse(node.body) == ast.unparse(node.orelse):
+        return does(node.body, holes)
+    return max(decides(node.test, holes), _most([node.body, node.orelse], holes))
 
 
 def key_does(key: ast.expr, holes: Collection[str]) -> int:
@@ -235,7 +203,7 @@ def _moved(node: ast.expr, holes: Collection[str]) -> int:
 
 
 def decides(test: ast.expr, holes: Collection[str]) -> int:
-    """What a condition does: none is worked out that holds whatever comes, or that only asks for anything at all."""
+    """What a condition does: nothing is computed by one that always holds, or that only asks for anything at all."""
     if _known(test) is not None:
         return STATES
     match test:
@@ -255,7 +223,10 @@ def decides(test: ast.expr, holes: Collection[str]) -> int:
 def _compares(test: ast.Compare, holes: Collection[str]) -> int:
     """A comparison with a label, or with nothing, only chooses."""
     operands = [test.left, *test.comparators]
-    sides = [_size_of(side) for side in operands]
+    sides = [  # to ask whether there is any is not to count
+        side.args[0] if isinstance(side, ast.Call) and ast.unparse(side.func) == "len" and len(side.args) == 1 else side
+        for side in operands
+    ]
     fixed = [side for side in sides if isinstance(side, ast.Constant)]
     if fixed and fixed[0].value in _EMPTY:
         return max(CHOOSES, _most(sides, holes))
@@ -265,7 +236,7 @@ def _compares(test: ast.Compare, holes: Collection[str]) -> int:
 
 
 def _known(test: ast.expr) -> bool | None:
-    """What a condition comes to whatever the values are, as far as that can be read off it."""
+    """What a condition comes to for all values, as far as that can be read off it."""
     match test:
         case ast.Constant(value=value):
             return bool(value)
@@ -286,14 +257,6 @@ def _known(test: ast.expr) -> bool | None:
         ):
             return False
     return None
-
-
-def _size_of(node: ast.expr) -> ast.expr:
-    """What `len(…)` is of: to ask whether there is any is not to count."""
-    match node:
-        case ast.Call(func=ast.Name(id="len"), args=[inner]):
-            return inner
-    return node
 
 
 def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
@@ -338,14 +301,17 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
     name, function = called_name(node), node.func
     parts: list[ast.AST] = [*node.args, *(keyword.value for keyword in node.keywords)]
     if name == "eval" and len(parts) == 1 and isinstance(parts[0], ast.Constant):
-        return _evaluates(parts[0].value, holes)
+        try:
+            return does(ast.parse(str(parts[0].value).strip(), mode="eval").body, holes)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return WORKS
     if name == "chr" and len(node.args) == 1:
         return _moved(node.args[0], holes)
     if isinstance(function, ast.Attribute):
         parts.append(function.value)
     if name in holes:  # its arguments may be worked out, its value is not
         return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
-    if name in BUILDING:
+    if name in BUILDERS:
         return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
     if _keeps_values(node, parts):
         return _most(parts, holes)
@@ -360,7 +326,7 @@ def _keeps_values(node: ast.Call, parts: Sequence[ast.AST]) -> bool:
     if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random":
         return True
     is_class = name is not None and name[:1].isupper() and name != "Counter"
-    return is_class or name in WORDING or (name in _PICKING and _is_one(parts))
+    return is_class or name in RETYPERS or (name in PICKERS and _is_one(parts))
 
 
 def _is_one(parts: Sequence[ast.AST]) -> bool:
@@ -370,8 +336,72 @@ def _is_one(parts: Sequence[ast.AST]) -> bool:
     return len(parts) > 1 and len(set(map(ast.unparse, parts))) < 2
 
 
-def _evaluates(text: object, holes: Collection[str]) -> int:
-    try:
-        return does(ast.parse(str(text).strip(), mode="eval").body, holes)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return WORKS
+# --- programs that only state an answer ---------------------------------------------------------------------------
+
+
+def states_its_answer(tree: ast.Module) -> bool:
+    """Whether the answer is a literal with nothing behind it: `answer = 42`, also by way of other names.
+
+    A literal that is chosen by a condition, or changed later, counts as computed.
+    """
+    changed = set(_changed(tree))
+    if "answer" in changed:
+        return False
+    assigned: dict[str, list[ast.expr | None]] = {}  # to each name; None: in another way, or not at the top
+    top = set(tree.body)
+    for node in ast.walk(tree):
+        is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and node in top
+        for name in _targets(node):
+            assigned.setdefault(name, []).append(node.value if is_plain else None)  # type: ignore[attr-defined]
+    single = {name: found[0] for name, found in assigned.items() if len(found) == 1 and name not in changed}
+    stated = assigned.get("answer", [])
+    if len(stated) > 1:
+        return False
+    stated = stated or [*_printed(tree)]
+    return bool(stated) and all(_is_literal(value, single, 0) for value in stated)
+
+
+def _changed(tree: ast.Module) -> Iterator[str | None]:
+    """Names of objects changed in place, or bound in an expression: `xs.append(…)`, `d[k] = …`, `(n := …)`."""
+    for node in ast.walk(tree):
+        if is_target(node):
+            yield root_name(node)
+        match node:
+            case ast.NamedExpr(target=target):
+                yield target.id
+            case ast.Call(func=function, args=args):  # what is handed to a function may come back changed
+                yield root_name(function) if isinstance(function, ast.Attribute) else None
+                yield from (arg.id for arg in args if isinstance(arg, ast.Name))
+
+
+def _printed(tree: ast.Module) -> Sequence[ast.expr]:
+    """The value of the last expression; of a `print`, what it prints."""
+    match tree.body[-1:]:
+        case [ast.Expr() as last] if prose_number(last) is not None:
+            return []
+        case [ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=printed))]:
+            return printed
+        case [ast.Expr(value=value)]:
+            return [value]
+    return []
+
+
+def _targets(node: ast.AST) -> list[str]:
+    targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+    if not isinstance(node, ast.stmt):
+        return []
+    parts = [part for target in targets if target is not None for part in ast.walk(target)]
+    return [part.id for part in parts if isinstance(part, ast.Name)]
+
+
+def _is_literal(node: ast.expr | None, values: Mapping[str, ast.expr | None], depth: int) -> bool:
+    match node:
+        case ast.Constant():
+            return True
+        case ast.Name(id=name):
+            return depth < 20 and _is_literal(values.get(name), values, depth + 1)
+        case ast.UnaryOp(operand=inner) | ast.FormattedValue(value=inner):
+            return _is_literal(inner, values, depth)
+    is_retyped = isinstance(node, ast.Call) and called_name(node) in ("str", "int", "float", "bool")
+    parts = node.args if is_retyped and isinstance(node.func, ast.Name) else display_parts(node)  # type: ignore[union-attr]
+    return parts is not None and all(_is_literal(part, values, depth) for part in parts)

@@ -6,13 +6,10 @@ A shadow of the program sends parsed · paused · surveyed, and receives start �
 
 from __future__ import annotations
 
-import builtins
 import json
 import json.encoder
 import os
-import re
 import struct
-import sys
 import threading
 from collections.abc import Callable
 
@@ -22,12 +19,9 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 MAX_QUESTIONS = 10_000  # module lookups per run
-MAX_PARTS = 2_500_000  # lists and dicts per wire frame: each takes two bytes there and about a hundred in the host
-_OVERSHOOT = 1  # stack frames that a program may get beyond its recursion limit
-_AT_DEPTH = re.compile(r"recursion depth (\d+)")
+MAX_FRAME_MEMORY = 128 * 1024 * 1024  # of the host, for one frame as objects; see `memory_of`
 RUN_FRAMES = 16  # bytes that a run may send in all, in units of the largest frame
 _LENGTH = struct.Struct("<I")
-_get_limit, _set_limit = sys.getrecursionlimit, sys.setrecursionlimit  # world.py replaces those in `sys`
 
 
 class GuestLink:
@@ -71,10 +65,15 @@ class GuestLink:
         self._sent += _LENGTH.size + size
         if size > self.frame_bytes:
             self.exceeded("limit:frame", f"the program sent {size:,} bytes at once; {self.frame_bytes:,} are allowed")
-        elif size > MAX_PARTS and parts_of(body) > MAX_PARTS:
-            self.exceeded("limit:frame", f"the program sent over {MAX_PARTS:,} parts of values at once")
+        elif memory_of(body) > MAX_FRAME_MEMORY:
+            self.exceeded("limit:frame", "the program sent too many parts of values at once")
         elif self._sent > most:
             self.exceeded("limit:bytes", f"the program sent over {most:,} bytes in all")
+
+    def has_room(self, answer: Any) -> bool:
+        """Whether an answer fits into a frame together with its text."""
+        body = self._encode(answer).encode()
+        return 2 * len(body) <= self.frame_bytes and 4 * memory_of(body) <= 3 * MAX_FRAME_MEMORY
 
     def send(self, message: dict[str, Any]) -> None:
         with self._lock:
@@ -141,12 +140,14 @@ class GuestLink:
         return data
 
 
-def parts_of(body: bytes) -> int:
-    return body.count(b"[") + body.count(b"{")
+def memory_of(body: bytes) -> int:
+    """Estimate the memory of decoded JSON, on the high side: commas and brackets in texts count, too."""
+    parts = 64 * body.count(b",") + 30 * body.count(b":") + 88 * body.count(b"[") + 184 * body.count(b"{")
+    return 4 * len(body) + parts  # a text with one character beyond the BMP takes four bytes for each
 
 
 def _encoder() -> Callable[[Any], str]:
-    """`json.JSONEncoder.encode`, which builds its C part anew for every message, with that part built once."""
+    """`json.JSONEncoder.encode`, which builds its C part again for every message, with that part built once."""
     slow = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
@@ -154,74 +155,6 @@ def _encoder() -> Callable[[Any], str]:
     # No check for circular references: a signal handler that raises would leave stale entries in its table.
     parts = make(None, slow.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False)
     return lambda message: "".join(parts(message, 0))
-
-
-class headroom:
-    """Raise the recursion limit while guest code runs, so that its frames do not count against the program's limit.
-
-    If the stack is too deep to restore the old limit, the lowest possible limit is set, and the next use restores it.
-    """
-
-    __slots__ = ("_frames", "_usual")
-    _raised_to = 0  # the limit while a `headroom` is active
-    _owed = _kept = 0  # the limit that could not be restored, and the one set instead
-
-    def __init__(self, frames: int = 120) -> None:
-        self._frames, self._usual = frames, 0
-
-    def __enter__(self) -> None:
-        limit = _get_limit()
-        if limit == headroom._raised_to:  # nested
-            return
-        if headroom._owed and limit == headroom._kept:
-            limit = headroom._owed
-            try:
-                _set_limit(limit + _OVERSHOOT)
-            except RecursionError:  # the program is deeper than its own limit
-                raise RecursionError("maximum recursion depth exceeded") from None
-        headroom._owed, self._usual = 0, limit
-        headroom._raised_to = min(limit + self._frames, 2**31 - 1)
-        _set_limit(headroom._raised_to)
-
-    def __exit__(self, *exc: object) -> None:
-        if not self._usual or _get_limit() != headroom._raised_to:  # the program may have changed it in a `__repr__`
-            return
-        try:
-            _set_limit(self._usual)
-        except RecursionError as error:
-            if not is_ours(error):
-                raise
-            headroom._owed, headroom._kept = self._usual, depth_of(error) + 1
-            _set_limit(headroom._kept)
-        headroom._raised_to = 0
-
-
-def depth_of(error: RecursionError) -> int:
-    """Return the stack depth that a failed `sys.setrecursionlimit` reported."""
-    found = _AT_DEPTH.search(str(error))
-    return int(found[1]) if found is not None else 0
-
-
-_FAILURES = frozenset(
-    id(kind)
-    for kind in vars(builtins).values()
-    if isinstance(kind, type) and issubclass(kind, Exception) and not issubclass(kind, TimeoutError)
-)
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether an error was raised by guest code itself: such an error must not reach the program.
-
-    Other errors came from outside while guest code ran: from a signal handler of the program, or another thread.
-    """
-    if id(type(error)) not in _FAILURES:
-        return False
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code.co_filename.startswith("<"):  # the program, or text it runs with `exec`
-            return False
-        trace = trace.tb_next
-    return True
 
 
 def clean(text: str, limit: int) -> str:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .....values.codec import Record, decode
-from ..link import GuestLink
+from ...values.codec import Record, decode
+from .link import GuestLink
 from .raised import made
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-MAX_SHARED_STEPS = 6000  # uses of a value that was there already; beyond them they are no news
+# Reuses of a value are reported up to a number and up to a size: each report repeats the value.
+MAX_SHARED_STEPS, MAX_SHARED_BYTES = 6000, 20_000_000
 
 
 def given(reply: dict[str, Any]) -> Any:
@@ -32,7 +33,7 @@ class Requests:
     def __init__(self, link: GuestLink) -> None:
         self._link = link
         self._replies: dict[str, tuple[int, dict[str, Any]]] = {}  # key → number of the pause, reply
-        self._shared = 0
+        self._shared = self._shared_bytes = 0
 
     def look_at(self, value: object, statement: int) -> None:
         """Accept any argument (a shadow rejects promises here)."""
@@ -43,7 +44,7 @@ class Requests:
         with self._link.lock:  # another thread may request the same call
             if key is not None and key in self._replies:
                 number, reply = self._replies[key]
-                self._tell_use(number, statement)
+                self._tell_use(number, statement, reply)
                 return given(reply)
             number, reply = self._link.pause(tell())
             if key is not None and not reply.get("once"):
@@ -55,8 +56,9 @@ class Requests:
         self._link.before_pause()
         return given(self._link.pause(message)[1])
 
-    def _tell_use(self, number: int, statement: int) -> None:
+    def _tell_use(self, number: int, statement: int, reply: dict[str, Any]) -> None:
         """Tell the host that the program reused a value: the step is recorded now, in program order."""
-        self._shared += 1
-        if self._shared <= MAX_SHARED_STEPS:
+        if self._shared < MAX_SHARED_STEPS and self._shared_bytes < MAX_SHARED_BYTES:
+            self._shared += 1
+            self._shared_bytes += len(self._link.text(reply.get("value")))
             self._link.tell_settled(number, statement)

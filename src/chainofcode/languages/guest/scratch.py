@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-    from ..link import GuestLink
+    from .link import GuestLink
 
 MAX_FILES = 50
 MAX_FILE_BYTES = 8 * 1024**2

@@ -1,0 +1,1 @@
+"""What guests of every language share: the wire, requests, the scratch directory, the process itself."""

@@ -1,0 +1,109 @@
+"""A guest process: sets its own limits and runs one program to its end, in whichever language it is written.
+
+A language has a module `languages.NAME.guest.main` with three functions: `serve` runs a program, `describe` only parses
+it, `rehearse` prepares a fresh process. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import math
+import os
+import resource
+import signal
+import sys
+
+from ..source import NotAProgram
+from .granted import GrantedPackages
+from .link import GuestLink
+from .scratch import ScratchFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any, NoReturn
+
+_PR_SET_PDEATHSIG = 1
+_PARSE_CPU_SECONDS = 20
+
+
+def main(*arguments: str) -> None:
+    """`parse`; `stdio` in a container; or the two descriptors of a guest without a wall."""
+    if arguments == ("parse",):
+        _parse()
+        return
+    if arguments == ("stdio",):
+        serve(*_own_stdio())
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
+    serve(*map(int, arguments))
+
+
+def _own_stdio() -> tuple[int, int]:
+    """In a container standard input and output are the wire: take them, and leave the program none."""
+    wire = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)
+    os.close(nothing)
+    return wire
+
+
+def guest_of(language: str) -> Any:
+    """Import the guest of a language."""
+    return importlib.import_module(f"..{language}.guest.main", __package__)
+
+
+def serve(read_fd: int, write_fd: int) -> NoReturn:
+    """Serve one program and exit."""
+    link = GuestLink(read_fd, write_fd)
+    start = link.receive()
+    link.frame_bytes = start["frame_bytes"]
+    _limit(start)
+    artifacts = ScratchFiles(_scratch()) if start["scratch"] and not start["is_shadow"] else None
+    GrantedPackages(start["package_names"], start["package_paths"]).install()
+    try:
+        ended = guest_of(start["language"]).serve(link, start)
+    except NotAProgram as error:
+        ended = {"reason": "error", "error": {"type": "NotAProgram", "message": str(error)}}
+    if artifacts is not None:
+        artifacts.send(link)
+        ended["unsent"] = artifacts.unsent
+    link.send({"type": "ended", **ended})
+    link.leave()
+
+
+def _scratch() -> str:
+    """The working directory; packages that must write when they are imported find a place there."""
+    home = os.getcwd()
+    os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
+    return home
+
+
+def _parse() -> None:
+    """Only parse: a job on standard input, the program in it on standard output."""
+    start = json.loads(sys.stdin.buffer.read())
+    resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
+    GrantedPackages(start["package_names"], start["package_paths"]).install()
+    try:
+        reply: dict[str, Any] = {"program": guest_of(start["language"]).describe(start)}
+    except NotAProgram as error:
+        reply = {"error": str(error)}
+    sys.stdout.write(json.dumps(reply))
+
+
+def _limit(start: dict[str, Any]) -> None:
+    """The kernel's limits, from inside; the host watches from outside too."""
+    seconds = max(1, math.ceil(start["cpu_seconds"]))
+    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU tells; who ignores it is killed
+    _set_limit(resource.RLIMIT_AS, start["memory_bytes"])
+    _set_limit(resource.RLIMIT_CORE, 0)
+    if start["processes"]:
+        _set_limit(resource.RLIMIT_NPROC, start["processes"])
+
+
+def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
+    """Never above what the host itself was given."""
+    given = resource.getrlimit(which)[1]
+    most = (1 << 63) - 1 if given == resource.RLIM_INFINITY else given
+    resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))

@@ -1,0 +1,1 @@
+"""SQL: queries with functions that the database does not have."""

@@ -1,0 +1,151 @@
+"""SQLite as the engine of a query: tables in memory or a database that is only read. Standard library only."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from urllib.parse import quote
+
+from ..compiler.tokens import SyntaxProblem, tokens
+from .engine import QueryError, quoted, to_text
+from .tables import TypedRows, read_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
+    from typing import Any
+
+_MAX_CELL_BYTES = 10_000_000
+_MAX_ARGUMENTS = 100
+_READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
+_DENIED = frozenset(["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"])
+_TYPES = {"int": "INTEGER", "float": "REAL", "bool": "BOOLEAN", "date": "TEXT", "timestamp": "TEXT", "text": "TEXT"}
+_NEAR = re.compile(r'near "(.+)": syntax error', re.S)
+_UNKNOWN = re.compile(r"(?:no such (?:column|table)|ambiguous column name): (.+)", re.S)
+
+
+class SqliteEngine:
+    """Runs queries in SQLite. It reads what was loaded, and nothing else."""
+
+    def __init__(self, memory_bytes: int, database: str | None = None) -> None:
+        address = ":memory:" if database is None else f"file:{quote(database)}?mode=ro&immutable=1"
+        try:
+            self._connection = sqlite3.connect(address, uri=database is not None, isolation_level=None)
+            self._connection.execute("PRAGMA temp_store = MEMORY")
+            self._connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            raise QueryError(f"cannot read the database: {error}") from None
+
+    def functions(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the names of all functions, and those of aggregate functions."""
+        rows = self._connection.execute("SELECT lower(name), type FROM pragma_function_list").fetchall()
+        names = frozenset(name for name, _ in rows)
+        return names, frozenset(name for name, kind in rows if kind in ("a", "w"))
+
+    def load(self, name: str, path: str, kind: str, separator: str) -> None:
+        """Make a table of a file."""
+        if kind == "parquet":
+            raise QueryError("SQLite cannot read Parquet; install DuckDB: pip install 'chainofcode[duckdb]'")
+        self._fill(name, read_table(path, kind, separator))
+
+    def _fill(self, name: str, table: TypedRows) -> None:
+        columns = ", ".join(f"{quoted(column)} {_TYPES[kind]}" for column, kind in table.columns)
+        marks = ", ".join("?" * len(table.columns))
+        self._connection.execute("BEGIN")
+        self._connection.execute(f"CREATE TEMP TABLE {quoted(name)} ({columns})")
+        self._connection.executemany(f"INSERT INTO temp.{quoted(name)} VALUES ({marks})", table.rows())  # noqa: S608
+        self._connection.execute("COMMIT")
+
+    def tables(self) -> list[tuple[str, int]]:
+        """Return the names of tables and how many rows they have."""
+        names = self._connection.execute(
+            "SELECT name FROM sqlite_temp_master WHERE type = 'table' UNION ALL "
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
+        )
+        return [(name, self._count(name)) for (name,) in names.fetchall()]
+
+    def _count(self, name: str) -> int:
+        try:
+            (count,) = self._connection.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()  # noqa: S608
+        except sqlite3.Error:  # a view of a function that we do not have
+            return 0
+        return int(count)
+
+    def seal(self) -> None:
+        """From here on queries only read, and only what is open."""
+        connection = self._connection
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_CELL_BYTES)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
+        connection.set_authorizer(_authorized)
+
+    def define(self, name: str, function: Callable[..., Any], kind: str) -> None:
+        """Make a function known; `kind` is the type of its values, which SQLite does not need."""
+        self._connection.create_function(name, -1, function)
+
+    def check(self, text: str, functions: Mapping[str, str]) -> list[str]:
+        """Check a query as it is written. Raises QueryError with the place; returns no names of columns."""
+        for name, kind in functions.items():
+            self.define(name, lambda *_: None, kind)
+        try:
+            self._connection.execute(f"EXPLAIN {text}")
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise QueryError(str(error), self._offset(text, str(error))) from None
+        return []
+
+    def run(self, text: str) -> tuple[list[str], Iterator[Sequence[Any]]]:
+        """Run a query. Returns the names of its columns, and its rows."""
+        try:
+            cursor = self._connection.execute(text)
+            names = [column[0] for column in cursor.description]
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise QueryError(str(error)) from None
+        return names, self._rows(cursor)
+
+    @staticmethod
+    def _rows(cursor: sqlite3.Cursor) -> Iterator[Sequence[Any]]:
+        try:
+            yield from cursor
+        except (sqlite3.Error, OverflowError) as error:
+            raise QueryError(str(error)) from None
+
+    def value(self, value: Any) -> Any:
+        """Return a value as SQLite takes it from a function."""
+        if value is None or isinstance(value, (str, float, bytes)):
+            return value
+        if isinstance(value, int) and -(2**63) <= value < 2**63:
+            return int(value)
+        return to_text(value)
+
+    def _offset(self, text: str, message: str) -> int | None:
+        """Return where an error is: SQLite names the token, but not its place."""
+        near, unknown = _NEAR.search(message), _UNKNOWN.search(message)
+        try:
+            flat, _ = tokens(text)
+        except SyntaxProblem as problem:
+            return problem.offset
+        if "incomplete input" in message:
+            return len(text)
+        if near is not None:
+            places = [token for token in flat if token.text.lower() == near[1].lower()][:_MAX_ARGUMENTS]
+            return next((token.start for token in places if self._fails_at(text[: token.end], message)), None)
+        if unknown is not None:
+            name = unknown[1].rpartition(".")[2].lower()
+            return next((token.start for token in flat if token.text.strip('"`[]').lower() == name), None)
+        return None
+
+    def _fails_at(self, prefix: str, message: str) -> bool:
+        """Whether the parser stops at the last token of a prefix: it accepts all prefixes before."""
+        try:
+            self._connection.execute(f"EXPLAIN {prefix}")
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            return str(error) == message
+        return False
+
+
+def _authorized(what: int, first: str | None, second: str | None, *_: object) -> int:
+    if what == sqlite3.SQLITE_FUNCTION and str(second).lower() in _DENIED:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK if what in _READING else sqlite3.SQLITE_DENY

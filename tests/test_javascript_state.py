@@ -1,0 +1,188 @@
+"""The variables of a JavaScript program that a model sees with a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from js_runs import Observer, run_js
+
+from chainofcode import ScriptedLM
+from chainofcode.audit import areplay
+from chainofcode.emulator import Answered, Emulator, Pause
+from chainofcode.emulator.value_cache import ValueCache
+from chainofcode.engine import RunOptions
+from chainofcode.languages import JAVASCRIPT
+from chainofcode.methods import ask
+from chainofcode.sandbox import Jail, Sandbox
+from chainofcode.trace import Trace
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Sandbox]:
+    with Jail(spares=1) as made:
+        yield made
+
+
+class Yes(Emulator):
+    """Answers every call with true; with several in flight, once so many are open."""
+
+    def __init__(self, in_flight: int = 1) -> None:
+        self.in_flight = in_flight
+        self._left, self._are_open = in_flight, asyncio.Event()
+
+    async def answer(self, pause: Pause) -> Answered:
+        self._left -= 1
+        if self._left <= 0:
+            self._are_open.set()
+        await asyncio.wait_for(self._are_open.wait(), 10)
+        return Answered(True)
+
+
+def states(program: str, sandbox: Sandbox, in_flight: int = 1, **options: object) -> dict[str, dict[str, str]]:
+    observer = Observer(Yes(in_flight))
+    result = run_js(program, observer, sandbox=sandbox, **options)
+    assert result.is_answered, result.error
+    return observer.states
+
+
+def test_the_line_first_then_the_rest_from_the_inside_out(jail: Sandbox) -> None:
+    program = """const rows = [{ id: 1 }];
+total = 2;
+function judge(word, times = 3) {
+  const inner = "x";
+  return isFruit(word);
+}
+answer = judge("kiwi");
+"""
+    found = states(program, jail, inputs={"limit": 5}, question="Which?")['isFruit("kiwi")']
+    assert list(found.items()) == [
+        ("word", '"kiwi"'),
+        ("inner", '"x"'),
+        ("times", "3"),
+        ("rows", '[{"id":1}]'),
+        ("limit", "5"),
+        ("total", "2"),
+    ]
+
+
+def test_every_way_to_call(jail: Sandbox) -> None:
+    program = """const words = ["a", "b"];
+let n = 1;
+const kept = words.filter(isGood);
+n = 2;
+const odd = words.map((x) => x.isOdd());
+n = 3;
+nlp.score("s");
+n = 4;
+await Promise.all(words.map((y) => tag(y)));
+class Judge { of(z) { return inClass(z); } }
+answer = new Judge().of(1);
+"""
+    found = states(program, jail)
+    assert found['isGood("a")'] == {"words": '["a","b"]', "n": "1"}
+    assert found['isOdd("b")']["x"] == '"b"' and found['isOdd("b")']["n"] == "2"
+    assert found['nlp.score("s")']["n"] == "3"
+    assert found['tag("a")'] == {**found['tag("a")'], "y": '"a"', "n": "4", "kept": '["a","b"]'}
+    assert found["inClass(1)"]["z"] == "1"
+
+
+def test_a_variable_not_set_yet_is_left_out(jail: Sandbox) -> None:
+    assert states("let before = 1;\nconst kept = isGood(before);\nlet after = 2;\nanswer = kept;", jail) == {
+        "isGood(1)": {"before": "1"}
+    }
+
+
+def test_the_innermost_variable_of_a_name_is_shown(jail: Sandbox) -> None:
+    program = "const word = 'outer';\nconst f = (word) => isGood(word);\nanswer = f('inner');"
+    assert states(program, jail)['isGood("inner")'] == {"word": '"inner"'}
+
+
+def test_looking_runs_no_code_of_the_program(jail: Sandbox) -> None:
+    program = """let looks = 0;
+const object = { get field() { looks++; return 1; }, toJSON() { looks++; return 2; } };
+const proxy = new Proxy({}, { get() { looks++; }, ownKeys() { looks++; return []; } });
+Object.defineProperty(globalThis, "watched", { get() { looks++; return 3; }, set() {}, configurable: true });
+if (looks) watched = 4;
+with (new Proxy({}, { has(target, name) { if (name === "object") looks++; return false; } })) { isFine("a"); }
+isGood("b");
+answer = looks;
+"""
+    observer = Observer(Yes())
+    result = run_js(program, observer, sandbox=jail)
+    assert (result.answer, result.error) == (0, None)
+    assert observer.states['isFine("a")'] == {}
+    assert observer.states['isGood("b")'] == {
+        "looks": "0",
+        "object": '{"field":[Getter],"toJSON":[Function: toJSON]}',
+        "proxy": "[Proxy]",
+    }
+
+
+def test_what_is_shown_is_bounded(jail: Sandbox) -> None:
+    program = "\n".join(f"const v{number} = 'x'.repeat(10000);" for number in range(50))
+    found = states(f"{program}\nanswer = isGood(1);", jail)["isGood(1)"]
+    assert 10 <= len(found) <= 24
+    assert all(text.startswith('10000 characters: "xxx') and len(text) < 300 for text in found.values())
+    assert sum(map(len, found.values())) < 3500
+
+
+def test_names_that_are_reserved_elsewhere(jail: Sandbox) -> None:
+    program = """var yield = 1, let = 2, static = 3, await = 4;
+function strict(word) { "use strict"; return isGood(word); }
+function* made() { return isFine("b"); }
+answer = [strict("a"), made().next().value];
+"""
+    assert states(program, jail) == {'isGood("a")': {"word": '"a"'}, 'isFine("b")': {}}
+
+
+def test_a_hole_keeps_its_identity(jail: Sandbox) -> None:
+    program = "const f = isGood, g = isGood;\nanswer = [f === g, [isGood].includes(f), f('a')];"
+    observer = Observer(Yes())
+    assert run_js(program, observer, sandbox=jail).answer == [True, True, True]
+
+
+def test_lookahead_shows_what_is_known(jail: Sandbox) -> None:
+    program = """const words = ["a", "b"];
+let count = 0;
+for (const w of words) { if (isGood(w)) count++; }
+answer = count;
+"""
+    found = states(program, jail, in_flight=2)
+    assert found['isGood("a")'] == {"w": '"a"', "words": '["a","b"]', "count": "0"}
+    assert found['isGood("b")'] == {"w": '"b"', "words": '["a","b"]'}  # the count waits for the first call
+
+
+def test_a_call_made_again_has_its_value(jail: Sandbox) -> None:
+    program = "let n = 0;\nfor (let i = 0; i < 100; i++) if (isGood('a')) n++;\nanswer = n;"
+    observer = Observer(Yes())
+    result = run_js(program, observer, sandbox=jail)
+    assert result.answer == 100
+    assert observer.states == {'isGood("a")': {"i": "0", "n": "0"}}
+
+
+def test_the_prompt_and_the_replay(jail: Sandbox) -> None:
+    program = "```javascript\nconst basket = ['kiwi', 'saw'];\nanswer = basket.filter(isFruit);\n```"
+    lm = ScriptedLM([program, '{"value": true}', '{"value": false}'])
+
+    async def asked() -> Trace:
+        options = RunOptions(language=JAVASCRIPT, in_flight=1)
+        return Trace.of([event async for event in ask("Which are fruit?", lm, sandbox=jail, options=options)])
+
+    trace = asyncio.run(asked())
+    prompts = [call.prompt for call in trace.calls][1:]  # the first asks for the program
+    assert len(prompts) == 2 and all('state: basket = ["kiwi","saw"]' in prompt for prompt in prompts)
+    replayed = asyncio.run(areplay(trace, sandbox=jail))
+    assert replayed.is_same
+
+
+def test_cached_values_do_not_depend_on_the_variables_shown(jail: Sandbox, tmp_path: Path) -> None:
+    """Lookahead shows fewer variables; the key of a value has none."""
+    program = "let n = 0;\nfor (const w of ['a', 'b']) if (isGood(w)) n++;\nanswer = n;"
+    for in_flight, asked in ((1, 2), (4, 0)):
+        lm = ScriptedLM(['{"value": true}'] * asked)
+        with ValueCache(tmp_path / "cache") as cache:
+            result = run_js(program, cache.emulator(lm), sandbox=jail, in_flight=in_flight)
+        assert (result.answer, len(lm.requests)) == (2, asked)

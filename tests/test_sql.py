@@ -1,0 +1,106 @@
+"""SQL with undefined functions: results and calls are those of an engine that has the functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sql_cases import FUNCTIONS, KINDS, QUERIES, TABLES
+
+from chainofcode import Jail, Pause
+from chainofcode.engine import RunOptions
+from chainofcode.methods.queries import QueryResult, execute_query, query_options, tables_of
+from chainofcode.values.arrays import numbered
+
+duckdb = pytest.importorskip("duckdb")
+ENGINES = ("duckdb", "sqlite")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A JSON lines file for each table."""
+    home = tmp_path_factory.mktemp("tables")
+    for name, rows in TABLES.items():
+        (home / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return home
+
+
+@pytest.fixture(scope="module")
+def jail() -> Iterator[Jail]:
+    with Jail(spares=1) as jail:
+        yield jail
+
+
+def judged(pause: Pause) -> Any:
+    return FUNCTIONS[pause.name](*pause.args)
+
+
+async def run(query: str, jail: Jail, options: RunOptions) -> QueryResult:
+    return QueryResult.of([event async for event in execute_query(query, judged, jail, options)])
+
+
+def expected_rows(engine: str, query: str) -> list[dict[str, Any]]:
+    """The rows of a query in an engine that has the functions."""
+    connection: Any = duckdb.connect() if engine == "duckdb" else sqlite3.connect(":memory:")
+    for name, rows in TABLES.items():
+        _fill(connection, engine, name, rows)
+    for name, function in FUNCTIONS.items():
+        strict = _strict(function)
+        if engine == "duckdb":
+            connection.create_function(name, strict, None, KINDS[name], null_handling="special")
+        else:
+            connection.create_function(name, -1, strict)
+    cursor = connection.execute(query)
+    names = numbered([column[0] for column in cursor.description])
+    return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+
+def _strict(function: Any) -> Any:
+    return lambda *args: None if None in args else function(*args)
+
+
+def _fill(connection: Any, engine: str, name: str, rows: list[dict[str, Any]]) -> None:
+    kinds = {int: "BIGINT", float: "DOUBLE", str: "TEXT", bool: "BOOLEAN"}
+    values = {column: [row[column] for row in rows if row[column] is not None] for column in rows[0]}
+    dates = {"day", "moment"} if engine == "duckdb" else set()  # as DuckDB reads them from JSON
+    columns = [f"{column} {'DATE' if column in dates else kinds[type(own[0])]}" for column, own in values.items()]
+    connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO {name} VALUES ({marks})", [list(row.values()) for row in rows])
+
+
+def plain(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Dates as text, decimals as numbers: as results have them."""
+    return [{name: _plain(cell) for name, cell in row.items()} for row in rows]
+
+
+def _plain(cell: Any) -> Any:
+    if hasattr(cell, "isoformat"):
+        return cell.isoformat()
+    return pytest.approx(float(cell)) if isinstance(cell, float) or hasattr(cell, "as_tuple") else cell
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sixty_queries(engine: str, folder: Path, jail: Jail) -> None:
+    """Rows are those of real functions, and calls are the distinct arguments that reach a judgement."""
+    files = sorted(folder.glob("*.jsonl"))
+
+    async def run_all() -> list[QueryResult]:
+        options = query_options(RunOptions(), await tables_of(files, engine=engine))
+        return [await run(query, jail, options) for query, _ in QUERIES]
+
+    wrong = []
+    for (query, calls), result in zip(QUERIES, asyncio.run(run_all()), strict=True):
+        if result.rows != plain(expected_rows(engine, query)):
+            wrong.append(f"{query}\n   {result.error or result.rows}\n   {expected_rows(engine, query)}")
+        elif calls >= 0 and result.trace.lm_calls != calls:
+            wrong.append(
+                f"{query}\n   {calls} calls expected: {[step.call for step in result.trace.steps if step.call]}"
+            )
+    assert len(QUERIES) >= 60
+    assert not wrong, "\n".join(wrong)
