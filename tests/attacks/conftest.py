@@ -14,7 +14,7 @@ from chainofcode.sandbox import Jail
 from .harness import SECRET, Wall, World
 
 
-@pytest.fixture(scope="session", params=["A", "B", "C"])
+@pytest.fixture(scope="session", params=["A", "A-", "B", "C"])
 def wall(request: pytest.FixtureRequest) -> Iterator[Wall]:
     """Made while a secret stands in the host's environment."""
     with pytest.MonkeyPatch.context() as patch:

@@ -18,11 +18,11 @@ LIMITS = Limits(run_seconds=5, cpu_seconds=5, wall_seconds=20, memory_bytes=512 
 SECRET = "hunter2-is-planted-here"
 MOST_SECONDS = 10  # no attack of ours has a limit above 5 seconds
 # A path that is not granted does not exist in tier A, is Landlock's in tier B, and cannot be named in tier C.
-NO_FILE = {"A": "ENOENT", "B": "EACCES", "C": "EPERM"}
+NO_FILE = {"A": "ENOENT", "A-": "ENOENT", "B": "EACCES", "C": "EPERM"}
 _CAP_SYS_ADMIN = 21
 KERNEL = "an answer that only the kernel gives"
-IN_TIER_A = pytest.mark.parametrize("wall", ["A"], indirect=True)  # where there is a scratch directory
-WITH_FILES = pytest.mark.parametrize("wall", ["A", "B"], indirect=True)  # where a granted file can be opened
+IN_TIER_A = pytest.mark.parametrize("wall", ["A", "A-"], indirect=True)  # where there is a scratch directory
+WITH_FILES = pytest.mark.parametrize("wall", ["A", "A-", "B"], indirect=True)  # where a granted file can be opened
 # For claims about the host alone, which are the same in every tier: where any can be had, C can.
 IN_ANY_TIER = pytest.mark.parametrize("wall", ["C"], indirect=True)
 # Every program begins with this. `tried` is True for what worked, else the name of what stood in the way.
@@ -66,7 +66,10 @@ class Attack:
         return self.name
 
     def refused_in(self, tier: str) -> Any:
-        return self.refused[tier] if isinstance(self.refused, dict) and tier in self.refused else self.refused
+        """A- is as A, unless it is named."""
+        if not isinstance(self.refused, dict):
+            return self.refused
+        return self.refused.get(tier, self.refused.get(tier[0], self.refused))
 
 
 def tried_bare(attacks: list[Attack]) -> list[Attack]:
@@ -124,13 +127,14 @@ class Wall:
     def is_healthy(self) -> None:
         assert run("answer = 6 * 7", sandbox=self.jail).answer == 42
 
-    def ends(self, program: str, reason: str, words: str = "", emulator: Any = None, **options: Any) -> None:
+    def ends(self, program: str, reason: str, words: str = "", emulator: Any = None, **options: Any) -> Result:
         """The program is stopped for this reason, and for no other."""
         result = self.run(program, emulator, **options)
         assert result.reason == reason, result
         assert result.error is not None
         assert words in result.error.message
         assert "Traceback" not in result.error.message
+        return result
 
     def refuses(self, attack: Attack, world: World) -> None:
         result = self.run(attack.program, inputs=world.inputs, **attack.options)

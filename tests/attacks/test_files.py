@@ -168,6 +168,17 @@ def test_a_granted_file_is_read_and_its_siblings_are_not(wall: Wall, granted: Pa
     assert result.answer == ["1,2", *[NO_FILE[wall.tier]] * 2]
 
 
+@WITH_FILES
+def test_a_directory_whose_name_begins_like_another_ones_is_granted_too(wall: Wall, tmp_path: Path) -> None:
+    files = [tmp_path / name / "x" for name in ("data", "data2")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(file.parent.name)
+    reads = tuple(str(file.parent) for file in files)
+    result = wall.run(READ + "answer = [read(p) for p in paths]", inputs={"paths": [*map(str, files)]}, reads=reads)
+    assert result.answer == ["data", "data2"]
+
+
 @pytest.mark.parametrize("way", ["way out", "../beside.txt", "table.csv/../../beside.txt"])
 @WITH_FILES
 def test_no_way_leads_out_of_a_granted_directory(wall: Wall, granted: Path, way: str) -> None:

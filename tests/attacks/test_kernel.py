@@ -116,6 +116,7 @@ ROOT = {
 }
 
 ATTACKS = [
+    Attack("flock", "answer = tried(syscall, 73, 0, 1)"),
     Attack("clone3, whose flags no filter sees", "answer = tried(syscall, 435, None, 0)", refused="ENOSYS", bare="EINVAL"),
     *[Attack(name, f"answer = tried(syscall, {n}, {a})", bare=bare) for name, (n, a, bare) in ANYONE.items()],
     *[

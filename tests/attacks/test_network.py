@@ -67,6 +67,17 @@ ATTACKS = [
     Attack("a pair of another family", "import socket\nanswer = tried(socket.socketpair, 30, socket.SOCK_STREAM)",
            unsafe=ODD),
     Attack("send to an address", PAIR + "answer = tried(left.sendto, b'x', '/nowhere')", bare="EISCONN"),
+    Attack(
+        "send to an address in memory whose number ends in 32 zeros",
+        PAIR + "libc.mmap.restype = ctypes.c_void_p\n"
+        "place = libc.mmap(ctypes.c_void_p(1 << 32), ctypes.c_size_t(4096), 3, 0x32, -1, ctypes.c_long(0))\n"
+        "ctypes.memmove(place, b'\\1\\0/nowhere', 10)\n"
+        "def send():\n"
+        "    if libc.sendto(left.fileno(), b'x', ctypes.c_size_t(1), 0, ctypes.c_void_p(place), 10) < 0:\n"
+        "        raise OSError(ctypes.get_errno(), 'refused')\n"
+        "answer = tried(send) if place == 1 << 32 else 'no such place'",
+        bare="EISCONN",
+    ),
     Attack("send a descriptor", PAIR + "answer = tried(socket.send_fds, left, [b'x'], [0])"),
     Attack("receive a descriptor", PAIR + "left.send(b'x')\nanswer = tried(socket.recv_fds, right, 1, 1)"),
     Attack("send many messages", PAIR + "answer = libc.sendmmsg(left.fileno(), None, 0, 0)", refused=-1, bare=0),

@@ -57,6 +57,10 @@ TOUCHING = [
     ),
     Attack("a handle on its parent", "answer = tried(os.pidfd_open, other)"),
     Attack("limits of its parent", "import resource\nanswer = tried(resource.prlimit, other, resource.RLIMIT_NOFILE)"),
+    Attack(
+        "limits of a process by its number, even its own",
+        "import resource\nanswer = tried(resource.prlimit, os.getpid(), resource.RLIMIT_NOFILE)",
+    ),
     Attack("priority of its parent", "answer = tried(lambda: os.setpriority(0, other, os.getpriority(0, other)))"),
     Attack("own priority", "answer = tried(os.nice, 0)"),
     Attack("processors of its parent", "answer = tried(lambda: os.sched_setaffinity(other, os.sched_getaffinity(other)))"),
@@ -125,7 +129,7 @@ def keepers(lone: Wall) -> set[int]:
     (zygote,) = lone.jail._zygotes.values()
     for _ in range(500):
         found = {number for number in descendants(zygote._process.pid) if is_alive(number)}
-        if len(found) == (2 if lone.tier == "A" else 1):
+        if len(found) == (2 if lone.tier in ("A", "A-") else 1):
             return found
         time.sleep(0.01)
     pytest.fail(f"processes are left: {found}")

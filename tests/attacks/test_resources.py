@@ -6,13 +6,16 @@ Without a wall the same limits hold, as `test_hostile.py` shows; what would harm
 from __future__ import annotations
 
 import asyncio
+import resource
+from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import pytest
 
-from chainofcode import Limits
+from chainofcode import Limits, run
 
-from .harness import IN_ANY_TIER, Wall
+from .harness import IN_ANY_TIER, WITH_FILES, Wall
 
 SHORT = Limits(run_seconds=0.15, cpu_seconds=5, memory_bytes=512 * 1024**2)
 ONE_CPU_SECOND = Limits(run_seconds=8, cpu_seconds=1, memory_bytes=512 * 1024**2)
@@ -161,6 +164,15 @@ def test_threads_are_bounded(wall: Wall) -> None:
         assert result.reason == "limit:processes", result
 
 
+def test_every_limit_of_the_kernel_is_set(wall: Wall) -> None:
+    most = {"CORE": 0, "FSIZE": 0, "MEMLOCK": 0, "MSGQUEUE": 0, "NOFILE": 256, "SIGPENDING": 64}
+    program = "import resource\nanswer = {name: resource.getrlimit(getattr(resource, name)) for name in names}"
+    found = wall.run(program, inputs={"names": [f"RLIMIT_{name}" for name in most]}).answer
+    for name, value in most.items():
+        soft, hard = found[f"RLIMIT_{name}"]
+        assert 0 <= soft <= value and 0 <= hard <= value, name  # -1: unlimited
+
+
 def test_descriptors_are_bounded(wall: Wall) -> None:
     program = (
         "pipes = []\ntry:\n    while True:\n        pipes += os.pipe()\n"
@@ -174,6 +186,46 @@ def test_descriptors_are_bounded(wall: Wall) -> None:
 def test_a_program_without_descriptors_still_answers(wall: Wall) -> None:
     program = "held = []\ntry:\n    while True: held += os.pipe()\nexcept OSError: pass\nanswer = f(3)"
     assert wall.run(program, lambda pause: 4).answer == 4
+
+
+QUEUED = (
+    "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])\n"
+    "for _ in range(1000): os.kill(os.getpid(), signal.SIGRTMIN)\nanswer = 0\n"
+    "while signal.sigtimedwait([signal.SIGRTMIN], 0): answer += 1"
+)
+
+
+def test_pending_signals_are_bounded(wall: Wall) -> None:
+    assert 0 < wall.run(QUEUED).answer <= 65
+
+
+def test_pending_signals_are_many_without_a_wall() -> None:
+    if resource.getrlimit(resource.RLIMIT_SIGPENDING)[0] < 1000:
+        pytest.skip("this process may not have many pending signals either")
+    assert run("import os\n" + QUEUED, sandbox="none").answer == 1000
+
+
+# --- memory of the kernel -----------------------------------------------------------------------------------------
+
+
+@WITH_FILES
+def test_names_that_do_not_exist_are_bounded(wall: Wall) -> None:
+    """The kernel remembers each name that was looked up and not found: 100 MB in a second."""
+    if missing_names() == 0:
+        pytest.skip("this kernel does not count the names that it remembers as missing")
+    program = (
+        "place, n = os.path.dirname(os.__file__), 0\n"
+        "while True:\n    n += 1\n    try: os.stat(f'{place}/{salt}{n:0220d}')\n    except OSError: pass"
+    )
+    limits = Limits(run_seconds=9, cpu_seconds=9, memory_bytes=80 * 1024**2)
+    wall.ends(program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)})
+
+
+def missing_names() -> int:
+    try:
+        return int(Path("/proc/sys/fs/dentry-state").read_text().split()[4])
+    except OSError:
+        return 0
 
 
 # --- output -------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def send(body):
 def ended(**fields):
     send({"type": "ended", "reason": "answered", **fields})
 def paused(number, kind="call", name="f", **fields):
-    send({"type": "paused", "id": number, "kind": kind, "name": name, "text": f"{name}()", **fields})
+    send({"type": "paused", "id": number, "kind": kind, "name": name, **{"text": f"{name}()", **fields}})
 """
 BROKEN = "it broke the protocol: "
 NO_FRAME = BROKEN + "malformed frame"
@@ -78,19 +78,31 @@ FRAMES = {
         "send({'type': 'ended', 'reason': 'error', 'error': {'type': 'E', 'message': 'm', 'statement': 999}})",
         BROKEN + "statement 999 of",
     ),
-    "a lineage of no statement": (
-        "ended(lineage={'nodes': [[0], [999]]})", BROKEN + "statement 999 of"
+    "a lineage that nobody asked for": (
+        "ended(lineage={'nodes': [[0], [0]]})", BROKEN + "a lineage that was not requested"
     ),
     "a lineage that is none": ("ended(lineage={'nodes': [['x']]})", NO_FRAME),
     "a pause at no statement": ("paused(1, statement=999)", BROKEN + "statement 999 of"),
     "a pause of an unknown kind": ("paused(1, kind='shell')", NO_FRAME),
     "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),
     "a pause twice": ("paused(1)\npaused(1)", BROKEN + "pause 1 after pause 1"),
-    "pauses that count down": ("paused(5)\npaused(4)", BROKEN + "pause 4 after pause 5"),
+    "pauses that count down": ("paused(1)\npaused(2)\npaused(1)", BROKEN + "pause 1 after pause 2"),
+    "a pause that leaves numbers out": ("paused(1)\npaused(3)", BROKEN + "pause 3 after pause 1"),
+    "a pause with names without end": ("paused(1, names=['x'] * 10_001)", BROKEN + "a pause with over 10,000 names"),
+    "a pause with variables without end": (
+        "paused(1, state={str(n): '' for n in range(10_001)})", BROKEN + "a pause with over 10,000 names"
+    ),
+    "lists without end in one frame": (
+        "send(b'{\"type\":\"ended\",\"reason\":\"answered\",\"answer\":[' + b'[],' * 900_000 + b'[]]}')",
+        BROKEN + "a frame that takes over 134,217,728 bytes of memory",
+    ),
+    "objects without end in one frame": (
+        "paused(1, args=[{'a': 0}] * 600_000)", BROKEN + "a frame that takes over 134,217,728 bytes of memory"
+    ),
     "an end to no pause": ("send({'type': 'settled', 'id': 7, 'statement': 0})", BROKEN + "pause 7 is not open"),
     "a survey by a program": ("send({'type': 'surveyed', 'calls': []})", BROKEN + "a `surveyed` frame from"),
     "an end to a pause before its value": (
-        "paused(3)\nsend({'type': 'settled', 'id': 3, 'statement': 0})", BROKEN + "pause 3 settled before it was resumed"
+        "paused(1)\nsend({'type': 'settled', 'id': 1, 'statement': 0})", BROKEN + "pause 1 settled before it was resumed"
     ),
     "an invented reason": ("send({'type': 'ended', 'reason': 'limit:heaven'})", BROKEN + "an end for the reason"),
     "the host's own reason": ("send({'type': 'ended', 'reason': 'limit:run'})", BROKEN + "an end for the reason"),
@@ -138,7 +150,7 @@ LIMITED = {
     "pauses past their limit": (
         "for number in range(1, 50):\n    paused(number)", "limit:calls", "the program made over 20 calls"
     ),
-    "the last number there is": ("paused(2**62)\nf()", "guest died", "pause 1 after pause 4611686018427387904"),
+    "the last number there is": ("paused(2**62)\nf()", "guest died", "pause 4611686018427387904 after pause 0"),
     "the host's words stolen": (
         "import threading\nthreading.Thread(target=os.read, args=(3, 1000), daemon=True).start()\nwhile True: pass",
         "limit:run", "the program ran for over 1 second",
@@ -160,6 +172,86 @@ LIMITED = {
 def test_a_limit_holds_on_the_wire(wall: Wall, name: str) -> None:
     program, reason, words = LIMITED[name]
     wall.ends(WIRE + program, reason, words, late, limits=Limits(run_seconds=1, lm_calls=20, frame_bytes=2**21))
+
+
+# --- a value is used as often as the protocol allows --------------------------------------------------------------
+
+RESUMED = (
+    WIRE
+    + """
+def read(size):
+    data = b''
+    while len(data) < size:
+        data += os.read(3, size - len(data))
+    return data
+def resumed():
+    return json.loads(read(*struct.unpack('<I', read(4))))
+def settled(number):
+    send({'type': 'settled', 'id': number, 'statement': 0})
+"""
+)
+TWICE = {
+    "a call's value without end": (
+        "paused(1)\nresumed()\nwhile True: settled(1)", BROKEN + "pause 1 settled too often"
+    ),
+    "the values of two calls without end": (
+        "paused(1)\nresumed()\npaused(2)\nresumed()\nwhile True:\n    settled(1)\n    settled(2)",
+        BROKEN + "over 6,000 values used again",
+    ),
+    "a tool's value twice": (
+        "paused(1, name='look')\nresumed()\nsettled(1)\nsettled(1)", BROKEN + "pause 1 settled too often"
+    ),
+    "a statement twice": (
+        "paused(1, kind='statement', names=['x'])\nresumed()\nsettled(1)\nsettled(1)",
+        BROKEN + "pause 1 settled too often",
+    ),
+    "a module twice": (
+        "paused(1, kind='module', name='json')\nresumed()\nsettled(1)\nsettled(1)", BROKEN + "pause 1 settled too often"
+    ),
+}  # fmt: skip
+
+
+def nothing(pause: Any) -> Any:
+    return {} if pause.kind == "statement" else 1
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("name", TWICE)
+def test_a_value_is_not_used_more_often_than_it_may_be(wall: Wall, name: str) -> None:
+    def look() -> int:
+        return 7
+
+    program, words = TWICE[name]
+    result = wall.ends(RESUMED + program, "guest died", words, nothing, tools=[look])
+    assert sum(step.how == "shared" for step in result.trace.steps) <= 6000
+
+
+@IN_ANY_TIER
+def test_a_large_value_used_again_and_again_does_not_fill_the_disk(wall: Wall) -> None:
+    """A few bytes of the guest's make a step with the whole value."""
+    program = RESUMED + "paused(1)\nresumed()\nwhile True: settled(1)"
+    words, limits = "the run recorded over 2,000,000 bytes", Limits(run_seconds=5, trace_bytes=2_000_000)
+    result = wall.ends(program, "limit:trace", words, lambda pause: "x" * 36_000, limits=limits)
+    assert sum(map(len, result.trace.lines())) < 2_100_000
+    assert len(result.trace.steps) > 50
+
+
+WRITTEN = {
+    "an answer": "ended(answer='x' * 1_500_000, text='y' * 1_500_000)",
+    "its error": "send({'type': 'ended', 'reason': 'error', 'error': {'type': 'E', 'message': 'm' * 3_000_000}})",
+    "standard error": "ended(answer=1, stderr='x' * 3_000_000)",
+    "files that were not sent": "ended(answer=1, unsent=['x' * 1_000_000] * 3)",
+    "changes": "send({'type': 'ran', 'steps': [{'statement': 0, 'visit': 1, 'delta': {'x': 'y' * 3_000_000}}]})\nf()",
+    "the text of calls": "for n in range(1, 9):\n    paused(n, text='x' * 500_000)\n    resumed()\n    settled(n)",
+}
+
+
+@IN_ANY_TIER
+@pytest.mark.parametrize("name", WRITTEN)
+def test_everything_a_run_records_is_bounded(wall: Wall, name: str) -> None:
+    words, limits = "the run recorded over 2,000,000 bytes", Limits(run_seconds=5, trace_bytes=2_000_000)
+    result = wall.ends(RESUMED + WRITTEN[name], "limit:trace", words, lambda pause: 1, limits=limits)
+    assert sum(map(len, result.trace.lines())) < 6_000_000  # the event that is too much may be one frame
 
 
 # --- lies that are only lies --------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -15,14 +16,16 @@ import msgspec
 
 from ..emulator import Answered, Emulator
 from ..errors import BudgetError, EmulationError
+from ..languages.guest.link import MAX_FRAME_MEMORY
 from ..reasons import Reason
 from ..sandbox import Job, Sandbox, Session
 from ..sandbox.frames import Paused, Settled
-from ..trace import Returned, Sent
+from ..trace import Call, Returned, Sent
 from ..values.codec import encode
-from .log import Log, Taken
+from .log import Log, Taken, Unused
 from .lookahead import Lookahead
 
+_MAX_DECODED_BYTES = 2 * MAX_FRAME_MEMORY  # of arguments as objects, at once
 _MAX_FORESEEN = 10_000  # calls that a shadow asked for and the program has not got to
 
 
@@ -53,7 +56,7 @@ class Fetches:
     ) -> None:
         self._emulator, self._session, self._job, self._log, self._share = emulator, session, job, log, share
         # Without a sandbox, the side effects of a shadow would reach the host.
-        may_look = job.in_flight > 1 and session.wall != "none"
+        may_look = job.in_flight > 1 and session.wall != "none" and job.language.looks_ahead
         self._lookahead = Lookahead(place, job, session, self) if may_look else None
         self._gathers = emulator.gathers
         self._fetches: dict[int, Fetch] = {}  # by the number of the program's pause
@@ -62,6 +65,8 @@ class Fetches:
         self._keys: set[bytes] = set()  # of all calls requested
         self._queue: deque[Fetch] = deque()
         self._free, self._begun, self._is_closing = job.in_flight, 0, False
+        self._decoded = 0  # estimated bytes of the arguments of requests in flight
+        self._calls: list[Call] = []  # requests that were made, not yet in the trace
 
     async def __aenter__(self) -> Fetches:
         return self
@@ -69,16 +74,27 @@ class Fetches:
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    async def close(self) -> list[Answered | None]:
-        """Cancel requests in flight and send no more. Returns what came of those that the program did not use."""
-        self._is_closing = True
-        if self._lookahead is not None:
-            await self._lookahead.close()
-        tasks = [fetch.task for fetch in (*self._fetches.values(), *self._foreseen.values()) if fetch.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return [fetch.answered for fetch in self._foreseen.values() if fetch.task is not None]
+    async def close(self) -> Unused:
+        """Cancel requests in flight and send no more. Returns how many the program did not use."""
+        if not self._is_closing:
+            self._is_closing = True
+            if self._lookahead is not None:
+                await self._lookahead.close()
+            fetches = [*self._fetches.values(), *self._foreseen.values()]
+            tasks = [fetch.task for fetch in fetches if fetch.task is not None]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._calls += self._emulator.abandoned()
+        return Unused(
+            wasted=sum(fetch.task is not None for fetch in self._foreseen.values()),
+            unsettled=sum(fetch.answered is not None and not fetch.uses for fetch in self._fetches.values()),
+        )
+
+    def recorded(self) -> list[Call]:
+        """Return the requests that were made since this was last called, for the trace."""
+        calls, self._calls = self._calls, []
+        return calls
 
     def begin(self, paused: Paused) -> None:
         """Handle a pause of the program, at a call or a statement."""
@@ -101,16 +117,20 @@ class Fetches:
         elif fetch.task is None:
             with contextlib.suppress(ValueError):
                 self._queue.remove(fetch)
-            self._queue.appendleft(fetch)
+            if self._lookahead is None:  # a guest that asks for many values at once gets them in that order
+                self._queue.append(fetch)
+            else:
+                self._queue.appendleft(fetch)
             self.pump()
 
     def _key(self, paused: Paused) -> bytes:
         """Return the key of a call, the same for the program and its shadow; it includes the expected type."""
-        if self._lookahead is None or paused.known_by is None:
+        if self._lookahead is None or not paused.is_known:
             return b""
         use = self._log.use(paused)
         expected = [use.type, use.spec] if use is not None else []
-        return msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
+        told = msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
+        return hashlib.sha256(told).digest()
 
     # --- calls that the shadow reports --------------------------------------------------------------------------
 
@@ -120,6 +140,7 @@ class Fetches:
         if key in self._foreseen:
             self._by_shadow[paused.id] = self._foreseen[key]
         is_call = paused.kind == "call" and paused.name not in self._job.tools  # do not trust the shadow
+        is_call = is_call and self._emulator.asks_ahead(paused.name)
         if not key or key in self._keys or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
             return False
         self._keys.add(key)
@@ -144,25 +165,31 @@ class Fetches:
         """Start queued requests, up to the number allowed in flight."""
         if self._gathers and self._lookahead is not None and self._lookahead.holds:
             return
-        while self._queue and self._free > 0 and not self._is_closing:
+        while self._queue and self._has_room(self._queue[0]) and not self._is_closing:
             fetch = self._queue.popleft()
             if fetch.paused is None and self._begun >= self._job.limits.lm_calls:
                 continue  # the program's own calls are counted in `begin`
             self._begun += 1
             self._free -= 1
+            self._decoded += fetch.asked.memory
             fetch.number = self._begun
             asked = fetch.asked
             line = self._log.line(asked.statement)
             self._session.post(Sent(id=fetch.number, call=asked.text, statement=asked.statement, line=line))
             fetch.task = asyncio.create_task(self._fetch(fetch))
 
+    def _has_room(self, fetch: Fetch) -> bool:
+        """Whether a request may begin: there is a free place, and memory for its arguments."""
+        return self._free > 0 and (not self._decoded or self._decoded + fetch.asked.memory <= _MAX_DECODED_BYTES)
+
     async def _fetch(self, fetch: Fetch) -> None:
         started = time.monotonic()
         try:
             answered = await self._emulator.answer(self._log.pause(fetch.asked, self._job))
             value = _carriable(fetch.asked, answered.value)
+            self._calls += _with_value(answered, fetch.asked.text, value)
         except (EmulationError, BudgetError) as error:
-            self._log.lose(error.calls)
+            self._calls += error.calls
             self._lose(fetch, error.reason, str(error), code=error.code, about=error.about)
         except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
             self._fail(fetch, functools.partial(self._raise, error))
@@ -175,6 +202,7 @@ class Fetches:
             self._take_in(fetch, replace(answered, value=value))
         finally:
             self._free += 1
+            self._decoded -= fetch.asked.memory
             self._session.post(Returned(id=fetch.number))
             self.pump()
             if self._lookahead is not None:
@@ -185,7 +213,7 @@ class Fetches:
         fetch.answered = answered
         fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
         if self._lookahead is not None:
-            reply = {"value": answered.value, "once": fetch.is_once or fetch.asked.known_by is None}
+            reply = {"value": answered.value, "once": fetch.is_once or not fetch.asked.is_known}
             failed = {"error": answered.error, "raised": answered.raised} if answered.error else {}
             self._lookahead.learn(fetch.asked, {**reply, **failed})
         if fetch.paused is not None:
@@ -224,6 +252,14 @@ class Fetches:
             is_first=fetch.uses == 1,
             is_foreseen=fetch.is_foreseen,
         )
+
+
+def _with_value(answered: Answered, text: str, value: Any) -> tuple[Call, ...]:
+    """Return the requests for a value; the last of them has it, so that it is known before the program uses it."""
+    if not answered.calls or answered.error is not None or text in answered.calls[-1].answers:
+        return answered.calls
+    *before, last = answered.calls
+    return (*before, msgspec.structs.replace(last, answers={**last.answers, text: value}))
 
 
 def _carriable(paused: Paused, value: Any) -> Any:

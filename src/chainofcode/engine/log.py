@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
+
 from ..emulator import Answered, Pause
+from ..languages import Language
 from ..languages.python.compiler.kinds import by_name
 from ..program import Program, Use
 from ..reasons import Reason
 from ..sandbox import Job
-from ..sandbox.frames import Ended, Paused, RanStep, Settled
-from ..trace import Answer, Artifact, Call, Event, Produced, Step
+from ..sandbox.frames import Ended, Failure, Paused, RanStep, Settled
+from ..trace import Answer, Artifact, Event, Produced, Returned, Sent, Step, as_json
 from ..values.codec import Opaque, ValueFormatError, brief, decode
+
+_REST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,29 +34,29 @@ class Taken:
     is_foreseen: bool  # it was requested before the program asked
 
 
+@dataclass(frozen=True)
+class Unused:
+    """How many calls were wasted."""
+
+    wasted: int = 0  # sent ahead, but the program never made them
+    unsettled: int = 0  # made by the program, which never reported that it used the value
+
+
 class Log:
-    def __init__(self, *, is_followed: bool) -> None:
-        self._program, self._is_followed = Program(""), is_followed
+    """Numbers the events of one program and counts their bytes: a run may record a limited number."""
+
+    def __init__(self, *, language: Language, is_followed: bool, max_bytes: int) -> None:
+        self._language = language
+        self._program, self._is_followed, self._max_bytes = Program(""), is_followed, max_bytes
         self._uses: dict[tuple[int | None, str], Use] = {}
-        self._steps = self._wasted = 0
-        self._lost: tuple[Call, ...] = ()
+        self._steps = self._bytes = 0
         self._started = time.monotonic()
 
     def open(self, program: Program) -> Program:
-        self._program = program
+        self._program = program = msgspec.structs.replace(program, language=self._language.name)
         for use in program.uses:
             self._uses[use.statement, use.name] = self._uses[None, use.name] = use
         return program
-
-    def lose(self, calls: Sequence[Call]) -> None:
-        """Note requests that brought no value: they were paid for."""
-        self._lost += tuple(calls)
-
-    def waste(self, answers: Sequence[Answered | None]) -> None:
-        """Note calls that were sent ahead and that the program never made."""
-        self._wasted += len(answers)
-        for answered in answers:
-            self.lose(answered.calls if answered is not None else ())
 
     def line(self, statement: int) -> int:
         return self._program.statements[statement].line if statement < len(self._program.statements) else 0
@@ -63,8 +68,7 @@ class Log:
     def pause(self, paused: Paused, job: Job) -> Pause:
         """Return a pause as the emulator sees it."""
         try:
-            args = tuple(decode(arg) for arg in paused.args)
-            kwargs = {name: decode(value) for name, value in paused.kwargs.items()}
+            args, kwargs = paused.arguments()
         except ValueFormatError:  # a hostile guest; the values are only for the emulator to read
             args, kwargs = (Opaque("unknown", "<unreadable>"),), {}
         use = self.use(paused)
@@ -82,6 +86,7 @@ class Log:
             type=use.type if use is not None else by_name(paused.name),
             spec=self._declaration(use),
             state=paused.state,
+            given=job.given,
         )
 
     def _declaration(self, use: Use | None) -> str:
@@ -95,10 +100,10 @@ class Log:
         self._steps += 1
         return self._steps
 
-    def python(self, ran: RanStep) -> Step:
+    def ran(self, ran: RanStep) -> Step:
         return Step(
             number=self._number(),
-            by="python",
+            by=self._language.actor,
             statement=ran.statement,
             line=self.line(ran.statement),
             visit=ran.visit,
@@ -107,12 +112,12 @@ class Log:
             output=ran.output,
         )
 
-    def emulated(self, settled: Settled, taken: Taken) -> list[Event]:
+    def emulated(self, settled: Settled, taken: Taken) -> Step:
         answered = taken.answered
         delta: dict[str, str | None] = {}
         if taken.asked.kind == "statement":
             delta = {name: brief(value) for name, value in decode(answered.value).items()}
-        step = Step(
+        return Step(
             number=self._number(),
             by=answered.by,
             statement=settled.statement,
@@ -124,10 +129,11 @@ class Log:
             error=answered.error,
             raised=answered.raised,
             how=_how(taken),
+            confidence=answered.confidence,
+            model=answered.model,
         )
-        return [*answered.calls, step] if taken.is_first else [step]
 
-    def ended(self, ended: Ended, wall: str, left: Mapping[str, bytes]) -> list[Event]:
+    def ended(self, ended: Ended, wall: str, left: Mapping[str, bytes], unused: Unused) -> list[Event]:
         artifacts = tuple(
             Artifact(name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest()) for name, data in left.items()
         )
@@ -142,16 +148,47 @@ class Log:
             sandbox=wall,
             artifacts=artifacts,
             unsent=tuple(ended.unsent),
-            wasted=self._wasted,
+            wasted=unused.wasted,
+            unsettled=unused.unsettled,
         )
+        if self._bytes + len(as_json(answer)) > self._max_bytes:
+            answer = Answer(
+                reason=Reason.TRACE_LIMIT,
+                error=ended.error if ended.reason == Reason.TRACE_LIMIT else self.overflow(),
+                seconds=answer.seconds,
+                sandbox=wall,
+                artifacts=artifacts,
+                wasted=unused.wasted,
+                unsettled=unused.unsettled,
+            )
         files = {artifact.sha256: left[artifact.name] for artifact in artifacts}
         produced = [Produced(files, ended.lineage)] if files or self._is_followed else []
-        return [*self._lost, *produced, answer]
+        return [*produced, answer]
+
+    # --- size -------------------------------------------------------------------------------------------------
+
+    def count(self, event: Event) -> bool:
+        """Count the bytes of an event. Return whether another mebibyte is full: then other tasks should get a turn."""
+        if isinstance(event, (Sent, Returned, Produced)):
+            return False
+        before = self._bytes
+        self._bytes += len(as_json(event))
+        return self._bytes // _REST_BYTES > before // _REST_BYTES
+
+    @property
+    def is_full(self) -> bool:
+        return self._bytes > self._max_bytes
+
+    def overflow(self) -> Failure:
+        message = f"the run recorded over {self._max_bytes:,} bytes"
+        return Failure(type=Reason.TRACE_LIMIT, message=message)
 
 
-def _how(taken: Taken) -> Literal["ahead", "shared", "batched", ""]:
+def _how(taken: Taken) -> Literal["ahead", "shared", "batched", "cached", ""]:
     if not taken.is_first:
         return "shared"
+    if taken.answered.is_cached:
+        return "cached"
     if taken.answered.is_batched:
         return "batched"
     return "ahead" if taken.is_foreseen else ""

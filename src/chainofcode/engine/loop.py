@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from typing import Unpack
 
 from ..emulator import Answering, Emulator, as_emulator
 from ..program import Program
-from ..sandbox import Sandbox, opened
+from ..reasons import Reason
+from ..sandbox import Sandbox, Session, opened
 from ..sandbox.frames import Ended, Paused, ProgramParsed, Ran, Settled, Signal
 from ..trace import Event, Returned, Sent
+from .blocking import blocking
 from .fetches import Fetches
 from .log import Log
 from .options import RunKeywords, RunOptions
@@ -27,11 +28,11 @@ async def execute(
     options: RunOptions | None = None,
     **given: Unpack[RunKeywords],
 ) -> AsyncIterator[Event]:
-    """Run a program to its end: Python takes what it can, the emulator (a model, a table, a function) each pause.
+    """Run a program to its end, as a stream of events: the emulator (a model, a table, a function) answers each pause.
 
     `program` may be a model's whole reply. Yields the trace's Header, the Program, each Step (with the Calls it took),
     and the Answer; also Sent and Returned as calls go out and come back, and the files that the run Produced.
-    `sandbox` is the name of one to make for this program, or one of your own, which starts programs faster.
+    `sandbox` is the name of a sandbox to start for this program, or an open one, in which programs start faster.
     """
     chosen = RunOptions.of(options, given, question)
     yield chosen.header()
@@ -44,43 +45,53 @@ async def execute_program(
 ) -> AsyncIterator[Event]:
     """`execute` without the header, for one program of several in a trace."""
     answering = options.toolbox.around(as_emulator(emulator))
-    log = Log(is_followed=options.follow)
     job = options.job(
         program,
         in_flight=_in_flight(options, answering),
         with_state=answering.reads_state,
         is_recorded=options.follow,
     )
+    log = Log(language=job.language, is_followed=options.follow, max_bytes=options.limits.trace_bytes)
     async with (
         opened(sandbox) as place,
         place.start(job) as session,
         Fetches(answering, place=place, session=session, job=job, log=log, share=options.share) as fetches,
     ):
-        async for signal in session:
-            if isinstance(signal, Paused):
-                fetches.begin(signal)  # a task of its own: several may be open
-            elif isinstance(signal, Ended):
-                log.waste(await fetches.close())
-                for event in log.ended(signal, session.wall, session.artifacts):
+        try:
+            async for signal in session:
+                for event in await _events_of(signal, session, log, fetches):
+                    if log.count(event):
+                        await asyncio.sleep(0)
                     yield event
-            else:
-                for event in _events_of(signal, log, fetches):
-                    yield event
+                if log.is_full and not isinstance(signal, Ended):
+                    session.end(Reason.TRACE_LIMIT, log.overflow().message)
+        except GeneratorExit:  # the caller has left
+            raise
+        except BaseException:  # cancelled or failed: requests that were made still belong in the trace
+            await fetches.close()
+            for call in fetches.recorded():
+                yield call
+            raise
 
 
-def _events_of(signal: Signal | Sent | Returned, log: Log, fetches: Fetches) -> list[Event]:
-    """Turn a signal of the guest, or an event that the fetches posted, into events."""
+async def _events_of(signal: Signal | Sent | Returned, session: Session, log: Log, fetches: Fetches) -> list[Event]:
+    """Turn a signal of the guest, or an event that the fetches posted, into events: first the requests made so far."""
+    made: list[Event] = []
     match signal:
         case ProgramParsed(parsed):
-            return [log.open(parsed)]
+            made = [log.open(parsed)]
         case Ran(steps):
-            return [log.python(step) for step in steps]
+            made = [log.ran(step) for step in steps]
+        case Paused():
+            fetches.begin(signal)  # a task of its own: several may be open
         case Settled():
-            return log.emulated(signal, fetches.take(signal))  # in program order
+            made = [log.emulated(signal, fetches.take(signal))]  # in program order
         case Sent() | Returned():
-            return [signal]
-        case _:
-            return []
+            made = [signal]
+        case Ended():
+            unused = await fetches.close()
+            made = log.ended(signal, session.wall, session.artifacts, unused)
+    return [*fetches.recorded(), *made]
 
 
 def _in_flight(options: RunOptions, emulator: Emulator) -> int:
@@ -112,8 +123,8 @@ def run(
     options: RunOptions | None = None,
     **given: Unpack[RunKeywords],
 ) -> Result:
-    """`arun` for code that is not async."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise TypeError("run() cannot be used inside a running event loop: await arun() instead")
-    return asyncio.run(arun(program, emulator, question=question, sandbox=sandbox, options=options, **given))
+    """Run a program to its end and return the result with its trace; in async code, use `arun`.
+
+    The options are those of `execute`.
+    """
+    return blocking(arun(program, emulator, question=question, sandbox=sandbox, options=options, **given))

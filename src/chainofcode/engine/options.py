@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict
 import msgspec
 
 from ..emulator import Tool, Toolbox
-from ..languages import PYTHON, Language
+from ..languages import PYTHON, Language, language_named
 from ..program import Program
 from ..sandbox import File, Job, Limits
 from ..trace import Header, Settings
@@ -25,7 +25,7 @@ class RunOptions:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    language: Language = PYTHON
+    language: Language | None = None  # None: that of the program, or Python for a text
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()
     reads: Sequence[str] = ()
@@ -38,6 +38,7 @@ class RunOptions:
     in_flight: int | None = None  # calls under way at once; None: as many as the emulator takes, 1: one by one
     share: bool = True  # whether a repeated call has the same value; otherwise it is asked for again
     follow: bool = False  # record the provenance of the answer, one call at a time
+    asked: Mapping[str, Any] = field(default_factory=dict)  # how the question was asked, for the trace alone
 
     @classmethod
     def of(cls, options: RunOptions | None, given: Mapping[str, Any], question: str | None = None) -> RunOptions:
@@ -59,10 +60,11 @@ class RunOptions:
         if not isinstance(program, (str, Program)):
             raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
         source = program if isinstance(program, str) else program.source
+        own = PYTHON if isinstance(program, str) else language_named(program.language)
         world: Any = {"clock": self.clock, "seed": self.seed}
         return Job(
             source=source,
-            language=self.language,
+            language=self.language or own,
             is_reply=isinstance(program, str),
             question=self.question,
             inputs=self.inputs,
@@ -96,6 +98,7 @@ class RunOptions:
             tools=list(self.toolbox.tools),
             limits=limits,
             share=self.share,
+            asked=dict(self.asked),
         )
 
 
@@ -103,7 +106,7 @@ class RunKeywords(TypedDict, total=False):
     """The fields of `RunOptions` as keyword arguments, without the question."""
 
     inputs: Mapping[str, Any]
-    language: Language
+    language: Language | None
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
     reads: Sequence[str]
@@ -116,3 +119,4 @@ class RunKeywords(TypedDict, total=False):
     in_flight: int | None
     share: bool
     follow: bool
+    asked: Mapping[str, Any]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from ..lm import Usage
 from ..markup import as_html
 from ..reasons import Reason
 from ..sandbox.frames import Failure, Lineage
-from ..trace import Answer, Event, Produced, Trace
+from ..trace import Answer, Event, Produced, Step, Trace
 from ..values.codec import Opaque, ValueFormatError, brief, decode
 
 
@@ -34,6 +34,19 @@ class Result:
         """Why there is no answer: what happened, and on which line."""
         return self.trace.answer.error if self.trace.answer is not None else None
 
+    @property
+    def confidence(self) -> float | None:
+        """How sure the model was of an answer that it states, otherwise of its least sure judgement.
+
+        This is not the probability that the answer is right. None if nothing is known.
+        """
+        return self.trace.confidence
+
+    @property
+    def judgements(self) -> list[Step]:
+        """The values with a known confidence that the model gave the last program, each call once."""
+        return self.trace.judgements
+
     def __repr__(self) -> str:
         told = f"answer={brief(self.answer)}" if self.error is None else f"error={self.error.message!r}"
         return f"<Result {self.reason}: {told}, {len(self.trace.steps)} steps, {self.trace.lm_calls} LM calls>"
@@ -42,7 +55,7 @@ class Result:
         return as_html(self.trace)
 
     @classmethod
-    def of(cls, events: Iterable[Event]) -> Result:
+    def of(cls, events: Iterable[Event]) -> Self:
         """Collect the events of a run."""
         events = list(events)
         trace = Trace.of(events)
@@ -55,7 +68,7 @@ class Result:
         return cls.of_trace(trace, files, lineage)
 
     @classmethod
-    def of_trace(cls, trace: Trace, files: Mapping[str, bytes], lineage: Lineage | None = None) -> Result:
+    def of_trace(cls, trace: Trace, files: Mapping[str, bytes], lineage: Lineage | None = None) -> Self:
         """Make a result of a trace and of files by their SHA-256."""
         ended = trace.answer or Answer(Reason.GUEST_DIED)
         try:

@@ -17,6 +17,7 @@ from .session import Session
 __all__ = [
     "CHOICES",
     "MAX_IN_FLIGHT",
+    "TIERS",
     "Container",
     "File",
     "Jail",
@@ -29,7 +30,7 @@ __all__ = [
     "opened",
 ]
 
-CHOICES = ("auto", *TIERS, *ENGINES, "none")
+CHOICES = ("auto", "A", "B", "C", "A-", *ENGINES, "none")
 
 
 class Sandbox(Protocol):
@@ -41,7 +42,7 @@ class Sandbox(Protocol):
 
 
 def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
-    """Open a sandbox by name. `auto` is the best tier that this machine can build, or an error.
+    """Open a sandbox by name. `auto` is the best tier that this machine can build, or an error; `A+` is A or better.
 
     `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's.
     """
@@ -52,6 +53,8 @@ def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
         return NoWall()
     if name == "auto" or name in TIERS:
         return Jail(TIERS if name == "auto" else name, spares=spares)
+    if name.endswith("+"):
+        return Jail(at_least=name[:-1], spares=spares)
     raise InputError(f"unknown sandbox {name!r} (expected one of: {', '.join(CHOICES)})")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ..languages.python.guest.run.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_NAME_BYTES
+from ..languages.guest.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES, MAX_NAME_BYTES
 
 
 class Wrote(msgspec.Struct, frozen=True, tag="wrote"):

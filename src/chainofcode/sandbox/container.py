@@ -50,7 +50,7 @@ class Container:
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
         await asyncio.to_thread(self.prepare)
-        grant = Grant.of(Packages(job.packages), job.reads)
+        grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
         guest = _ContainerGuest(self._engine, self._command(job, grant))
         async with session_of(guest, job, grant) as session:
             yield session

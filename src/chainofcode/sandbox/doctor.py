@@ -10,8 +10,10 @@ from dataclasses import asdict, dataclass, field
 
 from ..errors import SandboxError
 from . import kernel, seccomp
+from .cgroups import delegated
 from .container import ENGINES, Container
 from .frames import Ended
+from .jail import NAMESPACED
 from .job import Job
 from .pool import TIERS, Jail
 
@@ -31,6 +33,14 @@ _REMEDIES = (
     (r"^landlock.*not permitted", "the container's seccomp profile forbids Landlock: use a newer docker or podman"),
     (r"^prctl\(PR_SET_SECCOMP\)", "a kernel with CONFIG_SECCOMP_FILTER"),
     (r"^seccomp: no list", "an x86_64 or aarch64 machine, or --sandbox=docker"),
+    (
+        r"^guests never run as root",
+        "run coc as an ordinary user, or put Python and what is granted where other users may read it",
+    ),
+    (
+        r"cgroup v2|memory controller|not delegated|topmost group|would escape",
+        "systemd-run --user --scope coc …; in a service Delegate=yes and DelegateSubgroup=coc",
+    ),
     (r"^version \d", "Linux 6.12 or later has all of Landlock that is used"),
 )
 
@@ -87,7 +97,7 @@ async def examine() -> Report:
     """Try every tier, with its witness, and every container engine."""
     tiers: list[Finding] = []
     missing: dict[str, str] = {}
-    for tier in TIERS:
+    for tier in _tiers():
         with Jail(tier, spares=0) as jail:
             try:
                 missing |= (await jail.status()).missing
@@ -96,12 +106,13 @@ async def examine() -> Report:
                 tiers.append(Finding(f"{tier}  {_WALLS[tier]}", False, why, _remedy(why)))
             else:
                 tiers.append(Finding(f"{tier}  {_WALLS[tier]}", True))
-    best = next((tier for tier, finding in zip(TIERS, tiers, strict=True) if finding.holds), "")
+    best = next((tier for tier, finding in zip(_tiers(), tiers, strict=True) if finding.holds), "")
     layers = [
-        _namespaces(tiers[0]),
+        _namespaces(any(finding.holds and finding.name.startswith(NAMESPACED) for finding in tiers)),
         _landlock(missing),
         _seccomp(tiers),
         Finding("rlimits", bool(best), "set and found set by the witness" if best else ""),
+        _cgroups(),
     ]
     who = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     machine = f"Linux {platform.release()} on {platform.machine()}, Python {platform.python_version()}, as {who}"
@@ -109,15 +120,31 @@ async def examine() -> Report:
     return Report(tier=best, machine=machine, tiers=tiers, layers=layers, engines=engines)
 
 
-_WALLS = {"A": "all walls", "B": "no namespaces", "C": "no files at all"}
+_WALLS = {"A": "all walls", "A-": "no Landlock", "B": "no namespaces", "C": "no files at all"}
+
+
+def _tiers() -> list[str]:
+    """Those to try: A- is for kernels without Landlock."""
+    try:
+        kernel.landlock_abi()
+    except OSError:
+        return list(TIERS)
+    return [tier for tier in TIERS if tier != "A-"]
 
 
 def _remedy(why: str) -> str:
     return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, why)), "")
 
 
-def _namespaces(tier_a: Finding) -> Finding:
-    return Finding("namespaces", tier_a.holds, "user, mount, pid, net, ipc, uts, cgroup" if tier_a.holds else "")
+def _namespaces(holds: bool) -> Finding:
+    return Finding("namespaces", holds, "user, mount, pid, net, ipc, uts, cgroup" if holds else "")
+
+
+def _cgroups() -> Finding:
+    place, controllers, why = delegated()
+    if place is None:
+        return Finding("cgroups", False, why, _remedy(why))
+    return Finding("cgroups", True, f"{', '.join(controllers)}: a group for each guest")
 
 
 def _landlock(missing: dict[str, str]) -> Finding:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
-from ..languages.python.guest.link import MAX_PARTS, MAX_QUESTIONS, RUN_FRAMES, parts_of
-from ..languages.python.guest.run.scratch import MAX_UNSENT
+from ..languages.guest.link import MAX_FRAME_MEMORY, MAX_QUESTIONS, RUN_FRAMES, memory_of
+from ..languages.guest.requests import MAX_SHARED_STEPS
+from ..languages.guest.scratch import MAX_UNSENT
 from ..program import Program
+from ..values.codec import ValueFormatError, decode
 from .artifacts import ReceivedFiles, Wrote
 
 _LENGTH = struct.Struct("<I")
 _MAX_STEPS = 100_000  # a guest that keeps its own limits stays far below, not counting calls
 _STEPS_PER_CALL = 4  # requested, awaited, settled, and output printed before
+MAX_RUN_MEMORY = 4 * MAX_FRAME_MEMORY  # of a run's frames, as far as the host keeps them
+_MAX_NAMES = 10_000  # that a pause may set or read
+_SHADOW_FRAMES = 4  # as RUN_FRAMES: the host keeps what a shadow reports until the run is over
 _GUESTS_REASONS = frozenset(
     ["answered", "error", "limit:memory", "limit:cpu", "limit:frame", "limit:bytes", "limit:modules", "halted"]
 )
@@ -27,7 +33,8 @@ class FrameError(ValueError):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as data: exception type, message, and the program's line and statement if there is one.
 
-    Errors of the host's have a `code`, and what they are `about`: see errors.py.
+    Some have a `code` to tell them apart, and what they are `about`. Of the host: see errors.py. Of the program: the
+    symbol of an error of the system, such as `ENOENT`, and the file; or `undefined name` and the name.
     """
 
     type: str
@@ -64,20 +71,40 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
     """A request of the guest: for a call's value, a statement's delta, or whether the host has a module.
 
     The program waits for the reply; its shadow does not. Calls with the same text and arguments are the same call if
-    `known_by` is not None: it holds the identities of arguments that the value language cannot express.
+    `known_by` is not null: it holds the identities of arguments that the value language cannot express. Arguments stay
+    JSON: as objects they would take many times the memory, for as long as the run lasts.
     """
 
     id: int
     kind: Literal["call", "statement", "module"]
     name: str
     text: str = ""
-    args: list[Any] = []
-    kwargs: dict[str, Any] = {}
+    args: msgspec.Raw = msgspec.Raw(b"[]")
+    kwargs: msgspec.Raw = msgspec.Raw(b"{}")
     names: list[str] = []
     statement: int = 0
     error: str | None = None
     state: dict[str, str] = {}
-    known_by: list[Any] | None = None
+    known_by: msgspec.Raw = msgspec.Raw(b"null")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the call can be compared with other calls."""
+        return bytes(self.known_by) != b"null"
+
+    @property
+    def memory(self) -> int:
+        """An estimate of the memory that the arguments take."""
+        return memory_of(bytes(self.args)) + memory_of(bytes(self.kwargs))
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments as values. Raises ValueFormatError for what no honest guest sends."""
+        try:
+            args = msgspec.json.decode(self.args, type=list[Any])
+            kwargs = msgspec.json.decode(self.kwargs, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ValueFormatError(f"malformed arguments: {error}") from None
+        return tuple(decode(arg) for arg in args), {name: decode(value) for name, value in kwargs.items()}
 
 
 class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
@@ -90,7 +117,7 @@ class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
 
 
 class Settled(msgspec.Struct, frozen=True, tag="settled"):
-    """The program used the value of a pause, perhaps again. Sent in program order."""
+    """The program used the value of a pause; the value of a call may be used again. Sent in program order."""
 
     id: int
     statement: int
@@ -144,6 +171,15 @@ def encode(message: dict[str, Any]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
+@dataclass
+class _Uses:
+    """How often a guest may still settle a pause; None if it has no value yet."""
+
+    kind: str
+    left: int | None = None
+    is_settled: bool = False
+
+
 class Reader:
     """Decodes the signals of a guest and checks them against the protocol."""
 
@@ -155,16 +191,17 @@ class Reader:
         calls: int = 0,
         may_write: bool = False,
         is_shadow: bool = False,
+        is_recorded: bool = False,
     ) -> None:
-        self._is_shadow = is_shadow
+        self._is_shadow, self._is_recorded = is_shadow, is_recorded
         self.artifacts = ReceivedFiles(is_wanted=may_write)
         self._frame_bytes, self._output_bytes = frame_bytes, output_bytes
-        self._max_bytes = self._bytes_left = RUN_FRAMES * frame_bytes
+        self._max_bytes = self._bytes_left = (_SHADOW_FRAMES if is_shadow else RUN_FRAMES) * frame_bytes
         self._max_steps = _MAX_STEPS + _STEPS_PER_CALL * calls
         self._buffer = bytearray()
         self._statements = -1
-        self._last_pause = self._steps = self._output = self._questions = 0
-        self._opened: dict[int, str] = {}
+        self._last_pause = self._steps = self._output = self._questions = self._shared = self._memory = 0
+        self._uses: dict[int, _Uses] = {}  # by the number of the pause
 
     def feed(self, data: bytes) -> None:
         self._buffer += data
@@ -184,14 +221,23 @@ class Reader:
             return None
         body = bytes(self._buffer[_LENGTH.size : end])
         del self._buffer[:end]
-        if parts_of(body) > MAX_PARTS:
-            raise FrameError(f"a frame with over {MAX_PARTS:,} lists and objects")
+        memory = memory_of(body)
+        if memory > MAX_FRAME_MEMORY:
+            raise FrameError(f"a frame that takes over {MAX_FRAME_MEMORY:,} bytes of memory")
         try:
             signal = _decoder.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise FrameError(f"malformed frame: {error}") from None
+        self._memory += length if isinstance(signal, (Paused, Wrote)) else memory
+        if self._memory > MAX_RUN_MEMORY:
+            raise FrameError(f"frames that take over {MAX_RUN_MEMORY:,} bytes of memory in all")
         self._check(signal)
         return signal
+
+    def resumed(self, pause: int, *, is_once: bool) -> None:
+        """Note that the guest got a value: now it may settle the pause, and if the value is not `is_once`, again."""
+        uses = self._uses[pause]
+        uses.left = 1 if is_once or uses.kind != "call" else MAX_SHARED_STEPS + 1
 
     def is_cut(self) -> bool:
         return bool(self._buffer)
@@ -230,11 +276,13 @@ class Reader:
         self._questions += paused.kind == "module"
         if self._questions > MAX_QUESTIONS:
             raise FrameError(f"over {MAX_QUESTIONS:,} module lookups")
-        if paused.id <= self._last_pause:
+        if paused.id != self._last_pause + 1:  # also: no numbers made to collide
             raise FrameError(f"pause {paused.id} after pause {self._last_pause}")
+        if len(paused.names) + len(paused.state) > _MAX_NAMES:
+            raise FrameError(f"a pause with over {_MAX_NAMES:,} names")
         self._count_steps()
         self._last_pause = paused.id
-        self._opened[paused.id] = paused.kind
+        self._uses[paused.id] = _Uses(paused.kind)
         self._check_statement(paused.statement)
 
     def _check_surveyed(self, surveyed: Surveyed) -> None:
@@ -242,17 +290,24 @@ class Reader:
         if not self._is_shadow:  # a `surveyed` guest counts as waiting
             raise FrameError("a `surveyed` frame from a guest that is not a shadow")
         calls = surveyed.calls
-        if len(set(calls)) < len(calls) or any(call not in self._opened for call in calls):
+        if any(call not in self._uses for call in calls) or len(set(calls)) < len(calls):
             raise FrameError("a `surveyed` frame with unknown or repeated calls")
         for statement, _ in surveyed.skipped:
             self._check_statement(statement)
 
     def _check_settled(self, settled: Settled) -> None:
-        kind = self._opened.get(settled.id)
-        if kind is None:
+        uses = self._uses.get(settled.id)
+        if uses is None:
             raise FrameError(f"pause {settled.id} is not open")
-        if kind != "call":  # used once; the value of a call may be shared
-            del self._opened[settled.id]
+        if uses.left is None:
+            raise FrameError(f"pause {settled.id} settled before it was resumed")
+        if not uses.left:
+            raise FrameError(f"pause {settled.id} settled too often")
+        uses.left -= 1
+        self._shared += uses.is_settled
+        uses.is_settled = True
+        if self._shared > MAX_SHARED_STEPS:
+            raise FrameError(f"over {MAX_SHARED_STEPS:,} values used again")
         self._count_steps()
         self._check_statement(settled.statement)
 
@@ -264,8 +319,11 @@ class Reader:
         if ended.error is not None and ended.error.statement is not None:
             self._check_statement(ended.error.statement)
         if ended.lineage is not None:
+            if not self._is_recorded:  # checking it takes time
+                raise FrameError("a lineage that was not requested")
             for node in ended.lineage.nodes:
-                for statement in (max(node.statement, 0), *node.whole):
+                own = node.statement if node.statement != -1 else 0  # -1: of no statement
+                for statement in (own, *node.whole):
                     self._check_statement(statement)
 
     def _count_steps(self, count: int = 1) -> None:

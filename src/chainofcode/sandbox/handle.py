@@ -17,12 +17,16 @@ import threading
 import time
 import weakref
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ..boot import boot_command
 from ..errors import SandboxError
+from ..languages import LANGUAGES, language_named
+from .cgroups import GuestGroups
+from .jail import NAMESPACED, TIERS
+from .job import Job
 from .packages import Grant, is_below
 from .process import ENVIRONMENT
 from .session import Exit, Pipes
@@ -46,6 +50,11 @@ class SandboxStatus:
     missing: dict[str, str] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def has_scratch(self) -> bool:
+        """Whether programs can have a scratch directory."""
+        return self.tier in NAMESPACED
+
     def why_not(self, tier: str) -> str:
         if tier in self.refused:
             return f", which is not available here ({self.refused[tier]})"
@@ -55,8 +64,8 @@ class SandboxStatus:
 class ZygoteHandle:
     """Starts a zygote, requests forks of it, and learns how they ended."""
 
-    def __init__(self, python: str, tiers: tuple[str, ...], grant: Grant, spares: int) -> None:
-        self._spares = spares
+    def __init__(self, python: str, tiers: tuple[str, ...], grant: Grant, *, spares: int, at_least: str = "") -> None:
+        self._spares, self._at_least = spares, at_least
         self._lock = threading.RLock()
         self._requested = 0
         self._outbox: deque[bytes] = deque()
@@ -70,15 +79,15 @@ class ZygoteHandle:
         self.users = 0
         self.is_gone = False
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        plan, self._output_fd = os.memfd_create("plan"), os.memfd_create("said")
-        os.pwrite(plan, json.dumps(_plan(tiers, grant, spares)).encode(), 0)
+        plan, self._output_fd, directory = os.memfd_create("plan"), os.memfd_create("said"), _working_directory()
+        os.pwrite(plan, json.dumps(_plan(tiers, grant, spares, directory)).encode(), 0)
         try:
             self._process = subprocess.Popen(
                 boot_command(python, "sandbox.zygote", str(theirs.fileno()), str(plan)),
                 stdin=subprocess.DEVNULL,
                 stdout=self._output_fd,
                 stderr=self._output_fd,
-                pass_fds=[theirs.fileno(), plan],
+                pass_fds=[theirs.fileno(), plan, directory],
                 env={**ENVIRONMENT, **_ONE_THREAD},
                 cwd="/",
                 start_new_session=True,
@@ -90,8 +99,12 @@ class ZygoteHandle:
         finally:
             theirs.close()
             os.close(plan)
+            os.close(directory)
         self._control.setblocking(False)
-        self._end = weakref.finalize(self, _end, os.getpid(), self._control, self._output_fd, self._process)
+        self.groups = GuestGroups.open()
+        self._end = weakref.finalize(
+            self, _end, os.getpid(), self._control, self._output_fd, self._process, self.groups
+        )
 
     @property
     def status(self) -> SandboxStatus:
@@ -115,7 +128,7 @@ class ZygoteHandle:
                 await asyncio.sleep(0.0005)
         if "tier" not in self._answer:
             self.close()
-            raise SandboxError(no_wall(self._answer["refused"]))
+            raise SandboxError(no_wall(self._answer["refused"], self._at_least))
 
     def _last_words(self) -> str:
         output = os.pread(self._output_fd, 1 << 16, 0).decode(errors="replace").strip().splitlines()
@@ -142,14 +155,16 @@ class ZygoteHandle:
         pause = 0.0001
         while True:
             with self._lock:
-                forked = self._forked.pop(number, None)
-                if isinstance(forked, JailGuest):
+                forked = self._forked.get(number)
+                if isinstance(forked, JailGuest) and forked.is_grouped():
                     self._alive.add(number)
+                    del self._forked[number]
                     return forked
-            if forked is not None or self.is_gone:
-                raise SandboxError(f"no guest can be started: {forked or 'its zygote died'}")
+            if isinstance(forked, str) or self.is_gone:
+                why = forked if isinstance(forked, str) else "its zygote died"
+                raise SandboxError(f"no guest can be started: {why}")
             self._hear()
-            if number not in self._forked:
+            if self._forked.get(number) is forked:  # nothing new
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 0.01)
 
@@ -234,7 +249,8 @@ class ZygoteHandle:
         while True:
             self._hear()
             if number in self._exits:
-                return self._exits[number]
+                is_out = self.groups is not None and self.groups.was_out_of_memory(number)
+                return replace(self._exits[number], is_out_of_memory=is_out)
             if self.is_gone:
                 return Exit(-signal.SIGKILL, 0.0)
             await asyncio.sleep(pause)
@@ -261,6 +277,12 @@ class JailGuest:
     def __init__(self, zygote: ZygoteHandle, number: int, pipes: Pipes, *, wall: str, counts_processes: bool) -> None:
         self._zygote, self._number, self.pipes = zygote, number, pipes
         self.wall, self.counts_processes = wall, counts_processes
+        groups = zygote.groups
+        self._grouped = groups.add(number, self.pid) if groups is not None and self.pid else None
+
+    def is_grouped(self) -> bool:
+        """Whether the guest is in its control group; always true without groups."""
+        return self._grouped is None or self._grouped.done()
 
     @functools.cached_property
     def pid(self) -> int:
@@ -281,6 +303,11 @@ class JailGuest:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pipes.exit_fd, number)
 
+    def limit(self, job: Job) -> None:
+        """Set the limits of a job on its group, where there are groups."""
+        if self._zygote.groups is not None:
+            self._zygote.groups.limit(self._number, job.limits, job.scratch_bytes)
+
     async def wait(self) -> Exit:
         return await self._zygote.wait(self._number)
 
@@ -293,6 +320,8 @@ class JailGuest:
         self.kill()
         self._zygote.forget(self._number)
         self.pipes.close()
+        if self._zygote.groups is not None:
+            self._zygote.groups.remove(self._number)
 
 
 def _pid_of(pidfd: int) -> int:
@@ -304,7 +333,9 @@ def _pid_of(pidfd: int) -> int:
     return max(0, next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), 0))
 
 
-def _end(owner: int, control: socket.socket, output: int, process: subprocess.Popen[bytes]) -> None:
+def _end(
+    owner: int, control: socket.socket, output: int, process: subprocess.Popen[bytes], groups: GuestGroups | None
+) -> None:
     """Close the socket, which ends the zygote and all its guests, and wait for that."""
     control.close()
     os.close(output)
@@ -315,23 +346,33 @@ def _end(owner: int, control: socket.socket, output: int, process: subprocess.Po
     except subprocess.TimeoutExpired:  # it is busy importing
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+    if groups is not None:
+        groups.close()
 
 
-def _plan(tiers: tuple[str, ...], grant: Grant, spares: int) -> dict[str, Any]:
+def _working_directory() -> int:
+    """A descriptor of the working directory: a guest that does not share it must not learn its name."""
+    how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    try:
+        return os.open(".", how)
+    except OSError:  # it was removed, or we may not enter it
+        return os.open("/", how)
+
+
+def _plan(tiers: tuple[str, ...], grant: Grant, spares: int, directory: int) -> dict[str, Any]:
     runtime, shown = runtime_paths(), [*runtime_paths(), *grant.shown]
     modules = [module for package in grant.packages for module in (package, *_ALSO_IMPORTED.get(package, ()))]
     secrets = [path for path in _SECRETS if not any(is_below(path, p) or is_below(p, path) for p in shown)]
-    try:
-        cwd = os.getcwd()
-    except OSError:  # it was removed
-        cwd = "/"
     return {
         "tiers": tiers,
+        "language": grant.language,
+        "locks": language_named(grant.language).locks_files if grant.language in LANGUAGES else False,
         "runtime": runtime,
         "hidden": _site_directories(),
         "granted": grant.shown,
+        "foreign": grant.foreign,
         "links": dict(grant.links),
-        "cwd": cwd,
+        "directory": directory,
         "modules": modules,
         "importable": grant.modules,
         "is_kept": spares > 0,
@@ -360,12 +401,16 @@ def _site_directories() -> list[str]:
     return [*inside, os.path.join(sys.base_prefix, "lib", "python3", "dist-packages")]
 
 
-def no_wall(refused: dict[str, str]) -> str:
+def no_wall(refused: dict[str, str], at_least: str = "") -> str:
     """The error when no tier can be built: what each lacked, and what to do."""
     lines = ["no sandbox can be built on this machine, and programs are not run without one."]
-    if len(refused) < 3:
+    if len(refused) < len(TIERS):
         lines = [f"tier {' or '.join(refused)} of the sandbox cannot be built on this machine."]
     lines += [f"  tier {tier}: {why}" for tier, why in refused.items()]
-    lines.append("`coc doctor` shows how to get what is missing; --sandbox=docker or podman uses a container engine;")
-    lines.append("--sandbox=none runs programs with your own rights, files and network.")
+    lines.append("`coc doctor` shows how to get what is missing;")
+    if at_least:
+        lines.append(f"to run in a lower tier, change --sandbox-at-least {at_least}.")
+    else:
+        lines.append("--sandbox=docker or podman uses a container engine;")
+        lines.append("--sandbox=none runs programs with your own rights, files and network.")
     return "\n".join(lines)

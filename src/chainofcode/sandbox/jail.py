@@ -3,15 +3,17 @@
 | tier | walls | where it works |
 |---|---|---|
 | A | user, mount, pid, net, ipc, uts, cgroup namespaces; an empty read-only root; Landlock; seccomp; rlimits | Linux |
+| A- | the same without Landlock | Linux without Landlock |
 | B | Landlock, seccomp, rlimits | containers with default settings, systems without namespaces for ordinary users |
 | C | seccomp without any call that takes a path, rlimits; modules imported beforehand | no Landlock either |
 
 Covered in every tier: only granted files can be opened, only files in the scratch directory can be written; no sockets
 except connected pairs within the process; no new processes, no signals to others, no execution of programs; limits on
-memory, CPU, threads, file size and descriptors; no capabilities and no way to gain them; nothing of the host's
-environment. Covered in tier A only: files that are not granted do not exist; tier B shows their names and sizes.
-Not covered: bugs of the kernel, side channels (timing, load, caches), what the guest reports about its own run. In
-tiers B and C the kernel's version, the host's name and the number of the user are visible.
+memory, CPU, threads, file size and descriptors; never the user root; no capabilities (one: see `_leave_root`) and no
+way to gain them; nothing of the host's environment. Covered in tiers A and A-: files that are not granted do not exist;
+tier B shows their names and sizes. Not covered: bugs of the kernel, its version, side channels (timing, load, caches),
+what the guest reports about its own run. In tiers B and C the host's name, the number of the user and the working
+directory are visible.
 
 Standard library only: this runs in the zygote and in its children.
 """
@@ -26,14 +28,16 @@ from collections.abc import Callable
 
 from . import kernel, seccomp
 
-WORK = "/guest"  # the guest's working directory in tier A
+TIERS = ("A", "A-", "B", "C")  # the best first
+NAMESPACED = ("A", "A-")  # the tiers with namespaces and a root of their own
+WORK = "/guest"  # the guest's working directory in these tiers
 KEPT = "/.kept"  # for files that packages write while they are imported; read-only afterwards
-CANARY = "/.canary"  # a file that only Landlock protects
+CANARY = "/.canary"  # an empty file that only Landlock protects
 HOST_NAME = "guest"
 _NEW_ROOT = "/sys"  # where the new root is built; grants cannot be there
 _NAMESPACES = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET | kernel.NEWCGROUP
 _READ_ONLY = kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
-_ROOT_BYTES = 64 << 20
+_ROOT_BYTES, _COVER_BYTES = 64 << 20, 4096
 _MAX_DESCRIPTORS = 256
 _FIRST_UID, _NOBODY = 1_900_000_000, 65_534
 _READ = kernel.READ_FILE | kernel.READ_DIR
@@ -43,8 +47,10 @@ _NULL = {"/dev/null": kernel.READ_FILE | kernel.WRITE_FILE}
 class Wall:
     """The walls of one tier, and the steps by which a zygote and then each guest go behind them.
 
-    `runtime` and `granted` are the paths that a guest may read; `hidden` are directories in `runtime` that tier A
-    hides; `links` are names in the working directory and their targets.
+    `runtime` and `granted` are the paths that a guest may read, except what is `foreign` below them; `hidden` are
+    directories in `runtime` that tier A hides; `links` are names in the working directory and their targets.
+    `directory` is a descriptor of the host's working directory, which tiers B and C share. With `locks`, locks of files
+    succeed and do nothing.
     """
 
     def __init__(
@@ -54,30 +60,32 @@ class Wall:
         runtime: list[str],
         hidden: list[str],
         granted: list[str],
+        foreign: list[str],
         links: dict[str, str],
-        cwd: str,
+        directory: int,
+        locks: bool = False,
     ) -> None:
         if not seccomp.is_supported():
             raise OSError(0, f"seccomp: no list of system calls for {kernel.MACHINE} processors")
         self.tier = tier
+        self.has_namespaces = tier in NAMESPACED
         self.missing: dict[str, str] = {}  # layers that this kernel lacks, and why
         self.shown = [os.path.realpath(path) for path in (*runtime, *granted) if os.path.exists(path)]
-        self._runtime, self._hidden, self._granted, self._links, self._cwd = runtime, hidden, granted, links, cwd
-        self._uid = 0  # the first of the users for guests; 0 if guests keep the user
+        self._foreign = foreign
+        self._runtime, self._hidden, self._granted, self._links = runtime, hidden, granted, links
+        self._directory, self._locks = directory, locks
+        self._uid, self._uids = 0, 1  # the first user id for guests, and how many; 0 if guests keep the user
+        self.capabilities = 0  # that guests keep
         self._own_pids: int | None = None
         self._rights: dict[str, int] | None = None
-        self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if tier == "A" else -1
+        self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if self.has_namespaces else -1
         self.counts_processes = False  # whether a limit on processes counts only those of the guest
-        self.has_landlock = tier != "C" and self._find_landlock()
+        self.has_landlock = tier in ("A", "B") and self._find_landlock()
+        if tier == "A-":
+            self.missing["Landlock"] = "not used in this tier"
 
     def _find_landlock(self) -> bool:
-        try:
-            abi = kernel.landlock_abi()
-        except OSError as error:
-            if self.tier == "B":
-                raise
-            self.missing["Landlock"] = str(error.strerror)
-            return False
+        abi = kernel.landlock_abi()
         if abi < 6:
             new = {2: "moving files", 3: "truncation", 4: "TCP", 5: "devices", 6: "signals and abstract sockets"}
             lacks = ", ".join(what for since, what in new.items() if since > abi)
@@ -88,7 +96,8 @@ class Wall:
 
     def enter(self) -> None:
         """Leave the host's namespaces. The caller then forks, and continues in the child with `settle`."""
-        if self.tier == "A":
+        if self.has_namespaces:
+            os.close(self._directory)
             is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
             nobody = _unused_uid()
             is_root = self._leave_namespaces(as_root=nobody > 0)
@@ -98,23 +107,28 @@ class Wall:
                 self._become(nobody)
             self.counts_processes = is_root or not is_exempt
             kernel.unshare(kernel.NEWPID)
-        elif os.geteuid() == 0 and self._is_readable_for(_FIRST_UID + os.getpid()):
-            self._uid = _FIRST_UID + os.getpid() % 500_000 * 1000
-            self.counts_processes = True
+        elif os.geteuid() == 0:
+            self._leave_root()
 
     def settle(self) -> None:
         """Note what is needed to make pid namespaces, and what guests may read."""
-        if self.tier == "A":
+        if self.has_namespaces:
             self._own_pids = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
             os.close(self._proc)
         if self.has_landlock:
-            own = [KEPT, WORK] if self.tier == "A" else []
-            self._rights = {**dict.fromkeys([*self.shown, *own], _READ), **_NULL}
+            own = [KEPT, WORK] if self.has_namespaces else []
+            self._rights = dict.fromkeys(own, _READ)
+            for path in self.shown:
+                self._rights |= _rights_without(path, [] if self.has_namespaces else self._foreign)  # else covered
+            self._rights |= _NULL
 
-    def seal_root(self) -> None:
-        """After the imports: make everything below the root read-only."""
-        if self.tier == "A":
+    def seal(self) -> None:
+        """After the imports: make everything below the root read-only; without a root, enter the host's directory."""
+        if self.has_namespaces:
             kernel.restrict_mount(KEPT, _READ_ONLY)
+        else:
+            os.fchdir(self._directory)
+            os.close(self._directory)
 
     def _leave_namespaces(self, *, as_root: bool) -> bool:
         """Unshare namespaces. Return whether this worked as root, without a user namespace."""
@@ -122,6 +136,7 @@ class Wall:
             with contextlib.suppress(PermissionError):
                 kernel.unshare(_NAMESPACES)
                 return True
+            self._become_nobody()
         uid, gid = os.geteuid(), os.getegid()
         kernel.unshare(_NAMESPACES | kernel.NEWUSER)
         self._map_ids(uid, gid)
@@ -161,32 +176,68 @@ class Wall:
             finally:
                 os.close(fd)
 
-    def _is_readable_for(self, uid: int) -> bool:
-        """Whether another user can read what guests must read."""
+    def _become_nobody(self) -> None:
+        """Continue as an ordinary user: root without the right to make namespaces must not be the user of guests."""
+        uid = _unused_uid()
+        unreadable = self._unreadable_for(uid)
+        if unreadable:
+            kernel.unshare(kernel.NEWUSER)  # if not even this works, it is the reason to name
+            raise OSError(0, f"guests never run as root, and only root may read {unreadable}")
+        kernel.change_user(uid)
+
+    def _leave_root(self) -> None:
+        """In tiers B and C: choose users for the guests of root. They are never root itself.
+
+        If only root may read something that they must read, they keep one capability, to read files: Landlock says
+        which.
+        """
+        nobody = _unused_uid()
+        if not nobody:
+            raise OSError(0, "guests never run as root, and this user namespace has no other user")
+        if nobody != _NOBODY:
+            self._uid, self._uids = _FIRST_UID + os.getpid() % 500_000 * 1000, 1000
+            self.counts_processes = True
+        else:
+            self._uid = _NOBODY
+        unreadable = self._unreadable_for(self._uid)
+        if unreadable and not kernel.capabilities() & kernel.CAP_READ_FILES:
+            raise OSError(0, f"guests never run as root, and only root may read {unreadable}")
+        if unreadable:
+            self.capabilities = kernel.CAP_READ_FILES
+
+    def _unreadable_for(self, uid: int) -> str:
+        """The first path that guests must read but this user cannot. Raises OSError if we cannot become this user."""
+        read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
             try:
-                os.setgroups([])
-                os.setresgid(uid, uid, uid)
-                os.setresuid(uid, uid, uid)
+                kernel.change_user(uid)
                 for path in self.shown if self.tier != "C" else ():
-                    os.close(os.open(path, os.O_RDONLY))
+                    if not os.access(path, os.R_OK | (os.X_OK if os.path.isdir(path) else 0)):
+                        os.write(write_end, os.fsencode(path))
+                        break
                 os._exit(0)
             finally:
                 os._exit(1)
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as file:
+            path = os.fsdecode(file.read())
+        if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) != 0:
+            raise OSError(0, "guests never run as root, and root may not change its user here")
+        return path
 
     # --- an empty root ----------------------------------------------------------------------------------------------
 
     def _build_root(self, owners: int | None) -> None:
         kernel.make_mounts_private()
         kernel.mount_tmpfs(_NEW_ROOT, _ROOT_BYTES, 0o755)
+        os.close(os.open(_NEW_ROOT + CANARY, os.O_CREAT | os.O_WRONLY, 0o444))
         self._show_paths(owners)
+        self._cover_foreign()
         _show("/dev/null", kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NOEXEC)
         os.makedirs(_NEW_ROOT + WORK, exist_ok=True)
         for name, target in self._links.items():
             _link(_NEW_ROOT + WORK, name, target)
-        os.close(os.open(_NEW_ROOT + CANARY, os.O_CREAT | os.O_WRONLY, 0o444))
         os.makedirs(_NEW_ROOT + KEPT)
         kernel.mount_tmpfs(_NEW_ROOT + KEPT, _ROOT_BYTES, 0o1777)
         kernel.restrict_mount(_NEW_ROOT, _READ_ONLY)
@@ -218,10 +269,19 @@ class Wall:
             kernel.mount_tmpfs(_NEW_ROOT + cover, _ROOT_BYTES, 0o755)
         return covers
 
+    def _cover_foreign(self) -> None:
+        """Mount something empty over what is below the grants but not part of them."""
+        for place in (_NEW_ROOT + path for path in self._foreign):
+            if os.path.isdir(place):
+                kernel.mount_tmpfs(place, _COVER_BYTES, 0o755)
+                kernel.restrict_mount(place, _READ_ONLY)
+            elif os.path.exists(place):  # else another mount hides it
+                kernel.bind(_NEW_ROOT + CANARY, place, _READ_ONLY)
+
     # --- in a guest -------------------------------------------------------------------------------------------------
 
     def fork(self) -> int:
-        """Fork; in tier A the child is alone in a pid namespace."""
+        """Fork; with namespaces, the child is alone in a pid namespace."""
         if self._own_pids is None:
             return os.fork()
         kernel.unshare(kernel.NEWPID)
@@ -236,7 +296,7 @@ class Wall:
     def close_in(self, scratch_bytes: int, number: int, look: Callable[[str], None] = lambda stage: None) -> None:
         """In a guest, before it gets a program: give up all rights for good. `look` is called between the layers."""
         kernel.die_with_parent()
-        if self.tier == "A":
+        if self.has_namespaces:
             if scratch_bytes:  # in its own mount namespace: other programs do not see it
                 kernel.unshare(kernel.NEWNS)
                 kernel.mount_tmpfs(WORK, scratch_bytes, 0o700)
@@ -244,15 +304,13 @@ class Wall:
                     _link(WORK, name, target)
             kernel.unshare(kernel.NEWUSER)  # processes are counted by user and namespace
         elif self._uid:
-            os.setgroups([])
-            os.setresgid(*[self._uid + number % 1000] * 3)
-            os.setresuid(*[self._uid + number % 1000] * 3)
+            kernel.change_user(self._uid + number % self._uids, keeps_capabilities=self.capabilities > 0)
             kernel.die_with_parent()  # again: a change of user resets it
-        with contextlib.suppress(OSError):
-            os.chdir(WORK if self.tier == "A" else self._cwd)
+        if self.has_namespaces:
+            os.chdir(WORK)
         for which, most in limits(scratch_bytes):
             resource.setrlimit(which, (most, most))
-        kernel.drop_capabilities()
+        kernel.drop_capabilities(but=self.capabilities)
         kernel.set_dumpable(False)
         kernel.set_no_new_privileges()
         look("rights")
@@ -260,9 +318,8 @@ class Wall:
             scratch = {WORK: kernel.CHANGE_FILES} if scratch_bytes else {}
             kernel.restrict_files({**self._rights, **scratch})
         look("files")
-        kernel.install_filter(
-            seccomp.assemble(os.getpid(), paths=self.tier != "C", changes=self.tier == "A" and scratch_bytes > 0)
-        )
+        paths = self.tier != "C"
+        kernel.install_filter(seccomp.assemble(os.getpid(), paths=paths, changes=scratch_bytes > 0, locks=self._locks))
 
 
 def limits(scratch_bytes: int) -> list[tuple[int, int]]:
@@ -279,6 +336,19 @@ def limits(scratch_bytes: int) -> list[tuple[int, int]]:
         hard = resource.getrlimit(which)[1]
         found.append((which, most if hard == resource.RLIM_INFINITY else min(most, hard)))
     return found
+
+
+def _rights_without(path: str, foreign: list[str]) -> dict[str, int]:
+    """Landlock's rules for reading below a path, except what is foreign there."""
+    if not any(_is_below(other, path) for other in foreign):
+        return {path: _READ}
+    rights = {path: kernel.READ_DIR} if path not in foreign else {}
+    if path in rights and os.path.isdir(path):
+        with os.scandir(path) as listed:
+            for entry in listed:
+                if not entry.is_symlink():  # a link needs no right, and what it leads to has its own
+                    rights |= _rights_without(entry.path, foreign)
+    return rights
 
 
 def _unused_uid() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -24,6 +25,7 @@ class Limits:
     memory_bytes: int = 2 * 1024**3
     output_bytes: int = 1_000_000
     frame_bytes: int = 16 * 1024**2  # of a call with its arguments, or of an answer; a run may use 15 times as much
+    trace_bytes: int = 100_000_000  # of what the run records
     processes: int = 512  # counts threads; a program cannot start other processes
     scratch_bytes: int = 64 * 1024**2
     lm_calls: int = 1000
@@ -36,11 +38,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class File:
-    """A file that the program gets as a variable; see guest/run/file_readers.py for the kinds."""
+    """A file that the program gets as a variable; see languages/guest/file_readers.py for the kinds."""
 
     name: str
     path: str
-    kind: Literal["rows", "table", "parquet", "excel", "json", "lines", "text", "path"]
+    kind: Literal["rows", "database", "table", "parquet", "excel", "json", "lines", "text", "path"]
     separator: str = ""
 
 
@@ -79,12 +81,27 @@ class Job:
                 raise InputError(f"invalid input name {name!r}: it must be an identifier")
 
     @property
+    def all_packages(self) -> tuple[str, ...]:
+        """The packages granted to the program, and those that the guest of its language needs.
+
+        Raises InputError if a package of the language is not installed.
+        """
+        self.language.package_paths()
+        return tuple(dict.fromkeys([*self.packages, *self.language.packages]))
+
+    @functools.cached_property
+    def given(self) -> Mapping[str, Any]:
+        """What the program is given besides its text, by reference: one object for the whole run."""
+        return {"inputs": dict(self.inputs), "reads": self.reads, "clock": self.clock, "seed": self.seed}
+
+    @property
     def scratch_bytes(self) -> int:
         return self.limits.scratch_bytes if self.scratch else 0
 
     def message(self) -> dict[str, Any]:
         """The job as the guest's first frame."""
         return {
+            "language": self.language.name,
             "source": self.source,
             "is_reply": self.is_reply,
             "question": encode(self.question),

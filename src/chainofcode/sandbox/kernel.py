@@ -25,7 +25,8 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_KEEPCAPS, _PR_SET_SECCOMP, _PR_CAPB
 _PR_GET_DUMPABLE, _PR_GET_NO_NEW_PRIVS = 3, 39
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 _SECCOMP_MODE_FILTER = 2
-_CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 21
+_CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 1 << 21
+CAP_READ_FILES = 1 << 2  # CAP_DAC_READ_SEARCH: to read all files, whoever owns them
 
 MACHINE = os.uname().machine
 _PIVOT_ROOT, _CAPGET, _CAPSET = {"x86_64": (155, 125, 126), "aarch64": (41, 90, 91)}.get(MACHINE, (-1, -1, -1))
@@ -137,11 +138,16 @@ def set_no_new_privileges() -> None:
 
 def become(uid: int) -> None:
     """Change user and group for good, but keep the right to create namespaces until `drop_capabilities`."""
+    change_user(uid, keeps_capabilities=True)
+    _set_capabilities(_CAP_SYS_ADMIN)
+
+
+def change_user(uid: int, *, keeps_capabilities: bool = False) -> None:
+    """Change user and group for good. Capabilities that are kept are there until `drop_capabilities`."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
-    _prctl("PR_SET_KEEPCAPS", _PR_SET_KEEPCAPS, 1)
+    _prctl("PR_SET_KEEPCAPS", _PR_SET_KEEPCAPS, int(keeps_capabilities))
     os.setresuid(uid, uid, uid)
-    _set_capabilities(1 << _CAP_SYS_ADMIN)
     set_dumpable(True)  # else /proc/self belongs to root, and the id maps cannot be written
 
 
@@ -150,10 +156,14 @@ def close_from(first: int) -> None:
     _syscall("close_range", _CLOSE_RANGE, first, 0x7FFFFFFF, 0)
 
 
-def has_capabilities() -> bool:
+def capabilities() -> int:
+    """The bits of all capabilities that this process has, or could take."""
     data = ctypes.create_string_buffer(24)
     _syscall("capget", _CAPGET, struct.pack("<Ii", _CAPABILITY_VERSION_3, 0), data)
-    return any(data.raw)
+    bits = 0
+    for place in (0, 4, 8):  # effective, permitted, inheritable: low halves, then high halves
+        bits |= int.from_bytes(data.raw[place : place + 4] + data.raw[place + 12 : place + 16], "little")
+    return bits
 
 
 def is_locked_in() -> bool:
@@ -162,7 +172,7 @@ def is_locked_in() -> bool:
     return bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, *nothing) == 1 and _libc.prctl(_PR_GET_DUMPABLE, *nothing) == 0)
 
 
-def drop_capabilities() -> None:
+def drop_capabilities(but: int = 0) -> None:
     for number in range(64):
         try:
             _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
@@ -171,7 +181,7 @@ def drop_capabilities() -> None:
     try:
         _prctl("PR_CAP_AMBIENT", _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
     finally:
-        _set_capabilities(0)
+        _set_capabilities(but)
 
 
 def _set_capabilities(which: int) -> None:

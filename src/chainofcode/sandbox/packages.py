@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import importlib.util
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import InputError
+from .foreign import file_system, foreign_below, is_storage
 
 _NEVER = ("/proc", "/sys", "/dev")
 _MAX_LINKS = 10_000
@@ -21,22 +23,26 @@ _MAX_LINKS = 10_000
 class Grant:
     """`shown` are the paths that a guest may read, `links` are names in its working directory and their targets."""
 
+    language: str = "python"
     packages: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()  # that may be imported
     search: tuple[str, ...] = ()  # directories of these modules
     shown: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()  # below what is shown, but not covered by a grant
     links: tuple[tuple[str, str], ...] = ()
     identities: tuple[tuple[int, int], ...] = ()  # if a path leads to another file, it is another grant
 
     @classmethod
-    def of(cls, packages: Packages, reads: Iterable[str]) -> Grant:
+    def of(cls, packages: Packages, reads: Iterable[str], language: str = "python") -> Grant:
         """Raises InputError for packages and files that do not exist."""
         paths = {read: _readable(read) for read in reads}
         return cls(
+            language=language,
             packages=packages.names,
             modules=tuple(sorted(packages.modules)),
             search=tuple(sorted(packages.search)),
             shown=tuple(dict.fromkeys([*packages.shown, *paths.values()])),
+            foreign=tuple(_foreign(paths.values())),
             links=tuple(_links(paths).items()),
             identities=tuple((found.st_dev, found.st_ino) for found in map(os.stat, paths.values())),
         )
@@ -53,7 +59,7 @@ def is_below(path: str, directory: str) -> bool:
 
 def is_installed(name: str) -> bool:
     """Whether the host can import a top-level module."""
-    if not name.isidentifier() or name in sys.builtin_module_names:
+    if not name.isidentifier() or name in ("__main__", *sys.builtin_module_names):
         return False
     try:
         spec = importlib.util.find_spec(name)
@@ -99,7 +105,19 @@ def _readable(read: str) -> str:
     real = os.path.realpath(path)
     if real == "/" or any(real == never or real.startswith(never + "/") for never in _NEVER):
         raise InputError(f"cannot grant {read!r} for reading: {real} is never granted; name the files that are needed")
+    if not os.path.isfile(real) and not os.path.isdir(real):
+        raise InputError(f"cannot grant {read!r} for reading: it is neither a regular file nor a directory")
+    kind = file_system(real)
+    if kind and not is_storage(kind):
+        raise InputError(f"cannot grant {read!r} for reading: a {kind} file system exposes this machine")
     return path
+
+
+def _foreign(paths: Iterable[str]) -> list[str]:
+    try:
+        return foreign_below([os.path.realpath(path) for path in paths])
+    except OSError as error:
+        raise InputError(f"cannot grant for reading: {error.strerror}") from None
 
 
 def _links(paths: Mapping[str, str]) -> dict[str, str]:
@@ -164,6 +182,7 @@ class Packages:
         for distribution in homes.get(name, []):
             self._shown.update(_files(distribution))
             self.modules.update(module for module, owners in homes.items() if distribution in owners)
+            self.modules.update(_extension_modules(distribution))
             wanted = _requirements(distribution)
             needed += [module for module, owners in homes.items() if not wanted.isdisjoint(map(_normal, owners))]
         return needed
@@ -188,6 +207,16 @@ def _files(distribution: str) -> set[str]:
     home = str(found.locate_file(""))
     tops = {file.parts[0] for file in found.files or [] if file.parts[0] not in ("..", "__pycache__")}
     return {os.path.join(home, top) for top in tops if os.path.exists(os.path.join(home, top))}
+
+
+def _extension_modules(distribution: str) -> set[str]:
+    """The top-level extension modules of a distribution: `packages_distributions` does not list them."""
+    import importlib.metadata
+
+    files = importlib.metadata.distribution(distribution).files or []
+    names = [file.parts[0] for file in files if len(file.parts) == 1]
+    suffixes = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+    return {name.partition(".")[0] for name in names if name.endswith(suffixes)}
 
 
 def _requirements(distribution: str) -> set[str]:

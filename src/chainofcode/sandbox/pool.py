@@ -12,14 +12,15 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from ..errors import SandboxError
-from ..languages import PYTHON
+from ..errors import InputError, SandboxError
 from .handle import SandboxStatus, ZygoteHandle
+from .jail import TIERS
 from .job import Job
 from .packages import Grant, Packages
 from .session import Session, session_of
 
-TIERS = ("A", "B", "C")
+__all__ = ["TIERS", "Jail"]
+
 _MAX_ZYGOTES = 4
 
 
@@ -27,11 +28,27 @@ class Jail:
     """Runs programs behind the best wall that this machine can build. Raises SandboxError if it can build none.
 
     Keep one for many programs, and close it (`with Jail() as jail: …`); it may be used from several threads and event
-    loops. `spares` guests are forked in advance. `tiers` limits the choice.
+    loops. `spares` guests are forked in advance. `tiers` limits the choice to one or some; `at_least` refuses those
+    below a tier.
     """
 
-    def __init__(self, tiers: str | tuple[str, ...] = TIERS, *, spares: int = 1, python: str = sys.executable) -> None:
-        self._tiers, self._spares, self._python = tuple(tiers), spares, python
+    def __init__(
+        self,
+        tiers: str | tuple[str, ...] = TIERS,
+        *,
+        at_least: str = "",
+        spares: int = 1,
+        python: str = sys.executable,
+    ) -> None:
+        chosen = (tiers,) if isinstance(tiers, str) else tiers
+        for tier in (*chosen, at_least or chosen[0]):
+            if tier not in TIERS:
+                raise InputError(f"unknown sandbox tier {tier!r} (expected one of: {', '.join(TIERS)})")
+        accepted = TIERS[: TIERS.index(at_least) + 1] if at_least else TIERS
+        self._tiers, self._at_least = tuple(tier for tier in chosen if tier in accepted), at_least
+        if not self._tiers:
+            raise InputError(f"sandbox {' or '.join(chosen)!r} is below tier {at_least}, the lowest that you allow")
+        self._spares, self._python = spares, python
         self._lock = threading.Lock()
         self._zygotes: dict[Grant, ZygoteHandle] = {}
         self._packages: dict[tuple[str, ...], Packages] = {}
@@ -40,16 +57,17 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
-        if job.language != PYTHON:
-            raise SandboxError(f"the jail runs Python only, not {job.language.name}")
+        if not job.language.is_ours:
+            raise SandboxError(f"the jail cannot start guests of {job.language.name}; run it with sandbox='none'")
         grant = self._grant(job)
         async with self._ready(grant) as zygote:
             status = zygote.status
-            if job.scratch and status.tier != "A":
+            if job.scratch and not status.has_scratch:
                 raise SandboxError(f"a scratch directory needs tier A of the sandbox{status.why_not('A')}")
             if job.reads and status.tier == "C":
                 raise SandboxError(f"files can be granted in tiers A and B of the sandbox{status.why_not('B')}")
             guest = await zygote.start_guest(job.scratch_bytes)
+            guest.limit(job)
             async with session_of(guest, job, grant) as session:
                 yield session
 
@@ -82,10 +100,10 @@ class Jail:
         self.close()
 
     def _grant(self, job: Job) -> Grant:
-        names = tuple(job.packages)
+        names = job.all_packages
         if names not in self._packages:
             self._packages[names] = Packages(names)
-        return Grant.of(self._packages[names], job.reads)
+        return Grant.of(self._packages[names], job.reads, job.language.name)
 
     def _zygote(self, grant: Grant) -> ZygoteHandle:
         """The zygote for these grants, kept at least until `users` is decremented."""
@@ -99,7 +117,7 @@ class Jail:
                 idle = [key for key, other in self._zygotes.items() if not other.users]
                 for key in idle[: max(0, len(self._zygotes) - _MAX_ZYGOTES + 1)]:
                     self._zygotes.pop(key).close()
-                zygote = ZygoteHandle(self._python, self._tiers, grant, self._spares)
+                zygote = ZygoteHandle(self._python, self._tiers, grant, spares=self._spares, at_least=self._at_least)
             zygote.users += 1
             self._zygotes[grant] = zygote  # the last one used comes last
             return zygote

@@ -46,7 +46,7 @@ class NoWall:
     async def start(self, job: Job) -> AsyncIterator[Session]:
         if job.scratch_bytes:
             raise SandboxError("without a sandbox there is no scratch directory: a program can write where you can")
-        grant = Grant.of(Packages(job.packages), job.reads)
+        grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
         async with session_of(ProcessGuest(self._python, job.language), job, grant) as session:
             yield session
 

@@ -46,31 +46,34 @@ _PATHS = {
 }  # fmt: skip
 _CHANGES = {
     "pwrite64": (18, 68), "ftruncate": (77, 46), "truncate": (76, 45), "fsync": (74, 82), "fdatasync": (75, 83),
-    "flock": (73, 32), "unlink": (87, -1), "unlinkat": (263, 35), "rename": (82, -1), "renameat": (264, 38),
+    "unlink": (87, -1), "unlinkat": (263, 35), "rename": (82, -1), "renameat": (264, 38),
     "renameat2": (316, 276), "mkdir": (83, -1), "mkdirat": (258, 34), "rmdir": (84, -1), "symlink": (88, -1),
     "symlinkat": (266, 36), "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "utimensat": (280, 88),
     "fallocate": (285, 47), "copy_file_range": (326, 285), "sendfile": (40, 71),
 }  # fmt: skip
 _ABSENT = {"clone3": (435, 435), "openat2": (437, 437)}
+_FLOCK = (73, 32)
 _OPEN = {"open": (2, -1), "openat": (257, 56)}
 _CLONE, _KILL, _TGKILL, _FCNTL, _IOCTL = (56, 220), (62, 129), (234, 131), (72, 25), (16, 29)
 _PRLIMIT64, _SCHED_GETAFFINITY, _SOCKETPAIR, _SENDTO = (302, 261), (204, 123), (53, 199), (44, 206)
 
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_X32 = 0x40000000
 # A thread must share memory, files and handlers with its process: with its own table of files it would have its own
 # limit of descriptors, and unlimited buffers in the kernel.
 _CLONE_THREAD, _CLONE_NAMESPACES = 0x00050F00, 0x7E020080
 _O_ACCMODE, _O_TRUNC, _O_PATH, _O_TMPFILE = 0o3, 0o1000, 0o10000000, 0o20000000
 _AF_UNIX, _SOCK_STREAM, _SOCK_FLAGS = 1, 1, 0o2000000 | 0o4000
-# Reading and copying descriptors. Not F_SETOWN or F_SETSIG, which send signals to other processes. Locks only if the
-# program has its own files: a lock on a file that is granted for reading would affect the host.
-_FCNTLS, _LOCKS = (0, 1, 2, 3, 4, 1030, 1032), (5, 6, 7, 36, 37, 38)
+# Reading and copying descriptors. Not F_SETOWN or F_SETSIG, which send signals to other processes.
+# A lock on a granted file would block other processes, and a filter cannot tell files apart. A record lock conflicts
+# only with other processes, and none shares the files of a program: setting one succeeds and does nothing. Locks that
+# two descriptors of one process can contend for (`flock`, open-file-description locks) are refused.
+_FCNTLS, _LOCKS = (0, 1, 2, 3, 4, 1030, 1032), (6, 7)
+_F_GETLK = 5
 _IOCTLS = (termios.TCGETS, termios.FIONBIO, termios.FIOCLEX, termios.FIONCLEX, termios.FIONREAD)
 
-_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _AND, _RETURN = 0x20, 0x15, 0x35, 0x54, 0x06
+_LOAD, _JUMP_EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06
 _ALLOW, _KILL_PROCESS = 0x7FFF0000, 0x80000000
-_DENY, _NO_SUCH_CALL = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+_SUCCEED, _DENY, _NO_SUCH_CALL = 0x00050000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 
 
@@ -78,21 +81,22 @@ def is_supported() -> bool:
     return MACHINE in _ARCHITECTURES
 
 
-def assemble(pid: int, *, paths: bool, changes: bool) -> bytes:
-    """The filter for a guest with this process number, with or without calls that take paths or change files."""
+def assemble(pid: int, *, paths: bool, changes: bool, locks: bool = False) -> bytes:
+    """The filter for a guest with this process number, with or without calls that take paths or change files.
+
+    With `changes` or `locks`, setting a record lock succeeds and does nothing.
+    """
     column, architecture = _ARCHITECTURES[MACHINE]
     plain = {**_ALWAYS, **(_PATHS if paths else {}), **(_CHANGES if changes else {})}
     code = [
         _step(_LOAD, _ARCHITECTURE),
         _step(_JUMP_EQUAL, architecture, 1, 0),
         _step(_RETURN, _KILL_PROCESS),
-        _step(_LOAD, _NUMBER),
-        _step(_JUMP_GREATER_EQUAL, _X32, 0, 1),
-        _step(_RETURN, _DENY),
+        _step(_LOAD, _NUMBER),  # x32 calls have numbers of their own, above 0x40000000: none is allowed below
     ]
-    for numbers in _ABSENT.values():
+    for numbers in [*_ABSENT.values(), *([_FLOCK] if changes else [])]:
         code += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _NO_SUCH_CALL)]
-    for numbers, checks in _guarded(pid, paths, changes):
+    for numbers, checks in _guarded(pid, paths, changes, locks or changes):
         if numbers[column] >= 0:
             code += [_step(_JUMP_EQUAL, numbers[column], 0, len(checks)), *checks]
     wanted = sorted(number for number in (numbers[column] for numbers in plain.values()) if number >= 0)
@@ -102,12 +106,13 @@ def assemble(pid: int, *, paths: bool, changes: bool) -> bytes:
     return b"".join(code)
 
 
-def _guarded(pid: int, paths: bool, changes: bool) -> Iterator[tuple[tuple[int, int], list[bytes]]]:
+def _guarded(pid: int, paths: bool, changes: bool, locks: bool) -> Iterator[tuple[tuple[int, int], list[bytes]]]:
     """Calls that are allowed only with some arguments."""
     yield _CLONE, _one_of(0, (_CLONE_THREAD,), mask=_CLONE_THREAD | _CLONE_NAMESPACES)
     yield _KILL, _one_of(0, (pid,))
     yield _TGKILL, _one_of(0, (pid,))
-    yield _FCNTL, _one_of(1, (*_FCNTLS, *_LOCKS) if changes else _FCNTLS)
+    locking = [step for command in _LOCKS for step in _if(1, command, _SUCCEED)] if locks else []
+    yield _FCNTL, [*locking, *_one_of(1, (*_FCNTLS, _F_GETLK) if changes else _FCNTLS)]
     yield _IOCTL, _one_of(1, _IOCTLS)
     yield _PRLIMIT64, _one_of(0, (0,))
     yield _SCHED_GETAFFINITY, _one_of(0, (0, pid))
@@ -132,6 +137,10 @@ def _one_of(argument: int, values: tuple[int, ...], *, mask: int = 0, high: bool
     for place, value in enumerate(values):
         code.append(_step(_JUMP_EQUAL, value & 0xFFFFFFFF, len(values) - place, 0))
     return [*code, _step(_RETURN, _DENY), _step(_RETURN, _ALLOW)]
+
+
+def _if(argument: int, value: int, then: int) -> list[bytes]:
+    return [_step(_LOAD, _ARGUMENTS + 8 * argument), _step(_JUMP_EQUAL, value, 0, 1), _step(_RETURN, then)]
 
 
 def _is(argument: int, value: int) -> list[bytes]:

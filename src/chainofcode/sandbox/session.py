@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import SandboxError
-from ..languages.python.compiler.parse import NotAProgram, check_readable
+from ..languages.source import NotAProgram, check_readable
 from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
-from .usage import ProcessUsage
+from .usage import MAX_NAME_BYTES, NameCache, ProcessUsage
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
@@ -35,6 +35,7 @@ class Exit:
     code: int  # negative: the signal that killed it
     cpu_seconds: float
     has_started: bool = True  # False: the container engine could not start it
+    is_out_of_memory: bool = False  # its control group was
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +87,7 @@ class Session:
             job.limits.output_bytes,
             calls=job.limits.lm_calls,
             may_write=job.scratch,
+            is_recorded=job.is_recorded,
             is_shadow=job.is_shadow,
         )
         self._open: set[int] = set()  # requested, no value sent
@@ -103,6 +105,7 @@ class Session:
         self._signals = self._received = self._rested = 0
         self._cpu_seconds = self._checked_at = self._paused_at = 0.0
         self._started = self._resumed = time.monotonic()
+        self._names = NameCache()
 
     def begin(self) -> None:
         for fd in (self._pipes.read_fd, self._pipes.write_fd, self._pipes.noise_fd):
@@ -150,6 +153,7 @@ class Session:
         if self._verdict is not None:
             return
         self._open.remove(pause.id)
+        self._reader.resumed(pause.id, is_once=is_once)
         if pause.id in self._awaited:
             self._awaited.remove(pause.id)
             self._resumed = time.monotonic()
@@ -242,9 +246,6 @@ class Session:
     def _next(self) -> Signal | None:
         """The guest's next signal, if there is one. A violation of the protocol ends the run."""
         received = self._read_signal()
-        if isinstance(received, Settled) and received.id in self._open:
-            self.end("guest died", f"it broke the protocol: pause {received.id} settled before it was resumed")
-            return None
         if isinstance(received, Paused):
             self._open.add(received.id)
             if not self._job.is_shadow:
@@ -365,6 +366,8 @@ class Session:
             self.end("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
         elif use.memory_bytes > self._limits.memory_bytes:
             self.end("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
+        elif self._names.look(use) > min(MAX_NAME_BYTES, self._limits.memory_bytes):
+            self.end("limit:memory", "the program looked up too many files that do not exist")
         elif use.threads > self._limits.processes:
             self.end("limit:processes", f"the program started over {self._limits.processes:,} threads")
 
@@ -413,6 +416,8 @@ class Session:
             raise SandboxError(f"{self._guest.wall} could not start the guest{detail}")
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
             return _ended("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
+        if ended.is_out_of_memory:
+            return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
         return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
 

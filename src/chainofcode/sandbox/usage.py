@@ -6,13 +6,17 @@ import os
 from dataclasses import dataclass
 
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+MAX_NAME_BYTES = 512 << 20
+_NAME_BYTES = 768  # kernel memory for a long name that does not exist
+_NAMES_PER_SECOND = 400_000  # that a process can add per second of system time
 
 
 @dataclass(frozen=True)
 class ProcessUsage:
-    """CPU time, threads and memory of one process."""
+    """CPU time (all, and in the kernel), threads and memory of one process."""
 
     cpu_seconds: float
+    system_seconds: float
     threads: int
     memory_bytes: int
 
@@ -24,4 +28,36 @@ class ProcessUsage:
         except OSError:  # the process has ended, or there is no /proc
             return None
         user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
-        return cls(cpu_seconds=(user + system) / _TICKS, threads=threads, memory_bytes=pages * _PAGE_BYTES)
+        return cls(
+            cpu_seconds=(user + system) / _TICKS,
+            system_seconds=system / _TICKS,
+            threads=threads,
+            memory_bytes=pages * _PAGE_BYTES,
+        )
+
+
+class NameCache:
+    """Estimates the kernel memory for file names that a process looked up and that do not exist.
+
+    The kernel caches each of them, without charging a process: a program can fill gigabytes. Only a count for the whole
+    machine exists, so a process is charged for its growth, up to what its system time allows.
+    """
+
+    def __init__(self) -> None:
+        self._names, self._system_seconds, self._bytes = _missing_names(), 0.0, 0
+
+    def look(self, use: ProcessUsage) -> int:
+        """The bytes so far. Call it regularly."""
+        names, seconds = _missing_names(), use.system_seconds - self._system_seconds
+        added = min(names - self._names, int(seconds * _NAMES_PER_SECOND))
+        self._bytes += max(0, added) * _NAME_BYTES
+        self._names, self._system_seconds = names, use.system_seconds
+        return self._bytes
+
+
+def _missing_names() -> int:
+    try:
+        with open("/proc/sys/fs/dentry-state", "rb") as file:
+            return int(file.read().split()[4])
+    except (OSError, IndexError):
+        return 0

@@ -43,16 +43,18 @@ class Witness:
         """Called between the layers: `rights`, then `files`."""
         if stage == "rights":
             self._look_at_rights()
-            if self._wall.tier == "A":
+            if self._wall.has_namespaces:
                 self._look_at_namespaces()
         elif self._wall.has_landlock:
-            secrets = [CANARY] if self._wall.tier == "A" else self._secrets
+            secrets = [CANARY] if self._wall.has_namespaces else self._secrets
             for path in secrets:
                 self._try(f"read {path}", partial(os.open, path, os.O_RDONLY))
 
     def _look_at_rights(self) -> None:
-        if kernel.has_capabilities():
+        if kernel.capabilities() & ~self._wall.capabilities:
             self.could.append("use capabilities")
+        if os.getuid() == 0 or os.geteuid() == 0:
+            self.could.append("be root")
         if not kernel.is_locked_in():
             self.could.append("gain privileges")
         for which, most in limits(0):
@@ -87,7 +89,7 @@ class Witness:
         self._try("open without a mode", partial(os.open, "/dev/null", os.O_RDWR | os.O_WRONLY))
         for path in self._secrets:
             self._try(f"write {path}", partial(os.open, path, os.O_WRONLY))
-        if self._wall.tier == "A":  # in other tiers, a file that is created could not be removed
+        if self._wall.has_namespaces:  # in other tiers, a file that is created could not be removed
             for place in ("/", WORK, KEPT):
                 self._try(f"write in {place}", partial(os.open, f"{place}/.made", os.O_CREAT | os.O_WRONLY))
         self._try("start a process", lambda: os.fork() or os._exit(0))

@@ -23,10 +23,10 @@ import select
 import signal
 import sys
 
-from ..languages.python.guest.main import rehearse, serve
-from ..languages.python.guest.run.holes import GrantedPackages
+from ..languages.guest.entry import guest_of, serve
+from ..languages.guest.granted import GrantedPackages
 from . import kernel
-from .jail import KEPT, Wall
+from .jail import KEPT, NAMESPACED, Wall
 from .witness import Witness
 
 TYPE_CHECKING = False
@@ -54,6 +54,7 @@ def main(control_fd: str, plan_fd: str) -> NoReturn:
     control = _socket.socket(fileno=int(control_fd))
     plan: dict[str, Any] = json.loads(_read_all(int(plan_fd)))
     os.close(int(plan_fd))
+    guest_of(plan["language"])  # now: its files are not visible behind the walls
     refusals: dict[str, str] = {}
     for tier in plan["tiers"]:
         read_end, write_end = os.pipe()
@@ -67,6 +68,7 @@ def main(control_fd: str, plan_fd: str) -> NoReturn:
         os.close(read_end)
         if not refusal:
             control.close()
+            os.close(plan["directory"])
             os.waitpid(child, 0)
             os._exit(0)
         refusals[tier] = refusal.decode(errors="replace")
@@ -91,22 +93,24 @@ def _become_zygote(
             runtime=plan["runtime"],
             hidden=plan["hidden"],
             granted=plan["granted"],
+            foreign=plan["foreign"],
             links=plan["links"],
-            cwd=plan["cwd"],
+            directory=plan["directory"],
+            locks=plan["locks"],
         )
         wall.enter()
         kernel.die_with_parent()  # here: a change of user resets it
         if os.getppid() != keeper:
             os._exit(0)
-        if tier == "A":
+        if wall.has_namespaces:
             _go_on_in_child(control, write_end)
         wall.settle()
-        zygote = _ZygoteServer(control, wall, plan["is_kept"])
+        zygote = _ZygoteServer(control, wall, plan["language"] if plan["is_kept"] else "")
         _preload(plan, tier)
         if plan["is_kept"]:  # not worth the time for a single program
-            rehearse()
+            guest_of(plan["language"]).rehearse()
             gc.collect()
-        wall.seal_root()
+        wall.seal()
         gc.freeze()  # guests need not collect these objects, and their pages stay shared
         could = zygote.send_witness(plan["secrets"])
         if could:
@@ -164,13 +168,13 @@ def _preload(plan: dict[str, Any], tier: str) -> None:
 
 @contextlib.contextmanager
 def _package_directory(tier: str) -> Iterator[None]:
-    """A directory for files that packages write during import; guests can read it in tier A only."""
-    directory = KEPT if tier == "A" else _temporary()
+    """A directory for files that packages write during import; guests can read it in tiers A and A- only."""
+    directory = KEPT if tier in NAMESPACED else _temporary()
     os.environ |= {"TMPDIR": directory, "MPLCONFIGDIR": directory}
     try:
         yield
     finally:
-        if tier != "A":
+        if tier not in NAMESPACED:
             import shutil
 
             shutil.rmtree(directory, ignore_errors=True)
@@ -183,8 +187,9 @@ def _temporary() -> str:
 
 
 class _ZygoteServer:
-    def __init__(self, control: _socket.socket, wall: Wall, is_kept: bool) -> None:
-        self._control, self._wall, self._is_kept = control, wall, is_kept
+    def __init__(self, control: _socket.socket, wall: Wall, rehearsed: str) -> None:
+        self._control, self._wall = control, wall
+        self._rehearsed = rehearsed  # the language that guests rehearse; empty if that is not worth the time
         self._children: dict[int, tuple[int, int]] = {}  # pidfd: process number, the host's number
 
     def serve(self) -> None:
@@ -238,8 +243,8 @@ class _ZygoteServer:
             _keep_only(nothing, noise, noise, guest_read, guest_write)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._wall.close_in(scratch_bytes, number)
-            if self._is_kept:
-                rehearse()
+            if self._rehearsed:
+                guest_of(self._rehearsed).rehearse()
             serve(3, 4)
         except BaseException as error:
             os.write(2, f"{type(error).__name__}: {error}".encode())
@@ -255,7 +260,7 @@ class _ZygoteServer:
 
     def send_witness(self, secrets: list[str]) -> list[str]:
         """Return what a guest can do that it must not; nothing, if the walls work."""
-        canary = _canary() if self._wall.tier != "A" else ""
+        canary = _canary() if not self._wall.has_namespaces else ""
         read_end, write_end = os.pipe()
         child = self._wall.fork()
         if child == 0:

@@ -1,0 +1,89 @@
+"""A trace written while its run goes on: what is known when the process is killed is there to be resumed.
+
+The journal of `FILE` is `FILE.journal`. It is a trace without an end, with one kind of line more: a tool call that was
+begun. When the run ends, the trace itself is written and the journal removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from ..trace import Call, Event, Header, Produced, Returned, Sent, Trace, as_json, chained, linked
+
+BEGUN = "begun"  # the reply of a tool call that is under way
+
+
+def journal_of(path: Path) -> Path:
+    return path.with_name(path.name + ".journal")
+
+
+class Journal:
+    """Writes each event of a run as it comes. A failed write ends the journal, not the run."""
+
+    def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None) -> None:
+        self._path, self._warn, self._digest = journal_of(path), warn, ""
+        self._file: BinaryIO | None = None
+        self._tools: set[str] = set()
+
+    def add(self, event: Event) -> None:
+        if isinstance(event, Header):
+            self._begin(event)
+        elif isinstance(event, Sent):
+            name = event.call.partition("(")[0]
+            if name in self._tools:
+                self._write(Call(prompt=event.call, reply=BEGUN, tool=name, is_abandoned=True))
+        elif not isinstance(event, (Returned, Produced)):
+            self._write(event)
+
+    def _begin(self, header: Header) -> None:
+        tools = header.settings.get("tools")
+        self._tools = set(tools) if isinstance(tools, list) else set()
+        try:
+            if self._path.exists():  # what an earlier run paid for is not thrown away
+                kept = self._path.with_name(f"{self._path.name}.old")
+                self._path.replace(kept)
+                self._warn(f"an earlier run did not end: its journal is kept as {kept}")
+            self._file = self._path.open("xb", buffering=0)
+        except OSError as error:
+            self._fail(error)
+        self._write(header)
+
+    def _write(self, item: object) -> None:
+        if self._file is None:
+            return
+        line = as_json(item)
+        self._digest = linked(self._digest, line)
+        try:
+            self._file.write(chained(line, self._digest) + b"\n")
+        except OSError as error:
+            self._fail(error)
+
+    def _fail(self, error: OSError) -> None:
+        self._file = None
+        self._warn(f"the run cannot be resumed if it is killed: cannot write {self._path}: {error.strerror}")
+
+    def remove(self) -> None:
+        """Remove the journal, once the trace is written."""
+        if self._file is not None:
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+
+def read_interrupted(path: Path) -> Trace:
+    """Read the trace of a run that did not end well: the file, or its journal if that goes further.
+
+    A journal that goes further replaces the file, so that the next journal does not overwrite it.
+    """
+    journal = journal_of(path)
+    if not journal.exists():
+        return Trace.read(path, is_whole=False)
+    continued = Trace.read(journal, is_whole=False)
+    if path.exists() and len(Trace.read(path, is_whole=False).events) >= len(continued.events):
+        journal.unlink()
+        return Trace.read(path, is_whole=False)
+    journal.replace(path)
+    return continued

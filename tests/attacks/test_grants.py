@@ -1,0 +1,307 @@
+"""What a grant does not cover: locks that affect others, named pipes, mounts below it, the rights of root."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chainofcode import InputError, ScriptedLM, run
+from chainofcode.sandbox import Jail
+
+from .harness import IN_TIER_A, LIMITS, NO_FILE, SECRET, WITH_FILES, Wall, is_almighty
+
+# --- images -------------------------------------------------------------------------------------------------------
+
+
+@WITH_FILES
+def test_the_host_shows_a_model_no_image_that_was_not_granted(wall: Wall, tmp_path: Path) -> None:
+    """The program chooses the path of an image; the host reads it for the model only if it is a granted file."""
+    granted, secret = tmp_path / "granted.png", tmp_path / "secret" / "secret.png"
+    secret.parent.mkdir()
+    granted.write_bytes(b"\x89PNG\r\n\x1a\n granted")
+    secret.write_bytes(b"\x89PNG\r\n\x1a\n secret")
+    shown: list[bytes] = []
+
+    def reply(messages: Any) -> str:
+        shown.extend(image.data for image in messages[-1].images)
+        return '{"value": 1}'
+
+    around = f"{tmp_path}/./secret/secret.png", f"{granted}/../secret/secret.png", f"{granted}\0", "secret/secret.png"
+    paths = [str(granted), str(secret), *around, f"file://{secret}", str(secret.parent)]
+    lm = ScriptedLM(reply, in_flight=1)
+    result = wall.run(f"answer = [describe(path) for path in {paths!r}]", lm, reads=(str(granted),))
+    assert result.answer == [1] * len(paths)
+    assert shown == [granted.read_bytes()]
+
+
+# --- locks --------------------------------------------------------------------------------------------------------
+
+LOCKS = """
+import fcntl, struct
+with open(path) as file:
+    lock = struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)
+    answer = {
+        'flock': tried(fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB),
+        'lockf': tried(fcntl.lockf, file, fcntl.LOCK_SH | fcntl.LOCK_NB),
+        'open file description': tried(fcntl.fcntl, file, 37, lock),
+        'lease': tried(fcntl.fcntl, file, 1024, fcntl.F_RDLCK),
+        'notify': tried(fcntl.fcntl, file, 1026, 1),
+    }
+    held()
+"""
+
+
+@IN_TIER_A
+@pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
+def test_locks_of_a_program_have_no_effect_outside(wall: Wall, tmp_path: Path, scratch: bool) -> None:
+    """The host writes, and takes every lock, while the program believes that it holds them."""
+    path = tmp_path / "granted.txt"
+    path.write_text("x")
+    felt: list[str] = []
+
+    def held(pause: Any) -> int:
+        with open(path, "r+") as file:
+            for take in (fcntl.flock, fcntl.lockf):
+                try:
+                    take(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError as error:
+                    felt.append(str(error))
+        return 1
+
+    result = wall.run(LOCKS, held, inputs={"path": str(path)}, reads=(str(path),), scratch=scratch)
+    assert result.reason == "answered", result
+    assert felt == []
+    assert result.answer == {
+        "flock": "ENOSYS" if scratch else "EPERM", "lockf": scratch or "EPERM", "open file description": "EPERM", "lease": "EPERM",
+        "notify": "EPERM",
+    }  # fmt: skip
+
+
+@IN_TIER_A
+def test_databases_in_a_scratch_directory_work(wall: Wall) -> None:
+    program = (
+        "import sqlite3\none, two = sqlite3.connect('x.db'), sqlite3.connect('x.db')\n"
+        "one.execute('create table t (n)')\none.execute('insert into t values (7)')\none.commit()\n"
+        "two.execute('insert into t values (8)')\ntwo.commit()\nanswer = one.execute('select sum(n) from t').fetchone()[0]"
+    )
+    assert wall.run(program, scratch=True).answer == 15
+
+
+# --- special files ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def listening(pipe: Path) -> Iterator[list[bytes]]:
+    """A reader and a writer of the host's at a named pipe; what the reader got."""
+    heard: list[bytes] = []
+    fd = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # both ends: no side waits for the other
+    os.write(fd, b"for the host")
+    try:
+        yield heard
+        heard.append(os.read(fd, 1000))
+    finally:
+        os.close(fd)
+
+
+PIPE = """
+def use(path):
+    found = {}
+    for name, flags in {'read': os.O_RDONLY, 'write': os.O_WRONLY, 'both': os.O_RDWR}.items():
+        try:
+            fd = os.open(path, flags | os.O_NONBLOCK)
+            found[name] = os.read(fd, 99).decode() if name == 'read' else os.write(fd, b'from the guest')
+        except OSError as error:
+            found[name] = 'refused'
+    return found
+"""
+
+
+@WITH_FILES
+@pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
+@pytest.mark.parametrize("deep", ["pipe", "a/b/pipe"])
+def test_a_named_pipe_below_a_grant_is_not_connected(wall: Wall, tmp_path: Path, deep: str, scratch: bool) -> None:
+    if scratch and wall.tier == "B":
+        pytest.skip("no scratch directory in tier B")
+    pipe = tmp_path / deep
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(pipe, 0o666)
+    (pipe.parent / "beside.txt").write_text("yes")
+    with listening(pipe) as heard:
+        result = wall.run(
+            PIPE + "answer = (use(path), open(beside).read(), sorted(os.listdir(place)))",
+            inputs={"path": str(pipe), "beside": str(pipe.parent / "beside.txt"), "place": str(tmp_path)},
+            reads=(str(tmp_path),),
+            scratch=scratch,
+        )
+    assert heard == [b"for the host"]
+    uses, beside, names = result.answer
+    assert uses in ({"read": "", "write": "refused", "both": "refused"}, dict.fromkeys(uses, "refused"))
+    assert (beside, names) == ("yes", sorted(path.name for path in tmp_path.iterdir()))
+
+
+@WITH_FILES
+def test_a_named_pipe_made_later_is_not_connected(wall: Wall, tmp_path: Path) -> None:
+    program, inputs = PIPE + "answer = use(path)", {"path": str(tmp_path / "pipe")}
+    assert set(wall.run(program, inputs=inputs, reads=(str(tmp_path),)).answer.values()) == {"refused"}
+    os.mkfifo(tmp_path / "pipe", 0o666)
+    with listening(tmp_path / "pipe") as heard:
+        wall.run(program, inputs=inputs, reads=(str(tmp_path),))
+    assert heard == [b"for the host"]
+
+
+def test_a_named_pipe_is_not_granted(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="neither a regular file nor a directory"):
+        run("answer = 1", reads=(str(tmp_path / "pipe"),))
+
+
+def test_a_pipe_can_be_used_without_a_wall(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with listening(tmp_path / "pipe") as heard:
+        result = run(
+            "import os\n" + PIPE + "answer = use(path)", sandbox="none", inputs={"path": str(tmp_path / "pipe")}
+        )
+    assert result.answer == {"read": "for the host", "write": 14, "both": 14}
+    assert heard == [b"from the guest" * 2]
+
+
+# --- mounts below a grant -----------------------------------------------------------------------------------------
+
+# Run in its own mount namespace, so that no other process sees the mounts.
+MOUNTED = """
+import json, os, sys
+from chainofcode import InputError, ScriptedLM, run
+tier, place = sys.argv[1:]
+program = '''
+import os
+def see(path):
+    try:
+        return open(path).read() != ''
+    except OSError:
+        return False
+def names(path):
+    try:
+        return os.listdir(path)
+    except OSError:
+        return []
+answer = ([see(f"{place}/{name}") for name in ("proc/version", "proc/self/environ", "proc/1/environ", "sys/kernel/uevent_seqnum")],
+          names(f"{place}/proc"), see(f"{place}/disk/file.txt"), see(f"{place}/own.txt"))
+'''
+result = run(program, sandbox=tier, reads=(place,), inputs={"place": place})
+refused = []
+for path in ("proc", "proc/self/environ", "sys/kernel/uevent_seqnum"):
+    try:
+        run("answer = 1", sandbox=tier, reads=(f"{place}/{path}",))
+    except InputError as error:
+        refused.append("file system" in str(error))
+print(json.dumps([result.answer, refused]))
+"""
+
+
+@WITH_FILES
+def test_what_the_kernel_mounts_below_a_grant_is_not_granted(wall: Wall, tmp_path: Path) -> None:
+    if not is_almighty():
+        pytest.skip("only root can mount a /proc below a directory")
+    for name in ("proc", "sys", "disk"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "own.txt").write_text("granted")
+    script = (
+        'mount -t proc proc "$1/proc" && mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/disk" '
+        '&& echo granted > "$1/disk/file.txt" && exec "$2" -c "$3" "$4" "$1"'
+    )
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, MOUNTED, wall.tier]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    (seen, listed, disk, own), refused = json.loads(done.stdout)
+    assert seen == [False] * 4
+    assert listed == [] or wall.tier == "B"  # where names are seen
+    assert (disk, own) == (True, True)
+    assert refused == [True] * 3
+
+
+# --- the rights of root -------------------------------------------------------------------------------------------
+
+WHO = "answer = (os.getuid(), os.geteuid(), os.getgid(), os.getgroups())"
+
+
+def test_no_program_runs_as_root(wall: Wall) -> None:
+    """Also where Python, or what is granted, is in a directory that only root may enter."""
+    uid, effective, gid, groups = wall.run(WHO).answer
+    assert 0 not in (uid, effective, gid, *groups) or os.geteuid() != 0
+
+
+@WITH_FILES
+def test_a_file_of_root_is_read_as_another_user(wall: Wall, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("this is about programs that root runs")
+    (tmp_path / "shut").mkdir(mode=0o700)
+    for name in ("granted.txt", "beside.txt"):
+        (tmp_path / "shut" / name).write_text(SECRET)
+        (tmp_path / "shut" / name).chmod(0o600)
+    path = tmp_path / "shut" / "granted.txt"
+    result = wall.run(
+        "answer = (open(path).read(), os.getuid() != 0, tried(open, path, 'a') is True, tried(open, beside))",
+        inputs={"path": str(path), "beside": str(path.with_name("beside.txt"))},
+        reads=(str(path),),
+    )
+    assert result.answer == (SECRET, True, False, NO_FILE[wall.tier])
+
+
+@pytest.mark.parametrize("tier", ["A", "B", "C"])
+def test_root_without_its_rights_runs_no_program_as_root(tier: str) -> None:
+    """As in a container: root may not read others' files, or not create namespaces, or not change its user."""
+    if not is_almighty():
+        pytest.skip("this is about programs that root runs")
+    program = (
+        "from chainofcode import SandboxError, run\nimport sys\n"
+        "try:\n    print(run('import os\\nanswer = os.getuid()', sandbox=sys.argv[1]).answer)\n"
+        "except SandboxError as error:\n    print('guests never run as root' in str(error) or error)"
+    )
+    for taken in ("-sys_admin,-dac_read_search,-dac_override", "-setuid", "-setgid"):
+        command = ["setpriv", f"--bounding-set={taken}", f"--inh-caps={taken}", sys.executable, "-c", program, tier]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() not in ("0", ""), (taken, done.stdout)
+
+
+# --- the host's working directory ---------------------------------------------------------------------------------
+
+LOOK_FOR = """
+import gc
+def strings(thing, depth=0):
+    if isinstance(thing, str):
+        yield thing
+    elif depth < 4 and isinstance(thing, dict):
+        for pair in list(thing.items()):
+            for part in pair:
+                yield from strings(part, depth + 1)
+    elif depth < 4 and isinstance(thing, (list, tuple, set, frozenset)):
+        for part in list(thing):
+            yield from strings(part, depth + 1)
+    elif depth < 4 and hasattr(thing, '__dict__'):
+        yield from strings(dict(vars(thing)), depth + 1)
+frame, found = sys._getframe(), []
+things = list(gc.get_objects())
+while frame is not None:
+    things.append(dict(frame.f_locals))
+    frame = frame.f_back
+answer = (os.getcwd(), sum(backwards in text[::-1] for thing in things for text in strings(thing)))
+"""
+
+
+@IN_TIER_A
+def test_the_hosts_working_directory_is_not_seen(wall: Wall, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "where-the-host-works").mkdir()
+    monkeypatch.chdir(tmp_path / "where-the-host-works")
+    with Jail(wall.tier, spares=0) as jail:
+        result = Wall(wall.tier, jail).run(LOOK_FOR, inputs={"backwards": "where-the-host-works"[::-1]}, limits=LIMITS)
+    assert result.answer == ("/guest", 0), result
