@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import EmulationError
 from ..lm import LM, as_lm
-from .model import Asking
+from .cascade import Cascade, asking
+from .model import ONE_REPLY, Asking, Judging
 from .pause import Answered, AroundEmulator, Emulator, Pause, declared
 from .rows import Rows
 from .table import Table, not_json
@@ -21,10 +22,12 @@ __all__ = [
     "Answering",
     "AroundEmulator",
     "Asking",
+    "Cascade",
     "Delayed",
     "Emulator",
     "First",
     "Function",
+    "Judging",
     "Pause",
     "Rows",
     "Table",
@@ -40,25 +43,24 @@ __all__ = [
 Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
 
 
-def as_emulator(given: Answering) -> Emulator:
-    """Return an emulator for a run: from another, a table of call texts, a model, a function of the pause, or None."""
+def as_emulator(given: Answering, judging: Judging = ONE_REPLY) -> Emulator:
+    """Return an emulator for a run: from another, a table of call texts, a model, a function of the pause, or None.
+
+    `judging` is how models are asked; other emulators know that themselves.
+    """
     if given is None:
         return Table([])
+    if isinstance(given, Cascade):
+        return given.fresh() if judging is ONE_REPLY else given.judged_by(judging)
     if hasattr(given, "answer"):
         return declared(given).fresh()
     if isinstance(given, Mapping):
         return Table(given.items())
     if hasattr(given, "complete"):
-        return asking(as_lm(given))
+        return asking(as_lm(given), judging)
     if callable(given):
         return Function(given)
     raise TypeError(f"cannot emulate with a {type(given).__name__}: give a mapping, a function or a model")
-
-
-def asking(lm: LM, votes: int = 1, seen: Sequence[tuple[str, Any]] = ()) -> Emulator:
-    """Return an emulator that asks a model, `lm.rows` calls in a prompt; `seen` are calls with values, as examples."""
-    rows = as_lm(lm).rows
-    return Rows(lm, rows, seen) if rows > 1 and votes == 1 else Asking(lm, votes, seen)
 
 
 class First(AroundEmulator):

@@ -159,7 +159,7 @@ class _Connection:
             return f"the server did not answer within {self._start_seconds:g} s"
         error = None if task.cancelled() else task.exception()
         said = self._last_words.decode(errors="replace").strip().split("\n")[-1]
-        return _told(error) + (f" (it said: {said[:300]})" if said else "")
+        return _told(error) + (f" (stderr: {said[:300]})" if said else "")
 
     async def _listed(self, client: Client) -> list[types.Tool]:
         found: list[types.Tool] = []

@@ -6,23 +6,31 @@ answers, state, the line, the call): an endpoint that caches prefixes evaluates 
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ..errors import BudgetError, EmulationError
-from ..lm import LM, Completion, Message, as_lm
+from ..lm import LM, Completion, Message
 from ..trace import Call
 from ..values.codec import Opaque, decode, encode
+from .accounting import accounted
+from .confidence import is_unsure, judged, likelihood, reconsidered, sampled
+from .image_arguments import images_of, noted
 from .pause import Answered, Emulator, Pause
 from .replies import delta_in, value_in
 from .types import ANY, Kind, Misfit, kind_of, object_schema
 
-_MAX_EARLIER = 16  # answers of the same function shown; beyond them only what was not said yet
+_MAX_EARLIER = 16  # earlier values of the same function that are shown; after that, only new ones
 _MAX_VOCABULARY = 32
 _MAX_QUESTION_CHARS = 4000
 _MAX_PROGRAM_CHARS = 12_000
@@ -31,6 +39,20 @@ _MAX_STATE_CHARS = 1500
 _SMALL_STATE_CHARS = 0
 _MAX_NAMES = 40
 _VOTING_TEMPERATURE = 0.7
+_MAX_REASONS_CHARS, _MAX_REASONS_TOKENS = 300, 120
+_REASONS_FIRST = "Give your reasons first, in one or two short sentences, then the value they lead to."
+
+
+@dataclass(frozen=True)
+class Judging:
+    """How a model is asked for values."""
+
+    votes: int = 1  # replies for each value; the most frequent counts
+    seen: tuple[tuple[str, Any], ...] = ()  # calls with values, shown as examples
+    thinks: bool = False  # a value that the model is unsure of is requested again, with its reasons first
+
+
+ONE_REPLY = Judging()
 
 
 class Asking(Emulator):
@@ -41,17 +63,20 @@ class Asking(Emulator):
 
     reads_state = True
 
-    def __init__(self, lm: LM, votes: int = 1, seen: Sequence[tuple[str, Any]] = ()) -> None:
-        self._lm, self._votes, self._seen = as_lm(lm), votes, seen
+    def __init__(self, lm: LM, judging: Judging = ONE_REPLY) -> None:
+        self._lm, self._judging = accounted(lm), judging
         self.in_flight = self._lm.in_flight
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
-        for text, value in seen:
+        for text, value in judging.seen:
             self._earlier.setdefault(text.partition("(")[0], []).append((_cut(text, 200), decode(value)))
         self._begun = self._open = 0
         self._held: list[tuple[int, Pause, Any]] = []  # answers that the requests under way do not see
 
+    def abandoned(self) -> list[Call]:
+        return self._lm.abandoned()
+
     def fresh(self) -> Asking:
-        return Asking(self._lm, self._votes, self._seen)
+        return Asking(self._lm, self._judging)
 
     async def answer(self, pause: Pause) -> Answered:
         if pause.kind == "statement":
@@ -60,7 +85,7 @@ class Asking(Emulator):
         self._open += 1
         turn = self._begun
         try:
-            answered = await self._ask(pause, self.kind(pause), value_in)
+            answered = await self.considered(pause, await self._ask(pause, self.kind(pause), value_in))
             self._held.append((turn, pause, answered.value))
             return answered
         finally:
@@ -70,6 +95,29 @@ class Asking(Emulator):
                     self.remember(asked, value)
                 self._held.clear()
 
+    async def considered(self, pause: Pause, answered: Answered) -> Answered:
+        """Return the value; if the model was unsure, ask again with its reasons first, and return that value."""
+        if not self._judging.thinks or not is_unsure(answered.confidence):
+            return answered
+        kind = self.kind(pause)
+        reasons = {"type": "string", "maxLength": _MAX_REASONS_CHARS}
+        messages = self._asked(pause, [*self._context(pause), f"type: {kind.words}", _REASONS_FIRST, "delta state:"])
+        options = {
+            "schema": object_schema({"reasons": reasons, "value": kind.schema}),
+            "max_tokens": kind.max_tokens + _MAX_REASONS_TOKENS,
+            **self.logprobs,
+        }
+        with self._paid(answered.calls):
+            ((reply, call),) = await requested(self._lm, messages, as_text(messages), **options)
+        try:
+            value = kind.fit(value_in(reply.text))
+        except Misfit:  # the first value stands
+            return replace(answered, calls=(*answered.calls, call))
+        value, confidence = judged(reply, "value", value, kind, pause)
+        if confidence is not None and answered.confidence is not None:
+            confidence = reconsidered((answered.value, answered.confidence), (value, confidence))
+        return replace(answered, value=value, calls=(*answered.calls, call), confidence=confidence)
+
     async def _ask(self, pause: Pause, kind: Kind, read: Callable[[str, bool], Any]) -> Answered:
         schema: Mapping[str, Any] = kind.schema
         if pause.kind == "call":
@@ -77,51 +125,69 @@ class Asking(Emulator):
         messages = self._messages(pause, kind)
         calls: list[Call] = []
         for _ in range(2):
-            options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self._dice}
-            try:
+            options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self.logprobs, **self._sampling}
+            with self._paid(calls):
                 replies = await requested(self._lm, messages, as_text(messages), **options)
-            except BudgetError as error:
-                error.calls = tuple(calls)  # they were paid for
-                raise
             fitting, said = [], replies[-1][0]
             for reply, call in replies:
                 calls.append(call)
                 try:
-                    fitting.append(kind.fit(read(reply.text, kind.is_text)))
+                    fitting.append((kind.fit(read(reply.text, kind.is_text)), reply))
                 except Misfit as error:
                     why = "it was cut off: write less" if reply.finish_reason == "length" else str(error)
+            if len(fitting) == 1:
+                ((value, reply),) = fitting
+                value, confidence = judged(reply, "value", value, kind, pause)
+                return Answered(value, tuple(calls), confidence=confidence, likelihood=likelihood(reply, "value"))
             if fitting:
-                return Answered(_most_frequent(fitting), tuple(calls))
+                value, confidence = sampled([value for value, _ in fitting])
+                return Answered(value, tuple(calls), confidence=confidence)
             again = f"That does not fit: {why}. Reply again with JSON alone.\ntype: {kind.words}\ndelta state:"
             messages = [*messages, Message("assistant", said.text[:_MAX_CALL_CHARS]), Message("user", again)]
         what = "statement" if pause.kind == "statement" else "call"
         raise EmulationError(f"{self._lm.name} gave no fitting value for the {what} {pause.text}: {why}", tuple(calls))
 
+    @contextlib.contextmanager
+    def _paid(self, calls: Sequence[Call]) -> Iterator[None]:
+        """Keep the requests so far where the next one is cancelled, or exceeds the budget: they were paid for."""
+        try:
+            with self._lm.keeping(calls):
+                yield
+        except BudgetError as error:
+            error.calls = tuple(calls)
+            raise
+
     @property
-    def _dice(self) -> dict[str, Any]:
-        return {"n": self._votes, "temperature": _VOTING_TEMPERATURE} if self._votes > 1 else {}
+    def logprobs(self) -> dict[str, Any]:
+        """The options of every request for a value: log probabilities, and no reasoning, if the model takes that."""
+        told = {"logprobs": self._lm.has_logprobs, "is_quick": self._lm.has_effort}
+        return {name: True for name, is_taken in told.items() if is_taken}
+
+    @property
+    def _sampling(self) -> dict[str, Any]:
+        votes = self._judging.votes
+        return {"n": votes, "temperature": _VOTING_TEMPERATURE} if votes > 1 else {}
 
     def kind(self, pause: Pause) -> Kind:
-        """Return the expected type: as the program says, else as the call itself does."""
-        given = pause.kwargs.get("ret_type")
-        if isinstance(given, Opaque):
-            given = given.text
-        said = given if isinstance(given, str) else ""
-        return kind_of(pause.type or said.removeprefix("<class '").removesuffix("'>"))
+        return wanted_kind(pause)
 
     def remember(self, pause: Pause, value: Any) -> None:
-        """Append an answer. The list is never changed otherwise: the beginning of the prompt stays the same."""
+        """Append an answer. Earlier entries never change, so that the beginning of the prompt stays the same."""
         earlier = self._earlier.setdefault(pause.name, [])
         is_new = all(known != value for _, known in earlier)
         if len(earlier) < (_MAX_VOCABULARY if is_new else _MAX_EARLIER):
             earlier.append((_cut(pause.text, 200), value))
 
     def _messages(self, pause: Pause, kind: Kind) -> list[Message]:
-        return self._asked(pause, [*self._told(pause), f"type: {kind.words}", "delta state:"])
+        return self._asked(pause, [*self._context(pause), f"type: {kind.words}", "delta state:"])
+
+    def prompt(self, pause: Pause) -> list[Message]:
+        """Return the request for one call."""
+        return self._messages(pause, self.kind(pause))
 
     def messages_for(self, pauses: Sequence[Pause], kind: Kind) -> list[Message]:
-        """Return the prompt for several calls of one function, by number."""
-        lines = [line for line in self._told(pauses[0]) if not line.startswith(("call: ", "state: "))]
+        """Return the prompt for several numbered calls of one function."""
+        lines = [line for line in self._context(pauses[0]) if not line.startswith(("call: ", "state: "))]
         calls = [f"call {number}: {_cut(pause.text, _MAX_CALL_CHARS)}" for number, pause in enumerate(pauses, 1)]
         numbers = ", ".join(f'"{number}": …' for number in range(1, min(len(pauses), 3) + 1))
         wanted = f"type: {kind.words} for each call, by its number: {{{numbers}}}"
@@ -129,10 +195,14 @@ class Asking(Emulator):
 
     def _asked(self, pause: Pause, lines: Sequence[str]) -> list[Message]:
         question = f"Question: {_cut(pause.question, _MAX_QUESTION_CHARS)}\n\n" if pause.question else ""
-        program = f"{question}Program:\n```python\n{_cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)}\n```"
-        return [*_instructions(), Message("user", program), Message("user", "\n".join(lines))]
+        source = _cut(pause.program.source.rstrip(), _MAX_PROGRAM_CHARS)
+        program = f"{question}Program:\n```{pause.program.language}\n{source}\n```"
+        images = images_of(pause, self._lm)
+        about = ["images: those of the call, in the order of its arguments"] if len(images) > 1 else []
+        asked = Message("user", "\n".join([*about, *lines]), images=images)
+        return [*_instructions(), Message("user", program), asked]
 
-    def _told(self, pause: Pause) -> list[str]:
+    def _context(self, pause: Pause) -> list[str]:
         room = _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS
         line = _line(pause)
         lines = self._earlier_calls(pause)
@@ -150,7 +220,7 @@ class Asking(Emulator):
         return lines
 
     def _earlier_calls(self, pause: Pause) -> list[str]:
-        """Show what the function answered before. Not a lone True or False: small models repeat it."""
+        """Show what the function answered before, unless all are True or all False: small models repeat them."""
         earlier = self._earlier.get(pause.name, ())
         is_lopsided = {value for _, value in earlier if isinstance(value, bool)} in ({True}, {False})
         if not earlier or is_lopsided:
@@ -158,23 +228,41 @@ class Asking(Emulator):
         return ["earlier calls:", *(f"{text} → {_shown(value)}" for text, value in earlier), ""]
 
 
+def wanted_kind(pause: Pause) -> Kind:
+    return kind_of(wanted_type(pause))
+
+
+def wanted_type(pause: Pause) -> str:
+    """Return the expected type as the text of an annotation: as the program says, else as the call itself does."""
+    given = pause.kwargs.get("ret_type")
+    if isinstance(given, Opaque):
+        given = given.text
+    said = given if isinstance(given, str) else ""
+    return pause.type or said.removeprefix("<class '").removesuffix("'>")
+
+
 async def requested(lm: LM, messages: Sequence[Message], prompt: str, **options: Any) -> list[tuple[Completion, Call]]:
-    """Ask a model. Return each reply, and the request as the trace keeps it: with `prompt` for the messages."""
-    started = time.monotonic()
+    """Ask a model. Return each reply with its `Call` for the trace, in which `prompt` stands for the messages."""
+    begun, started = time.time(), time.monotonic()
     replies = await lm.complete(messages, **options)
-    seconds = time.monotonic() - started
-    return [
-        (reply, Call(prompt=prompt, reply=reply.text, model=lm.name, usage=reply.usage, seconds=seconds))
-        for reply in replies
-    ]
+    seconds, model = time.monotonic() - started, lm.name
 
+    def recorded(reply: Completion) -> Call:
+        return Call(
+            prompt=prompt,
+            reply=reply.text,
+            model=model,
+            usage=reply.usage,
+            seconds=seconds,
+            started=round(begun, 3),
+            is_cached=reply.is_cached,
+        )
 
-def _most_frequent(values: list[Any]) -> Any:
-    return max(values, key=lambda value: sum(value == other for other in values))
+    return [(reply, recorded(reply)) for reply in replies]
 
 
 def _delta_kind(pause: Pause) -> Kind:
-    """Return the type of a delta: names that the statement may set; it must set those it mentions that are unset."""
+    """Return the type of a delta: the names that the statement may set. It must set new names that it mentions."""
     names = pause.names[:_MAX_NAMES]
     mentioned = set(re.findall(r"\w+", pause.text))
     must = [name for name in names if name in mentioned and name not in pause.state]
@@ -193,7 +281,7 @@ def _delta_kind(pause: Pause) -> Kind:
 
 
 def _state(pause: Pause, room: int) -> str:
-    """Show the variables that the line reads, then others while there is room: they distract small models."""
+    """Show the variables that the line reads, and others if there is room: they distract small models."""
     line = _line(pause)
     told: list[str] = []
     for name, value in pause.state.items():
@@ -221,13 +309,19 @@ def _cut(text: str, limit: int) -> str:
 
 
 def as_text(messages: list[Message]) -> str:
-    """Return a request as the trace keeps it: without what is the same for every program."""
-    return "\n\n".join(message.content for message in messages[len(_instructions()) :])
+    """Return a request as the trace keeps it: without the part that is the same for every program."""
+    return noted(messages[len(_instructions()) :])
+
+
+@functools.cache
+def instructions_digest() -> str:
+    """Return what changes when the instructions do."""
+    return hashlib.sha256(msgspec.json.encode(_instructions())).hexdigest()
 
 
 @functools.cache
 def _instructions() -> tuple[Message, ...]:
-    """Return what is the same for every program: the task, and examples as turns of the conversation."""
+    """Return the part of a prompt that is the same for every program: the task, and examples as turns."""
     text = Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()
     task, _, examples = text.partition("\n\n")
     messages = [Message("system", task)]

@@ -113,7 +113,7 @@ class _Document(Schemas):
         arguments = list(self._parameters(found))
         in_path = {argument.sent_as for argument in arguments if argument.where == "path"}
         if unknown := set(re.findall(r"\{([^{}]*)\}", template)) - in_path:
-            return f"nothing is said of {min(unknown)!r} in its path"
+            return f"{min(unknown)!r} in its path is not a declared parameter"
         body = self._body(said, {argument.name for argument in arguments})
         if isinstance(body, str):
             return body

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 from ..program import Program
-from ..trace import Call
+from ..trace import Call, Confidence
+from ..values.codec import Opaque
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,16 @@ class Pause:
     type: str = ""
     spec: str = ""
     state: Mapping[str, str] = field(default_factory=dict)
+    given: Mapping[str, Any] = field(default_factory=dict)  # inputs, files, clock and seed of the run
+
+
+def holds_object(value: Any) -> bool:
+    """Whether a value has a part that stayed in the guest: two that look alike may be different."""
+    if isinstance(value, Mapping):
+        return any(map(holds_object, value.items()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(holds_object, value))
+    return isinstance(value, Opaque)
 
 
 @dataclass(frozen=True)
@@ -49,6 +60,10 @@ class Answered:
     raised: tuple[str, str] | None = None  # the error's built-in type and text; None: a ToolError
     is_once: bool = False
     is_batched: bool = False  # it came in one reply with those of other calls
+    confidence: Confidence | None = None
+    likelihood: float | None = None  # of the value as the model wrote it, where it has no confidence
+    model: str = ""  # who answered, where several could have
+    is_cached: bool = False  # it was kept from an earlier run
 
 
 @runtime_checkable
@@ -63,6 +78,14 @@ class Emulator(Protocol):
     async def answer(self, pause: Pause) -> Answered:
         """Return the value of a pause. Raises EmulationError where there is none."""
         ...
+
+    def asks_ahead(self, name: str) -> bool:
+        """Whether calls of this function may be answered before the program makes them."""
+        return True
+
+    def abandoned(self) -> list[Call]:
+        """Return requests that were cancelled, or whose value was no longer wanted, each once: they may have a cost."""
+        return []
 
     def fresh(self) -> Emulator:
         """Return the emulator for another run: without what it has learned in this one."""
@@ -98,3 +121,9 @@ class AroundEmulator(Emulator):
 
     async def answer(self, pause: Pause) -> Answered:
         return await self._emulator.answer(pause)
+
+    def asks_ahead(self, name: str) -> bool:
+        return self._emulator.asks_ahead(name)
+
+    def abandoned(self) -> list[Call]:
+        return self._emulator.abandoned()

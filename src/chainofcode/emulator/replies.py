@@ -33,9 +33,13 @@ def data_in(reply: str) -> Any:
 
 
 def value_in(reply: str, is_text: bool = False) -> Any:
-    """Return the value of a call, under the key `value`. If text is expected, words that are no JSON are the text."""
+    """Return the value of a call, under the key `value`, perhaps after `reasons`.
+
+    If text is expected, words that are no JSON are the text.
+    """
     value = text_in(reply) if is_text else data_in(reply)
-    return value["value"] if isinstance(value, dict) and set(value) == {"value"} else value
+    is_object = isinstance(value, dict) and set(value) in ({"value"}, {"reasons", "value"})
+    return value["value"] if is_object else value
 
 
 def text_in(reply: str) -> Any:

@@ -222,9 +222,7 @@ def _exchange(request: _Request, seconds: float) -> Any:
             break
         target = urljoin(url, headers["Location"])
         if urlsplit(target)[:2] != urlsplit(url)[:2]:
-            raise HTTPError(
-                f"{status}: it sends us to another host ({urlsplit(target).netloc[:100]}), where we do not go"
-            )
+            raise HTTPError(f"{status}: redirect to another host ({urlsplit(target).netloc[:100]}) refused")
         if request.method.lower() not in _READ_ONLY:
             raise HTTPError(f"{status}: it is elsewhere on its host ({urlsplit(target).path[:100]})")
         url = target

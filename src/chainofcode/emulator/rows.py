@@ -6,15 +6,19 @@ Calls that wait at the same time share a request; each value that does not fit i
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+
+import msgspec
 
 from ..errors import BudgetError, EmulationError
-from ..lm import LM, Completion, as_lm
+from ..lm import LM, Completion
 from ..trace import Call
-from .model import Asking, as_text, requested
+from ..values.codec import encode
+from .accounting import accounted
+from .confidence import judged, likelihood
+from .image_arguments import has_images
+from .model import ONE_REPLY, Asking, Judging, as_text, requested
 from .pause import Answered, Emulator, Pause
 from .replies import value_in
 from .types import Kind, Misfit, object_schema
@@ -28,21 +32,25 @@ class Rows(Emulator):
 
     reads_state = gathers = True
 
-    def __init__(self, lm: LM, rows: int, seen: Sequence[tuple[str, Any]] = ()) -> None:
-        self._lm, self._rows, self._seen = as_lm(lm), rows, seen
-        self._alone = Asking(lm, 1, seen)
+    def __init__(self, lm: LM, rows: int, judging: Judging = ONE_REPLY) -> None:
+        self._lm, self._rows, self._judging = accounted(lm), rows, judging
+        self._alone = Asking(self._lm, judging)
         self.in_flight = 2 * rows * self._alone.in_flight  # the next prompts fill up meanwhile
         self._waiting: list[_Waiting] = []
         self._workers: set[asyncio.Task[None]] = set()
         self._open = 0
 
+    def abandoned(self) -> list[Call]:
+        return self._lm.abandoned()
+
     def fresh(self) -> Rows:
-        return Rows(self._lm, self._rows, self._seen)
+        return Rows(self._lm, self._rows, self._judging)
 
     async def answer(self, pause: Pause) -> Answered:
         answer: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
         self._waiting.append((pause, answer))
-        if sum(not worker.done() for worker in self._workers) < self._alone.in_flight:  # a finished one takes no more
+        # A worker that is done takes no more calls, even if it is not discarded yet.
+        if sum(not worker.done() for worker in self._workers) < self._alone.in_flight:
             worker = asyncio.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
@@ -52,9 +60,11 @@ class Rows(Emulator):
         finally:
             self._open -= 1
             if not self._open:  # the run may have been cancelled
-                for worker in self._workers:
+                workers = list(self._workers)
+                for worker in workers:
                     worker.cancel()
                 self._workers.clear()
+                await asyncio.gather(*workers, return_exceptions=True)  # so that they record their cancelled requests
 
     async def _work(self) -> None:
         await asyncio.sleep(_WAIT_SECONDS)
@@ -72,60 +82,75 @@ class Rows(Emulator):
                     answer.set_result(answered)
 
     def _chosen(self) -> list[_Waiting]:
-        """Take calls of one function that wait, as many as fit into a prompt."""
+        """Take waiting calls of one function, as many as fit into a prompt."""
         waiting = [one for one in self._waiting if not one[1].done()]
         chosen = [one for one in waiting if _is_alike(waiting[0][0], one[0])][: self._rows]
         self._waiting = [one for one in waiting if one not in chosen]
         return chosen
 
     async def _together(self, pauses: Sequence[Pause]) -> list[Answered | Exception]:
-        values, spent = [_MISSING] * len(pauses), tuple[Call, ...]()
+        found: list[Answered | None] = [None] * len(pauses)
+        spent: tuple[Call, ...] = ()
         if len(pauses) > 1:
-            values, spent = await self._asked(pauses)
-        answers: list[Answered | Exception] = []
-        for pause, value in zip(pauses, values, strict=True):
-            if value is not _MISSING:
-                self._alone.remember(pause, value)
-                answers.append(Answered(value, spent, is_batched=True))
-            else:
-                answers.append(await self._singly(pause, spent))
-            spent = ()  # one request, counted once
-        return answers
+            found, spent = await self._asked(pauses)
+        paid = [*spent]
+        with self._lm.keeping(paid):
+            answers = await asyncio.gather(*(self._singly(*each, paid) for each in zip(pauses, found, strict=True)))
+        for pause, was_found, answered in zip(pauses, found, answers, strict=True):
+            if was_found is not None and isinstance(answered, Answered):
+                self._alone.remember(pause, answered.value)
+        first, *others = answers
+        return [_with_calls(first, spent), *others]  # one request, counted once
 
-    async def _singly(self, pause: Pause, spent: tuple[Call, ...]) -> Answered | Exception:
+    async def _singly(self, pause: Pause, found: Answered | None, paid: list[Call]) -> Answered | Exception:
+        """Return the value that was found, reconsidered where the model was unsure; or ask for it by itself.
+
+        `paid` gets the requests.
+        """
         try:
-            alone = await self._alone.answer(pause)
-            return replace(alone, calls=(*spent, *alone.calls))
-        except (EmulationError, BudgetError) as error:
-            error.calls = (*spent, *error.calls)
-            return error
+            answered = await (self._alone.answer(pause) if found is None else self._alone.considered(pause, found))
         except Exception as error:  # of this one alone
             return error
+        paid += answered.calls
+        return answered
 
-    async def _asked(self, pauses: Sequence[Pause]) -> tuple[list[Any], tuple[Call, ...]]:
-        """Return the fitting values in the reply, and the request."""
+    async def _asked(self, pauses: Sequence[Pause]) -> tuple[list[Answered | None], tuple[Call, ...]]:
+        """Return the values in the reply, None for those that do not fit, and the request."""
         kind = self._alone.kind(pauses[0])
         names = [str(number) for number in range(1, len(pauses) + 1)]
         schema = object_schema(dict.fromkeys(names, kind.schema))
         messages = self._alone.messages_for(pauses, kind)
         room = kind.max_tokens * len(pauses)
-        ((said, call),) = await requested(self._lm, messages, as_text(messages), schema=schema, max_tokens=room)
-        return _values(said, names, kind), (call,)
+        options = {"schema": schema, "max_tokens": room, **self._alone.logprobs}
+        ((said, call),) = await requested(self._lm, messages, as_text(messages), **options)
+        values = _values(said, dict(zip(names, pauses, strict=True)), kind)
+        found = zip(pauses, values, strict=True)
+        answers = {pause.text: encode(value.value) for pause, value in found if value is not None}
+        return values, (msgspec.structs.replace(call, answers=answers),)
 
 
-_MISSING = object()
+def _with_calls(answered: Answered | Exception, spent: tuple[Call, ...]) -> Answered | Exception:
+    if isinstance(answered, Answered):
+        return replace(answered, calls=(*spent, *answered.calls))
+    if isinstance(answered, (EmulationError, BudgetError)):
+        answered.calls = (*spent, *answered.calls)
+    return answered
 
 
-def _values(said: Completion, names: Sequence[str], kind: Kind) -> list[Any]:
+def _values(said: Completion, asked: Mapping[str, Pause], kind: Kind) -> list[Answered | None]:
     try:
         read = value_in(said.text, False)
     except Misfit:
-        return [_MISSING] * len(names)
+        read = None
     found = read if isinstance(read, dict) else {}
-    values = [_MISSING] * len(names)
-    for place, name in enumerate(names):
-        with contextlib.suppress(Misfit, KeyError):
-            values[place] = kind.fit(found[name])
+    values: list[Answered | None] = []
+    for name, pause in asked.items():
+        try:
+            value, confidence = judged(said, name, kind.fit(found[name]), kind, pause)
+            sure = likelihood(said, name)
+            values.append(Answered(value, is_batched=True, confidence=confidence, likelihood=sure))
+        except (Misfit, KeyError):
+            values.append(None)
     return values
 
 
@@ -135,4 +160,6 @@ def _is_alike(first: Pause, other: Pause) -> bool:
         first.kind == other.kind == "call"
         and (first.name, first.type, first.line, first.spec) == (other.name, other.type, other.line, other.spec)
         and len(other.text) < 1000
+        and not has_images(first)
+        and not has_images(other)
     )

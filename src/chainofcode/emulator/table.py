@@ -129,12 +129,22 @@ def lookups(pause: Pause) -> Iterable[str]:
             yield normal_text(pause.name.rpartition(".")[2] + short)
 
 
+class _JsonNames(ast.NodeTransformer):
+    """Reads `true`, `false` and `null`, which call texts of JavaScript have, as Python's own."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.Constant(_JSON_NAMES[node.id]) if node.id in _JSON_NAMES else node
+
+
+_JSON_NAMES = {"true": True, "false": False, "null": None}
+
+
 def normal_text(text: str) -> str:
     """Return a call's text with arguments as `repr` writes them, so that quotes and spaces do not matter."""
     if len(text) > _MAX_PARSED_CHARS:
         return text
     try:
-        call = ast.parse(text.strip(), mode="eval").body
+        call = _JsonNames().visit(ast.parse(text.strip(), mode="eval").body)
         if not isinstance(call, ast.Call):
             return text
         args = [repr(ast.literal_eval(arg)) for arg in call.args]

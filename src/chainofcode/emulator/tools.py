@@ -12,6 +12,7 @@ import collections
 import contextlib
 import contextvars
 import datetime
+import functools
 import inspect
 import keyword
 import threading
@@ -24,19 +25,23 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..errors import InputError
-from ..languages.python.guest.run.raised import plain, text_of, told
-from ..values.codec import Opaque, encode
-from .pause import Answered, AroundEmulator, Emulator, Pause
+from ..languages.guest.raised import plain, text_of, told
+from ..trace import Call
+from ..values.codec import brief, encode
+from ..values.hashes import FEW_KEYS, Colliding, check_hashes
+from .pause import Answered, AroundEmulator, Emulator, Pause, holds_object
+from .shown_call import ShownCall, shown_call
 
 MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
 _MAX_HEAD_CHARS = 8000
 _MAX_ALL_CHARS = 500_000  # of all tools, to the model
-_MAX_TOLD_CHARS = 2000  # of one argument, in a request for approval
-_MAX_TOLD_ARGUMENTS = 50
+_MAX_ARGUMENTS = 50  # in a request for approval
 _MAX_ERROR_CHARS = 1000
-Approve = Callable[["Tool", str], bool | Awaitable[bool]]
+_MAX_REPLY_CHARS = 1000  # of a result, in the record of the call
+Recall = Callable[[], Callable[[Pause], Answered | None]]  # for each program: its values that are known already
+Approve = Callable[["Tool", ShownCall], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -73,8 +78,8 @@ class Tool:
         return f'{head}\n    """{doc}"""' if doc else f"{head} ..."
 
     def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
-        """Bind arguments, each converted to its annotation."""
-        if _holds_object([*args, *kwargs.values()]):
+        """Bind arguments, each converted to its annotation, without defaults."""
+        if holds_object([*args, *kwargs.values()]):
             raise ToolFailed.wrong_call(f"{self.name} takes plain values, not objects of the program")
         for name in kwargs:
             if not name.isidentifier():  # the request for approval would show something else
@@ -87,7 +92,6 @@ class Tool:
         for name, value in bound.arguments.items():
             if name in hints:
                 bound.arguments[name] = self._converted(name, value, hints[name])
-        bound.apply_defaults()
         return bound
 
     def _converted(self, name: str, value: Any, wanted: Any) -> Any:
@@ -97,8 +101,9 @@ class Tool:
         elif kind is inspect.Parameter.VAR_KEYWORD:
             wanted = dict[str, wanted]
         try:
+            _check_lists(value)
             return msgspec.convert(value, wanted)
-        except msgspec.ValidationError as error:
+        except (msgspec.ValidationError, Colliding) as error:
             raise ToolFailed.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
         except TypeError:  # an annotation of the user's own, which only the function understands
             return value
@@ -114,7 +119,7 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
     if not called.isidentifier() or keyword.iskeyword(called):
         raise InputError(f"a tool needs a name that a program can call, not {called!r}")
     if hasattr(builtins, called):
-        raise InputError(f"a tool cannot be named {called!r}: a program that says so means Python's own")
+        raise InputError(f"a tool cannot be named {called!r}: that is a builtin")
     try:
         inspect.signature(function)
     except (TypeError, ValueError):
@@ -160,6 +165,7 @@ class Toolbox:
     tools: Mapping[str, Tool]
     approve: Approve | None = None
     done: dict[str, list[Any]] | None = None
+    recall: Recall | None = None  # of a run that is resumed
 
     @classmethod
     def of(cls, tools: Toolbox | Iterable[Callable[..., Any] | Tool], approve: Approve | None = None) -> Toolbox:
@@ -197,21 +203,35 @@ class _Using(AroundEmulator):
         super().__init__(emulator)
         self._box = box
         self._used: collections.Counter[str] = collections.Counter()
+        self._recalled = box.recall() if box.recall is not None else lambda pause: None
+        self._abandoned: list[Call] = []
 
     async def answer(self, pause: Pause) -> Answered:
         used = self._box.tools.get(pause.name) if pause.kind == "call" else None
         if used is None:
-            return await self._emulator.answer(pause)
+            return self._recalled(pause) or await self._emulator.answer(pause)
+        known = self._recalled(pause)
+        if known is not None and known.is_once and not used.has_effect:  # it was under way: without effects, run it
+            known = None
+        made: list[Call] = []
         try:
             bound = used.bound(pause.args, pause.kwargs)
-            return Answered(await self._once(used, pause, bound), by="tool")
+            call = shown_call(used.name, bound, pause.kwargs)  # not `pause.text`: the guest wrote that
+            bound.apply_defaults()
+            run = functools.partial(self._run, used, call, bound, made)
+            outcome = await self._once(used, bound, run if known is None else _again(known, made))
+            return Answered(outcome, tuple(made), by="tool")
         except ToolFailed as error:
-            return Answered(None, by="tool", error=str(error), raised=error.raised)
+            return Answered(None, tuple(made), by="tool", error=str(error), raised=error.raised)
 
-    async def _once(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
+    def abandoned(self) -> list[Call]:
+        abandoned, self._abandoned = self._abandoned, []
+        return [*super().abandoned(), *abandoned]
+
+    async def _once(self, used: Tool, bound: inspect.BoundArguments, run: Callable[[], Awaitable[Any]]) -> Any:
         """Return the outcome of the same call in an earlier attempt, as often as it was made there, else run it."""
         if self._box.done is None:
-            return await self._run(used, pause, bound)
+            return await run()
         call = _key(used.name, bound)
         turn, outcomes = self._used[call], self._box.done.setdefault(call, [])
         self._used[call] += 1
@@ -220,52 +240,69 @@ class _Using(AroundEmulator):
             unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
             outcomes[turn : turn + 1] = [ToolFailed(unknown)]
             try:
-                outcomes[turn] = await self._run(used, pause, bound)
+                outcomes[turn] = await run()
             except ToolFailed as error:
                 outcomes[turn] = error
         if isinstance(outcomes[turn], ToolFailed):
             raise outcomes[turn]
         return outcomes[turn]
 
-    async def _run(self, used: Tool, pause: Pause, bound: inspect.BoundArguments) -> Any:
-        if self._box.approve is not None:
-            # Not `pause.text`: the guest wrote that, and may show one call and make another.
-            approved = self._box.approve(used, _told(used.name, pause.args, pause.kwargs))
-            if not (await approved if inspect.isawaitable(approved) else approved):
-                raise ToolFailed(f"{used.name} was not approved")
+    async def _run(self, used: Tool, shown: ShownCall, bound: inspect.BoundArguments, made: list[Call]) -> Any:
+        """Run a tool if it is approved; `made` gets the record of the call."""
+        await self._approve(used, shown)
         started = time.monotonic()
+        call = Call(prompt=str(shown), reply="", tool=used.name, started=round(time.time(), 3))
         try:
-            async with asyncio.timeout(TOOL_SECONDS) as clock:
-                if inspect.iscoroutinefunction(used.function):
-                    result = await used.function(*bound.args, **bound.kwargs)
-                else:
-                    result = await _in_thread(used.function, bound)
-                    result = await result if inspect.isawaitable(result) else result
-        except Exception as error:  # the user's function: what it says is for the program
-            if clock.expired():
-                raise ToolFailed(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
-            text = f"{used.name}: {type(error).__name__}: {text_of(error)[:_MAX_ERROR_CHARS]}"
-            raise ToolFailed(text, told(error, _MAX_ERROR_CHARS)) from None
+            result = await _result_of(used, bound)
+        except ToolFailed as error:
+            made.append(_replied(call, f"✗ {error}", started))
+            raise
+        except BaseException:  # cancelled: a synchronous function keeps running in its thread
+            self._abandoned.append(msgspec.structs.replace(_replied(call, "", started), is_abandoned=True))
+            raise
+        made.append(_replied(call, brief(result, _MAX_REPLY_CHARS), started))
         return _as_data(used.name, result)
 
+    async def _approve(self, used: Tool, shown: ShownCall) -> None:
+        """Raise ToolFailed for a call that is not approved."""
+        if self._box.approve is None:
+            return
+        if shown.arguments > _MAX_ARGUMENTS:
+            raise ToolFailed(f"{used.name}: {shown.arguments:,} arguments are too many to approve; give a list instead")
+        approved = self._box.approve(used, shown)
+        if not (await approved if inspect.isawaitable(approved) else approved):
+            raise ToolFailed(f"{used.name} was not approved")
 
-def _told(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return a call for approval: long arguments are cut, and none hides another."""
-    if len(args) + len(kwargs) > _MAX_TOLD_ARGUMENTS:
-        raise ToolFailed(f"{name}: {len(args) + len(kwargs):,} arguments are too many to approve; give a list instead")
-    parts = [_told_argument(value) for value in args]
-    parts += [f"{key}={_told_argument(kwargs[key])}" for key in sorted(kwargs)]
-    return f"{name}({', '.join(parts)})"
+
+def _again(known: Answered, made: list[Call]) -> Callable[[], Awaitable[Any]]:
+    """Return a function that gives a recorded outcome; `made` gets the record of the call."""
+
+    async def run() -> Any:
+        made.extend(known.calls)
+        if known.error is not None:
+            raise ToolFailed(known.error, known.raised)
+        return known.value
+
+    return run
 
 
-def _told_argument(value: Any) -> str:
+async def _result_of(used: Tool, bound: inspect.BoundArguments) -> Any:
+    started = time.monotonic()
     try:
-        text = repr(value)
-    except ValueError:  # a number of more digits than Python writes
-        text = msgspec.json.encode(encode(value)).decode()
-    half = _MAX_TOLD_CHARS // 2
-    hidden = len(text) - 2 * half
-    return text if hidden <= 0 else f"{text[:half]} … {hidden:,} characters more … {text[-half:]}"
+        async with asyncio.timeout(TOOL_SECONDS) as clock:
+            if inspect.iscoroutinefunction(used.function):
+                return await used.function(*bound.args, **bound.kwargs)
+            result = await _in_thread(used.function, bound)
+            return await result if inspect.isawaitable(result) else result
+    except Exception as error:  # raised by the user's function: the program gets its message
+        if clock.expired():
+            raise ToolFailed(f"{used.name} took over {time.monotonic() - started:.0f} s") from None
+        text = f"{used.name}: {type(error).__name__}: {text_of(error)[:_MAX_ERROR_CHARS]}"
+        raise ToolFailed(text, told(error, _MAX_ERROR_CHARS)) from None
+
+
+def _replied(call: Call, reply: str, started: float) -> Call:
+    return msgspec.structs.replace(call, reply=reply, seconds=time.monotonic() - started)
 
 
 def _key(name: str, bound: inspect.BoundArguments) -> str:
@@ -306,12 +343,17 @@ def _raisable(error: BaseException) -> Exception:
     return error if is_plain else RuntimeError(f"{type(error).__name__} {error}".rstrip())  # type: ignore[return-value]
 
 
-def _holds_object(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(map(_holds_object, value.items()))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return any(map(_holds_object, value))
-    return isinstance(value, Opaque)
+def _check_lists(value: Any) -> None:
+    """Check lists, which annotations may turn into sets. Raises Colliding if that would take too long."""
+    if isinstance(value, dict):
+        for item in value.values():
+            _check_lists(item)
+    elif isinstance(value, (list, tuple)):
+        if len(value) > FEW_KEYS:
+            with contextlib.suppress(TypeError):  # unhashable items
+                check_hashes(value, is_set=True)
+        for item in value:
+            _check_lists(item)
 
 
 def _as_data(name: str, result: Any) -> Any:

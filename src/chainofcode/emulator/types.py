@@ -43,7 +43,7 @@ class Misfit(ValueError):
 
 @dataclass(frozen=True)
 class Kind:
-    """A type: what the model is told, the schema that constrains it, and how its data becomes a value."""
+    """A type: what the model is shown, the schema that constrains it, and how its data becomes a value."""
 
     words: str
     schema: Mapping[str, Any]
@@ -174,12 +174,12 @@ def _fit_number(value: Any) -> int | float:
     if isinstance(value, str):
         written = _NUMBER.fullmatch(value[:_MAX_NUMBER_CHARS])
         if written is None or len(value) > _MAX_NUMBER_CHARS:
-            raise Misfit(f"{_short(value)} is no number")
+            raise Misfit(f"{_short(value)} is not a number")
         digits = written[1].replace(",", "")
         value = int(digits) if digits.lstrip("-").isdecimal() else float(digits)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or (isinstance(value, float) and not math.isfinite(value)):
-        raise Misfit(f"{_short(value)} is no number")
+        raise Misfit(f"{_short(value)} is not a number")
     return value  # type: ignore[no-any-return]
 
 
@@ -213,7 +213,7 @@ def _fit_date(value: Any) -> datetime.date:
             return datetime.datetime.strptime(text, form).date()
         except ValueError:
             continue
-    raise Misfit(f"{_short(value)} is no date; write it as YYYY-MM-DD")
+    raise Misfit(f"{_short(value)} is not a date; write it as YYYY-MM-DD")
 
 
 def _fit_moment(value: Any) -> datetime.datetime:
@@ -232,12 +232,12 @@ def _fit_time(value: Any) -> datetime.time:
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             return datetime.time.fromisoformat(value.strip())
-    raise Misfit(f"{_short(value)} is no time; write it as HH:MM")
+    raise Misfit(f"{_short(value)} is not a time; write it as HH:MM")
 
 
 def _fit_span(value: Any) -> datetime.timedelta:
     if isinstance(value, str) and not re.fullmatch(r"\s*-?[\d.]+\s*(days?)?\s*", value):
-        raise Misfit(f"{_short(value)} is no number of days")
+        raise Misfit(f"{_short(value)} is not a number of days")
     return value if isinstance(value, datetime.timedelta) else datetime.timedelta(days=_fit_number(value))
 
 
@@ -343,7 +343,7 @@ def _labels(labels: list[Any]) -> Kind:
         for label in labels:
             if said == str(label).casefold():
                 return label
-        raise Misfit(f"{_short(value)} is none of {', '.join(map(repr, labels))}")
+        raise Misfit(f"{_short(value)} is not one of {', '.join(map(repr, labels))}")
 
     return Kind(f"one of {', '.join(map(repr, labels))}", {"enum": labels}, fit, 64)
 

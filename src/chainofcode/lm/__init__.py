@@ -1,6 +1,6 @@
 """Asking language models. Knows nothing of programs."""
 
-from .interface import LM, Around, Completion, Message, Usage, as_lm, turns
+from .interface import LM, Around, Completion, Image, Message, Token, Usage, as_lm, turns
 from .providers import connect
 
-__all__ = ["LM", "Around", "Completion", "Message", "Usage", "as_lm", "connect", "turns"]
+__all__ = ["LM", "Around", "Completion", "Image", "Message", "Token", "Usage", "as_lm", "connect", "turns"]

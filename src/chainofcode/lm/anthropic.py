@@ -6,7 +6,10 @@ Uses the `anthropic` package (the extra `anthropic`), imported by the first requ
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import itertools
+import re
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -26,6 +29,14 @@ _FINISHES = {
 # What a model may reject, and can be done without; its errors name the field.
 _OPTIONAL = ("temperature", "thinking", "tool_choice", "output_config")
 _THINKING_TOKENS = 8192  # on top, where thinking cannot be turned off: it is counted with the reply
+# Tokens below which a mark is ignored (documentation as of October 2026); models that are not listed need 1,024.
+_MINIMA = (
+    (r"claude-(opus|fable|mythos)-5", 512),
+    (r"claude-(haiku-4-5|opus-4-[56])", 4096),
+    (r"claude-(3-5-haiku|3-haiku)", 2048),
+)
+_USUAL_MINIMUM = 1024
+_CHARS_PER_TOKEN = 3
 _AGAIN = {"cache_control": {"type": "ephemeral"}}
 
 
@@ -72,8 +83,9 @@ class AnthropicLM(RemoteLM):
         temperature: float = 0.0,
         n: int = 1,
         seed: int | None = None,
+        logprobs: bool = False,
     ) -> list[Completion]:
-        fixed = {"model": self._model, **_conversation(messages)}
+        fixed = {"model": self._model, **_conversation(messages, _cache_minimum(self._model))}
         # A tool's input must not be cut. White space is rejected as a stop: we cut at that ourselves.
         stops = [] if schema is not None else list(stop)
         cuts = [text for text in stops if not text.strip()]
@@ -91,12 +103,13 @@ class AnthropicLM(RemoteLM):
                 return as_json(schema)
             return next((name for name in _OPTIONAL if name in fields and error.blames(name)), None)
 
-        replies = []
-        for _ in range(n):
+        async def one() -> Completion:
             started = time.monotonic()
             reply = await self._ask(without, dispensable, _decoder)
-            replies.append(self._completion(reply, time.monotonic() - started, cuts))
-        return replies
+            return self._completion(reply, time.monotonic() - started, cuts)
+
+        # The first reply writes the prefix to the cache, which the others then read.
+        return [await one(), *await asyncio.gather(*(one() for _ in range(n - 1)))]
 
     def _completion(self, reply: _MessageReply, seconds: float, cuts: Sequence[str]) -> Completion:
         text, finish = _said(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
@@ -141,25 +154,47 @@ def _is_about_schema(error: RequestRejected) -> bool:
     return error.blames("input_schema") or (error.blames("output_config") and "schema" in error.said)
 
 
-def _conversation(messages: Sequence[Message]) -> dict[str, Any]:
-    """Each part a block, marked where the conversation up to it is likely to come again."""
+def _cache_minimum(model: str) -> int:
+    """Return how many tokens a prefix must have before this model caches it."""
+    return next((tokens for pattern, tokens in _MINIMA if re.search(pattern, model)), _USUAL_MINIMUM)
+
+
+def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, Any]:
+    """Each part a block, marked where the conversation up to it is likely to come again, and long enough to cache."""
     parts = [message for message in messages if message.content]  # empty blocks are rejected
-    turns = _turns(part for part in parts if part.role != "system")
-    system = _blocks(part for part in parts if part.role == "system")
+    system_parts = [part for part in parts if part.role == "system"]
+    others = [part for part in parts if part.role != "system"]
+    turns, system = _turns(others), _blocks(system_parts)
+    system_tokens = _tokens(system_parts)
+    if turns and system_tokens + _tokens(others[:-1]) >= least_tokens:
+        before_last = turns[-1]["content"][: -1 - len(others[-1].images)]
+        for block in before_last[-1:]:
+            block.update(_AGAIN)
     if not system:
         return {"messages": turns}
-    system[-1].update(_AGAIN)
+    if system_tokens >= least_tokens:
+        system[-1].update(_AGAIN)
     return {"messages": turns, "system": system}
+
+
+def _tokens(parts: Sequence[Message]) -> int:
+    """Estimate the tokens of parts, rather too many: a mark on a short prefix costs nothing, a missing one does."""
+    return sum(len(part.content) for part in parts) // _CHARS_PER_TOKEN
 
 
 def _turns(parts: Iterable[Message]) -> list[dict[str, Any]]:
     turns: list[dict[str, Any]] = [
         {"role": role, "content": _blocks(group)} for role, group in itertools.groupby(parts, lambda part: part.role)
     ]
-    if turns and len(turns[-1]["content"]) > 1:
-        turns[-1]["content"][-2].update(_AGAIN)
     return turns
 
 
 def _blocks(parts: Iterable[Message]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": part.content} for part in parts]
+    """Return the blocks of parts: images come before the text that is about them."""
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        for image in part.images:
+            data = base64.b64encode(image.data).decode()
+            blocks.append({"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": data}})
+        blocks.append({"type": "text", "text": part.content})
+    return blocks

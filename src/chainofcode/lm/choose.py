@@ -33,11 +33,15 @@ def default_model(free_bytes: int | None = None) -> tuple[str, str]:
         host = os.environ.get("OLLAMA_HOST")
         where = f"at {without_login(host)[0]}" if host else "here"
         return f"ollama:{ollama}", f"Ollama is running {where}"
+    return embedded_model("no key and no Ollama: the embedded model", free_bytes)
+
+
+def embedded_model(why: str = "the embedded model", free_bytes: int | None = None) -> tuple[str, str]:
+    """Return the embedded model that fits into memory, and why it was chosen: `why` unless memory is short."""
     free = free_memory_bytes() if free_bytes is None else free_bytes
     if free is not None and free < _ROOMY_BYTES:
-        why = f"only {free / 1e9:.1f} GB of memory are free: the smaller embedded model"
-        return "local:qwen2.5-coder-0.5b", why
-    return "local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model"
+        return "local:qwen2.5-coder-0.5b", f"only {free / 1e9:.1f} GB of memory are free: the smaller embedded model"
+    return "local:qwen2.5-coder-1.5b", why
 
 
 def ollama_url() -> str:

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
+
+_CHARS_PER_TOKEN = 4
+_IMAGE_TOKENS = 1500  # about what vendors count for a photograph
+
+
+class Image(msgspec.Struct, frozen=True):
+    """An image for a model to see. `media_type` is what its first bytes say, such as `image/png`."""
+
+    data: bytes
+    media_type: str
 
 
 class Message(msgspec.Struct, frozen=True):
@@ -18,10 +29,11 @@ class Message(msgspec.Struct, frozen=True):
     role: Literal["system", "user", "assistant"]
     content: str
     is_kept: bool = False  # the conversation up to here comes with many requests: worth caching on disk
+    images: tuple[Image, ...] = ()  # for models that see them (`has_images`), in turns of the user
 
 
 def turns(messages: Sequence[Message]) -> list[Message]:
-    """Join the parts of each turn, separated by an empty line."""
+    """Join the texts of each turn, separated by an empty line."""
     return [
         Message(role, "\n\n".join(part.content for part in parts))
         for role, parts in itertools.groupby(messages, key=lambda message: message.role)
@@ -51,13 +63,30 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Completion(msgspec.Struct, frozen=True):
+class Token(msgspec.Struct, frozen=True):
+    """A token of a reply, and the log probabilities of the likeliest tokens in its place, its own among them.
+
+    Endpoints also send NaN and infinities, which JSON cannot hold: they are left out. None is above 0.
+    """
+
+    text: str
+    alternatives: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        if not all(-math.inf < logprob <= 0 for logprob in self.alternatives.values()):
+            known = {text: min(logprob, 0.0) for text, logprob in self.alternatives.items() if math.isfinite(logprob)}
+            msgspec.structs.force_setattr(self, "alternatives", known)
+
+
+class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
     """One reply of a model. The usage of a request with several replies is that of its first."""
 
     text: str
     usage: Usage = Usage(requests=1)
     seconds: float = 0.0
     finish_reason: str = "stop"
+    tokens: tuple[Token, ...] = ()  # if log probabilities were requested and the endpoint returns them
+    is_cached: bool = False  # no request was made for it
 
 
 @runtime_checkable
@@ -67,11 +96,11 @@ class LM(Protocol):
     name: str
     in_flight: int = 1  # how many requests it takes at once
     rows: int = 1  # how many calls of one function to put into one prompt
-
-    @property
-    def is_small(self) -> bool:
-        """Whether it gets shorter prompts and more examples, as models on a person's machine do."""
-        return self.name.startswith(("local:", "ollama:"))
+    has_logprobs: bool = False  # whether `complete` takes `logprobs`
+    has_effort: bool = False  # whether `complete` takes `is_quick`: a request that needs no reasoning
+    has_images: bool = False  # whether messages may have images
+    is_small: bool = False  # whether it gets shorter prompts and more examples
+    version: str = ""  # what tells it from other models of that name, such as its endpoint: for caches
 
     async def complete(
         self,
@@ -83,9 +112,16 @@ class LM(Protocol):
         temperature: float = 0.0,
         n: int = 1,
         seed: int | None = None,
+        logprobs: bool = False,
     ) -> list[Completion]:
-        """Return `n` completions of a conversation."""
+        """Return `n` completions of a conversation, on request with the log probabilities of their tokens."""
         ...
+
+    def estimate(self, messages: Sequence[Message]) -> Usage:
+        """Estimate the cost of a cancelled request from its prompt: how much the model wrote is unknown."""
+        characters = sum(len(message.content) for message in messages)
+        images = sum(len(message.images) for message in messages)
+        return Usage(requests=1, prompt_tokens=characters // _CHARS_PER_TOKEN + images * _IMAGE_TOKENS)
 
     def close(self) -> None:
         """Free what it holds: a process, a file. Closing twice does no harm."""
@@ -106,7 +142,7 @@ class _MinimalLM(LM):
 
     def __init__(self, given: Any) -> None:
         self._given, self.name = given, given.name
-        for name in ("in_flight", "rows", "close"):
+        for name in ("in_flight", "rows", "has_logprobs", "has_effort", "has_images", "is_small", "version", "close"):
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 
@@ -121,13 +157,14 @@ class Around(LM):
     def __init__(self, lm: LM) -> None:
         self._lm = lm = as_lm(lm)
         self.name, self.in_flight, self.rows = lm.name, lm.in_flight, lm.rows
-
-    @property
-    def is_small(self) -> bool:
-        return self._lm.is_small
+        self.has_logprobs, self.has_effort = lm.has_logprobs, lm.has_effort
+        self.has_images, self.is_small, self.version = lm.has_images, lm.is_small, lm.version
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **options)
+
+    def estimate(self, messages: Sequence[Message]) -> Usage:
+        return self._lm.estimate(messages)
 
     def close(self) -> None:
         self._lm.close()

@@ -1,7 +1,7 @@
 """The process that holds a local model: `python llama.py`, a JSON line of settings on standard input.
 
 Starts llama.cpp's own server on a loopback port behind a key, says where on standard output, and ends when its
-standard input is closed: it does not outlive its host. Imports nothing of ours.
+standard input is closed: it does not outlive its host. Imports nothing else of this package.
 """
 
 import json

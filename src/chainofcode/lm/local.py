@@ -27,6 +27,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ..errors import LMError
+from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .interface import LM, Completion, Message, Usage, turns
 from .prefixes import Prefixes
 from .weights import Progress, fetch, prefix_directory, weights
@@ -51,8 +52,9 @@ class LocalLM(LM):
     def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:
         if not model.endswith(".gguf"):
             weights(model)  # raises for an unknown name
-        self.name = f"local:{model}"
+        self.name, self.has_logprobs, self.is_small = f"local:{model}", True, True
         self.rows = _ROWS.get(model, 1)
+        self.version = weights(model).sha256 if not model.endswith(".gguf") else _stamp(Path(model))
         self._model, self._progress = model, progress
         self._threads = threads or max(1, len(os.sched_getaffinity(0)))
         # One for each event loop: a lock belongs to the loop in which it was waited for.
@@ -69,8 +71,11 @@ class LocalLM(LM):
         temperature: float = 0.0,
         n: int = 1,
         seed: int | None = None,
+        logprobs: bool = False,
     ) -> list[Completion]:
         conversation = turns(messages)
+        if any(message.images for message in messages):
+            raise LMError(f"{self.name} cannot see images")
         prefix = _prefix(messages)
         request: dict[str, Any] = {
             "messages": [{"role": turn.role, "content": turn.content} for turn in conversation],
@@ -80,6 +85,8 @@ class LocalLM(LM):
             "seed": 0 if seed is None else seed,
             "cache_prompt": True,
         }
+        if logprobs:
+            request |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
         async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
@@ -145,19 +152,23 @@ class LocalLM(LM):
         started = time.monotonic()
         reply = await server.post("/v1/chat/completions", request)
         try:
-            choice = reply["choices"][0]
-            usage = reply.get("usage", {})
+            read = msgspec.convert(reply, ChatReply)
+            choice, usage = read.choices[0], read.usage or ChatTokens()
             cached = max(0, reply.get("timings", {}).get("cache_n", 0) - evaluated)
-            used = Usage(
-                requests=1,
-                prompt_tokens=usage.get("prompt_tokens", 0),
-                completion_tokens=usage.get("completion_tokens", 0),
-                cached_tokens=cached,
-            )
-            finish = choice.get("finish_reason") or "stop"
-            return Completion(choice["message"]["content"] or "", used, time.monotonic() - started, finish)
-        except (KeyError, IndexError, TypeError):
+        except (msgspec.ValidationError, IndexError, TypeError, AttributeError):
             raise LMError(f"unexpected reply of {self.name}: {json.dumps(reply)[:200]}") from None
+        return Completion(
+            text=choice.message.content or "",
+            usage=Usage(
+                requests=1,
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=cached,
+            ),
+            seconds=time.monotonic() - started,
+            finish_reason=choice.finish_reason or "stop",
+            tokens=choice.tokens,
+        )
 
     async def _fetched(self) -> Path:
         """Return the file's path. Cancelling stops a download."""
@@ -193,6 +204,15 @@ class LocalLM(LM):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _stamp(path: Path) -> str:
+    """Return what changes when a file does."""
+    try:
+        about = path.stat()
+    except OSError:
+        return ""
+    return f"{about.st_size} {about.st_mtime_ns}"
 
 
 def _prefix(messages: Sequence[Message]) -> list[Message]:
@@ -302,7 +322,7 @@ class _LlamaServer:
 
 
 def _prefix_directory() -> Path | None:
-    """Return the cache directory beside the models; None where it cannot be created."""
+    """Return the cache directory next to the models; None where it cannot be created."""
     directory = prefix_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts are private

@@ -6,6 +6,11 @@ tries again.
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import hashlib
+import itertools
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,46 +18,36 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
-from .interface import Completion, Message, Usage, turns
+from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
+from .dialects import OPENAI, PLAIN, Dialect, strict_form
+from .interface import Completion, Image, Message, Usage
 from .remote import RemoteLM, RequestRejected, as_json
 
-
-class _Text(msgspec.Struct):
-    content: str | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Text
-    finish_reason: str | None = None
-
-
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _ChatTokens(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _Details | None = None
-
-
-class _ChatReply(msgspec.Struct):
-    choices: list[_Choice]
-    usage: _ChatTokens | None = None
-
-
-_decoder = msgspec.json.Decoder(_ChatReply)
+_decoder = msgspec.json.Decoder(ChatReply)
+# How servers refuse to write several replies at once: llama.cpp now and formerly, vLLM.
+_ONE_REPLY = r"\bn_cmpl\b|one completion choice|\bn must be 1\b"
+_REASONING_TOKENS = 4096  # room for thoughts, where a model cannot do without
 
 
 class OpenAILM(RemoteLM):
     """`model` at `base_url`, by default what `OPENAI_BASE_URL` and `OPENAI_API_KEY` say.
 
-    Where the endpoint rejects a temperature or a JSON schema, the request is sent again without it, and if that helps,
-    so are all later ones. A rejected schema says nothing about other schemas.
+    Where the endpoint rejects a temperature, log probabilities, an effort or a JSON schema, the request is sent again
+    without it, and if that helps, so are all later ones. A rejected schema says nothing about other schemas. Replies
+    that a server leaves out, because it writes one at a time, are requested one by one. `dialect` is what the endpoint
+    knows beyond the common protocol.
     """
 
+    has_logprobs = True
+    has_effort = True
     package, vendor_url = "openai", "https://api.openai.com/v1"
     client, resource = "AsyncOpenAI", "chat.completions"
+
+    def __init__(self, model: str, *, dialect: Dialect | None = None, effort: str = "", **options: Any) -> None:
+        super().__init__(model, **options)
+        self._dialect = dialect or (OPENAI if self.base_url == self.vendor_url else PLAIN)
+        self._effort = effort
+        self.version += f" effort {effort}" if effort else ""
 
     async def complete(
         self,
@@ -64,53 +59,69 @@ class OpenAILM(RemoteLM):
         temperature: float = 0.0,
         n: int = 1,
         seed: int | None = None,
+        logprobs: bool = False,
+        is_quick: bool = False,
     ) -> list[Completion]:
-        # OpenAI's newer models reject the old name, and few others know the new one.
-        limit = "max_completion_tokens" if self.base_url == self.vendor_url else "max_tokens"
-        whole: dict[str, Any] = {
-            "model": self._model,
-            "messages": [{"role": turn.role, "content": turn.content} for turn in turns(messages)],
-            limit: max_tokens,
-            "n": n,
-            "temperature": temperature,
-        }
-        if stop:
-            whole["stop"] = list(stop)
-        if seed is not None:
-            whole["seed"] = seed
+        whole: dict[str, Any] = {"model": self._model, "messages": _turns(messages), "temperature": temperature}
+        whole["stop"] = list(stop) or None
+        if logprobs:
+            whole |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
         if schema is not None:
-            whole["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
+            whole["response_format"] = {"type": "json_schema", "json_schema": self._format(schema)}
+        if self._dialect.has_cache_key:
+            whole["prompt_cache_key"] = _prefix_digest(messages)
 
-        def without(rejected: set[str]) -> dict[str, Any]:
-            fields = rejected | ({"response_format"} if as_json(schema) in rejected else set())
-            return {name: value for name, value in whole.items() if name not in fields}
+        async def asked(n: int, seed: int | None) -> list[Completion]:
+            def without(rejected: set[str]) -> dict[str, Any]:
+                fields = rejected | ({"response_format"} if as_json(schema) in rejected else set())
+                fields |= {"top_logprobs"} if "logprobs" in rejected else set()
+                given = {**whole, **self._limits(max_tokens, rejected, is_quick=is_quick), "n": n, "seed": seed}
+                return {name: value for name, value in given.items() if name not in fields and value is not None}
 
-        def dispensable(error: RequestRejected, request: dict[str, Any]) -> str | None:
-            if "temperature" in request and error.blames("temperature"):
-                return "temperature"
-            is_blamed = error.blames("response_format")
-            # Not every endpoint names what it rejects: a schema is the likeliest.
-            if "response_format" not in request or (error.param and not is_blamed):
-                return None
-            return "response_format" if is_blamed and error.is_about_kind else as_json(schema)
+            started = time.monotonic()
+            reply = await self._ask(without, lambda error, request: _dispensable(error, request, schema), _decoder)
+            return self._completions(reply, time.monotonic() - started)
 
-        started = time.monotonic()
-        reply = await self._ask(without, dispensable, _decoder)
-        return self._completions(reply, time.monotonic() - started)
+        replies = await asked(n, seed)
+        missing = range(len(replies), n)
+        others = await asyncio.gather(*(asked(1, None if seed is None else seed + number) for number in missing))
+        return [*replies, *(reply for other in others for reply in other[:1])]
 
-    def _completions(self, reply: _ChatReply, seconds: float) -> list[Completion]:
+    def _limits(self, max_tokens: int, rejected: set[str], *, is_quick: bool) -> dict[str, Any]:
+        """Return the limit of the reply, and the effort to ask for: the user's, else for a value the least there is."""
+        effort = self._effort
+        if is_quick and not effort:
+            effort = next((one for one in self._dialect.efforts if f"effort {one}" not in rejected), "")
+        # A model that takes an effort, though not `none`, reasons: its thoughts are counted with the reply.
+        is_reasoning = "reasoning_effort" not in rejected and (bool(self._effort) or "effort none" in rejected)
+        room = _REASONING_TOKENS if is_quick and is_reasoning and effort != "none" else 0
+        return {self._dialect.max_tokens: max_tokens + room, "reasoning_effort": effort or None}
+
+    def _format(self, schema: dict[str, Any]) -> dict[str, Any]:
+        strict = strict_form(schema) if self._dialect.is_strict else None
+        if strict is None:
+            return {"name": "value", "schema": schema}
+        return {"name": "value", "strict": True, "schema": strict}
+
+    def _completions(self, reply: ChatReply, seconds: float) -> list[Completion]:
         if not reply.choices:
             raise LMError(f"{self.name} answered without a choice", is_transient=True)
         replies = [
-            Completion(choice.message.content or "", Usage(), seconds, choice.finish_reason or "")
+            Completion(
+                text=choice.message.content or "",
+                usage=Usage(),
+                seconds=seconds,
+                finish_reason=choice.finish_reason or "",
+                tokens=choice.tokens,
+            )
             for choice in reply.choices
         ]
         # What one request cost is counted once, with its first reply.
-        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(reply.usage or _ChatTokens()))
+        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(reply.usage or ChatTokens()))
         return replies
 
-    def _usage(self, used: _ChatTokens) -> Usage:
-        cached = (used.prompt_tokens_details or _Details()).cached_tokens or 0
+    def _usage(self, used: ChatTokens) -> Usage:
+        cached = used.cached_tokens
         return Usage(
             requests=1,
             prompt_tokens=used.prompt_tokens,
@@ -118,3 +129,47 @@ class OpenAILM(RemoteLM):
             dollars=self.dollars(used.prompt_tokens, used.completion_tokens, cached=cached),
             cached_tokens=cached,
         )
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return each turn as text, for servers that take nothing else; with images, in parts."""
+    sent = []
+    for role, group in itertools.groupby(messages, key=lambda message: message.role):
+        parts = list(group)
+        content: Any = "\n\n".join(part.content for part in parts)
+        if any(part.images for part in parts):
+            content = []
+            for part in parts:  # images come before the text that is about them, and after what comes again
+                content += [*map(_image, part.images), {"type": "text", "text": part.content}]
+        sent.append({"role": role, "content": content})
+    return sent
+
+
+def _image(image: Image) -> dict[str, Any]:
+    url = f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}"
+    return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _dispensable(error: RequestRejected, request: dict[str, Any], schema: dict[str, Any] | None) -> str | None:
+    """Return what to leave out of a rejected request: a field, an effort, or this schema."""
+    if "reasoning_effort" in request and error.blames("reasoning_effort"):
+        return f"effort {request['reasoning_effort']}" if error.is_about_value else "reasoning_effort"
+    if request.get("n", 1) > 1 and (error.blames("n") or re.search(_ONE_REPLY, error.said)):
+        return "n"
+    for field in ("temperature", "prompt_cache_key", "logprobs"):
+        if field in request and error.blames(field):
+            return field
+    if "logprobs" in request and error.blames("top_logprobs"):
+        return "logprobs"
+    is_blamed = error.blames("response_format")
+    # Not every endpoint names what it rejects: a schema is the likeliest.
+    if "response_format" not in request or (error.param and not is_blamed):
+        return None
+    return "response_format" if is_blamed and error.is_about_kind else as_json(schema)
+
+
+def _prefix_digest(messages: Sequence[Message]) -> str:
+    """Return the same short text for conversations with the same beginning: up to what is kept, else the first part."""
+    kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
+    prefix = messages[: kept[-1] if kept else 1]
+    return hashlib.sha256(msgspec.json.encode(list(prefix))).hexdigest()[:32]

@@ -13,20 +13,23 @@ import os
 import re
 import urllib.parse
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ..errors import LMError
-from .interface import LM
+from .interface import LM, Message, Usage
+from .vision import sees_images
 
 _IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
+# llama.cpp has this status for requests that it will never take, too.
+_REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
 _Reply = TypeVar("_Reply")
 
 
@@ -42,6 +45,16 @@ class RequestRejected(LMError):
         """Whether the endpoint never accepts this field, rather than this value of it."""
         is_no = re.search(_NO, self.said, re.IGNORECASE) is not None
         return is_no and re.search(r"\bschema\b", self.said, re.IGNORECASE) is None
+
+    @property
+    def is_about_value(self) -> bool:
+        """Whether the endpoint accepts the field, but not this value of it."""
+        return (
+            re.search(
+                r"unsupported value|does not support '|supported values|invalid value|input should be", self.said, re.I
+            )
+            is not None
+        )
 
     def blames(self, field: str) -> bool:
         """Whether it names this field, as a field: many field names are also ordinary words in a message."""
@@ -62,6 +75,7 @@ class RemoteLM(LM):
     vendor_url: str
     client: str  # the name of the package's client class
     resource: str  # the attribute of the client that creates replies
+    key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
 
     def __init__(
         self,
@@ -76,8 +90,10 @@ class RemoteLM(LM):
         self.name = name or f"{self.package}:{model}"
         self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or self.vendor_url).rstrip("/")
         self._shown_url, self._login = without_login(self.base_url)
+        self.version = "" if self.base_url == self.vendor_url else self._shown_url
         self._key = api_key or os.environ.get(f"{variables}_API_KEY") or ""
         self._model, self._request_seconds = model, request_seconds
+        self.has_images = sees_images(model)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         self._rejected: set[str] = set()  # fields, and schemas as JSON
 
@@ -168,6 +184,10 @@ class RemoteLM(LM):
         except (LookupError, ValueError):
             return None
 
+    def estimate(self, messages: Sequence[Message]) -> Usage:
+        usage = super().estimate(messages)
+        return msgspec.structs.replace(usage, dollars=self.dollars(usage.prompt_tokens, 0))
+
     def _imported(self) -> Any:
         try:
             importlib.import_module("genai_prices")
@@ -194,11 +214,12 @@ class RemoteLM(LM):
         if status < 400:
             return LMError(f"{self._shown_url} sends requests elsewhere, with {status}: is the URL right?")
         if status in (401, 403):
-            variable = f"{self.package.upper()}_API_KEY"
+            variable = self.key_variable or f"{self.package.upper()}_API_KEY"
             return LMError(f"{self._shown_url} refuses the key: set {variable}, or give another ({said})")
         if status == 404:
             return LMError(f"{self._shown_url} knows no model {self._model!r} ({said})")
-        if status in (408, 409, 429) or status >= 500:
+        is_refused = status == 500 and re.search(_REFUSED_WITH_500, told) is not None
+        if status in (408, 409, 429) or (status >= 500 and not is_refused):
             text = f"{self.name} fails with {status}: {said}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
         return RequestRejected(f"{self.name} refuses with {status}: {said}", told, param)

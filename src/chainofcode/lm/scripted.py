@@ -40,7 +40,7 @@ class ScriptedLM(LM):
         in_flight: int = 1,
         keeps_requests: bool = True,
     ) -> None:
-        self.name, self.in_flight = name, in_flight
+        self.name, self.in_flight, self.has_images = name, in_flight, True
         self.requests: list[tuple[Message, ...]] = []
         self._asked, self._taken, self._keeps_requests = 0, 0, keeps_requests
         self._whens = whens

@@ -135,8 +135,8 @@ def _download(model: Weights, progress: Progress) -> None:
         failures.append("what came has another checksum, and was removed")
     reasons = "".join(f"\n  {failure}" for failure in failures)
     raise LMError(
-        f"{model.name} cannot be had:{reasons}\nGive the path of a .gguf file instead (--model local:PATH), or put the "
-        f"file with the SHA-256 {model.sha256} at {model.path()}"
+        f"cannot download {model.name}:{reasons}\nGive the path of a .gguf file instead (--model local:PATH), or put "
+        f"the file with the SHA-256 {model.sha256} at {model.path()}"
     )
 
 

@@ -6,12 +6,10 @@ lm = Cached(Budgeted(Retried(Limited(lm, in_flight=8)), tokens=100_000), path)
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import inspect
 import math
 import random
-import sqlite3
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -23,10 +21,9 @@ import msgspec
 
 from ..errors import BudgetError, LMError
 from .interface import LM, Around, Completion, Message, Usage
+from .reply_store import ReplyStore
 
-_BUSY_SECONDS = 30
 _LONGEST_PAUSE_SECONDS = 60.0
-_TABLE = "CREATE TABLE IF NOT EXISTS replies (request BLOB PRIMARY KEY, completions BLOB NOT NULL) WITHOUT ROWID"
 _DEFAULTS = {
     name: option.default
     for name, option in inspect.signature(LM.complete).parameters.items()
@@ -36,83 +33,39 @@ _completions: msgspec.json.Decoder[list[Completion]] = msgspec.json.Decoder(list
 
 
 class Cached(Around):
-    """Caches replies in a file, which processes can share. A cache hit costs nothing.
+    """Keeps replies in a file, which processes can share; see `ReplyStore`. A cache hit costs nothing."""
 
-    A damaged file is renamed, and a new one begun.
-    """
-
-    def __init__(self, lm: LM, path: Path) -> None:
+    def __init__(self, lm: LM, store: ReplyStore | Path) -> None:
         super().__init__(lm)
-        self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._store = self._open()
-        except sqlite3.DatabaseError as error:
-            if not _is_damage(error):
-                raise LMError(f"cannot keep replies in {path}: {error}") from None
-            self._set_aside()
-            self._store = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        store = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-        try:
-            store.execute("PRAGMA journal_mode=WAL")
-            store.execute("PRAGMA synchronous=NORMAL")
-            store.execute(_TABLE)
-        except sqlite3.DatabaseError:
-            store.close()
-            raise
-        return store
-
-    def _set_aside(self) -> None:
-        for suffix in ("-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another process was faster
-            self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}"))
+        self._is_owner = isinstance(store, Path)
+        self._store = ReplyStore(store) if isinstance(store, Path) else store
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        request = hashlib.sha256(_canonical(self.name, messages, options)).digest()
+        request = hashlib.sha256(_canonical([self.name, self.version], messages, options)).digest()
         known = self._look_up(request)
         if known is not None:
-            return [msgspec.structs.replace(reply, usage=Usage(), seconds=0.0) for reply in known]
+            return [msgspec.structs.replace(reply, usage=Usage(), seconds=0.0, is_cached=True) for reply in known]
         replies = await self._lm.complete(messages, **options)
-        self._keep(request, replies)
+        self._store.put(request, msgspec.json.encode(replies))
         return replies
 
     def _look_up(self, request: bytes) -> list[Completion] | None:
+        data = self._store.get(request)
         try:
-            row = self._store.execute("SELECT completions FROM replies WHERE request = ?", (request,)).fetchone()
-            return None if row is None else _completions.decode(row[0])
-        except (sqlite3.DatabaseError, msgspec.DecodeError) as error:
-            self._begin_anew_after(error)
+            return None if data is None else _completions.decode(data)
+        except (msgspec.DecodeError, RecursionError):
+            self._store.begin_anew()
             return None
 
-    def _keep(self, request: bytes, replies: list[Completion]) -> None:
-        try:
-            row = (request, msgspec.json.encode(replies))
-            self._store.execute("INSERT OR IGNORE INTO replies VALUES (?, ?)", row)
-        except sqlite3.DatabaseError as error:
-            self._begin_anew_after(error)
-
-    def _begin_anew_after(self, error: Exception) -> None:
-        """Start a new file after damage. Other errors (locked, disk full) only mean that a reply is not cached."""
-        if isinstance(error, msgspec.DecodeError) or _is_damage(error):
-            self._store.close()
-            self._set_aside()
-            self._store = self._open()
-
     def close(self) -> None:
-        self._store.close()
+        if self._is_owner:
+            self._store.close()
         super().close()
 
 
-def _is_damage(error: Exception) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _canonical(name: str, messages: Sequence[Message], options: dict[str, Any]) -> bytes:
+def _canonical(model: list[str], messages: Sequence[Message], options: dict[str, Any]) -> bytes:
     """Return a request as bytes, which do not depend on the order of options or on defaults being given."""
-    return msgspec.json.encode([name, list(messages), {**_DEFAULTS, **options}], order="sorted")
+    return msgspec.json.encode([*model, list(messages), {**_DEFAULTS, **options}], order="sorted")
 
 
 class Retried(Around):
@@ -203,10 +156,17 @@ class Budgeted(Around):
     """Refuses to ask once a budget is spent. Money can only be counted where the price is known."""
 
     def __init__(
-        self, lm: LM, *, calls: int | None = None, tokens: int | None = None, dollars: float | None = None
+        self,
+        lm: LM,
+        budget: Budget | None = None,
+        *,
+        calls: int | None = None,
+        tokens: float | None = None,
+        dollars: float | None = None,
     ) -> None:
+        """`budget` is one that several models share."""
         super().__init__(lm)
-        self._budget = Budget(calls=calls, tokens=tokens, dollars=dollars)
+        self._budget = budget or Budget(calls=calls, tokens=tokens, dollars=dollars)
 
     @property
     def spent(self) -> Usage:
@@ -216,7 +176,11 @@ class Budgeted(Around):
         wanted = int(options.get("n", 1))
         self._check(wanted)
         self._budget.begun += wanted
-        replies = await self._lm.complete(messages, **options)
+        try:
+            replies = await self._lm.complete(messages, **options)
+        except asyncio.CancelledError:  # it may be charged for
+            self._budget.spent += self.estimate(messages)
+            raise
         for reply in replies:
             self._budget.spent += reply.usage
         return replies

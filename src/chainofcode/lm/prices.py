@@ -1,0 +1,23 @@
+"""Estimates of what requests cost, before any is made."""
+
+from __future__ import annotations
+
+from ..errors import InputError
+
+
+def estimated_dollars(model: str, prompt_tokens: int, written_tokens: int) -> float | None:
+    """Return the price of tokens for a model `provider:name`; None if it is unknown."""
+    provider, colon, name = model.partition(":")
+    if not colon:
+        raise InputError(f"a model is named provider:model, not {model!r}")
+    if provider in ("local", "ollama", "scripted"):
+        return 0.0
+    try:
+        from genai_prices import Usage, calc_price  # optional
+    except ImportError:
+        return None
+    try:
+        usage = Usage(input_tokens=prompt_tokens, output_tokens=written_tokens)
+        return float(calc_price(usage, model_ref=name, provider_id=provider).total_price)
+    except LookupError:
+        return None

@@ -1,0 +1,329 @@
+"""Values and programs kept between runs: what is asked once, what is asked again, and files that cannot be used."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import sqlite3
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT
+from test_cli import coc
+
+from chainofcode import LM, Completion, InputError, LMError, Message, Usage, run, solve
+from chainofcode.audit import replay
+from chainofcode.emulator import Cascade, Judging
+from chainofcode.emulator.value_cache import ValueCache
+from chainofcode.lm.reply_store import ReplyStore
+from chainofcode.lm.wrappers import Batched
+from chainofcode.methods import compose
+from chainofcode.sandbox import Jail
+
+PROGRAM = "answer = [x for x in ('fig', 'saw', 'kiwi') if is_fruit(x)]"
+BBH = ROOT.parent / "shared" / "cases" / "bbh.jsonl"
+
+
+class Model(LM):
+    """Answers every call by its text, and counts."""
+
+    in_flight = 8
+
+    def __init__(self, name: str = "model", version: str = "", values: dict[str, Any] | None = None) -> None:
+        self.name, self.version, self.asked, self._values = name, version, list[str](), values
+
+    async def complete(self, messages: Sequence[Message], n: int = 1, **options: Any) -> list[Completion]:
+        last = messages[-1].content
+        self.asked.append(last)
+        await asyncio.sleep(0.001 * (len(self.asked) % 5))  # so that calls come back in another order
+        if "delta state:" not in last:
+            return [Completion(f"```python\n{PROGRAM}\n```", Usage(requests=1, prompt_tokens=9))] * n
+        calls = [line.partition(": ")[2] for line in last.split("\n") if line.startswith("call")]
+        keys = ["value"] if "\ncall: " in f"\n{last}" else [str(number) for number in range(1, len(calls) + 1)]
+        said = {key: self._value(call) for key, call in zip(keys, calls, strict=True)}
+        return [Completion(json.dumps(said), Usage(requests=1, prompt_tokens=5))] * n
+
+    def _value(self, call: str) -> Any:
+        return "saw" not in call if self._values is None else self._values[call]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ValueCache:
+    return ValueCache(tmp_path / "cache")
+
+
+def test_a_repeated_run_asks_nothing_and_says_so(cache: ValueCache, tmp_path: Path) -> None:
+    lm = Model()
+    first = solve("Which are fruit?", lm, cache=cache)
+    assert (first.answer, len(lm.asked), first.usage.requests) == (["fig", "kiwi"], 4, 4)
+    cache.close()
+    again = solve("Which are fruit?", lm, cache=ValueCache(tmp_path / "cache"))
+    assert (again.answer, len(lm.asked), again.usage.requests) == (["fig", "kiwi"], 4, 0)
+    assert [call.is_cached for call in again.trace.calls] == [True]
+    assert [step.how for step in again.trace.steps if step.by == "lm"] == ["cached"] * 3
+    assert replay(again.trace).is_same
+    assert [step.value for step in again.trace.steps] == [step.value for step in first.trace.steps]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"question": "Which are not?"},
+        {"inputs": {"n": 2}},
+        {"program": PROGRAM + "  # another"},
+        {"lm": Model("other")},
+        {"lm": Model("model", "http://elsewhere")},
+        {"judging": Judging(votes=3)},
+        {"seed": 5},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_a_value_depends_on(cache: ValueCache, changed: dict[str, Any]) -> None:
+    """Values of another question, program, model or setting are not used."""
+    given: dict[str, Any] = {
+        "program": PROGRAM,
+        "lm": Model(),
+        "judging": Judging(),
+        "question": "Which?",
+        "inputs": {},
+    }
+
+    def asked(program: str, lm: Model, judging: Judging, **options: Any) -> int:
+        before = len(lm.asked)
+        assert run(program, cache.emulator(lm, judging), **options).answer == ["fig", "kiwi"]
+        return len(lm.asked) - before
+
+    assert (asked(**given), asked(**given)) == (3, 0)
+    assert asked(**{**given, **changed}) == 3
+    assert asked(**given) == 0
+
+
+def test_a_file_that_changed_is_not_the_same(cache: ValueCache, tmp_path: Path) -> None:
+    lm, data = Model(), tmp_path / "data.txt"
+    for content, asked in (("a", 3), ("a", 3), ("ab", 6)):
+        if not data.exists() or data.read_text() != content:
+            data.write_text(content)
+        run(PROGRAM, cache.emulator(lm), reads=(str(data),))
+        assert len(lm.asked) == asked
+
+
+def test_calls_that_are_asked_again_have_values_of_their_own(cache: ValueCache) -> None:
+    values = iter(range(100))
+
+    class Counting(Model):
+        def _value(self, call: str) -> Any:
+            return next(values)
+
+    lm = Counting()
+    program = "answer = [int(roll('d6')) for _ in range(3)]"
+    first = run(program, cache.emulator(lm), share=False)
+    assert sorted(first.answer) == [0, 1, 2]
+    again = run(program, cache.emulator(lm), share=False)
+    assert (again.answer, len(lm.asked)) == (first.answer, 3)
+
+
+def test_objects_that_look_alike_have_values_of_their_own(cache: ValueCache) -> None:
+    program = (
+        "class Thing:\n    def __init__(self, n): self.n = n\n    def __repr__(self): return 'thing'\n"
+        "answer = [str(name_of(Thing(n))) for n in range(3)]"
+    )
+    names = iter("abc")
+
+    class Naming(Model):
+        def _value(self, call: str) -> Any:
+            return next(names)
+
+    lm = Naming()
+    for _ in range(2):
+        assert run(program, cache.emulator(lm)).answer == ["a", "b", "c"]
+    assert len(lm.asked) == 3
+
+
+def test_large_inputs_are_told_apart(cache: ValueCache) -> None:
+    lm = Model()
+    for letter, asked in (("a", 1), ("a", 1), ("b", 2)):
+        inputs = {"one": letter * 4_000_000, "two": "x" * 4_000_000}  # together more than one value may be
+        assert run("answer = bool(is_fruit('fig'))", cache.emulator(lm), inputs=inputs).answer is True
+        assert len(lm.asked) == asked
+
+
+def test_votes_cascades_and_rows(cache: ValueCache) -> None:
+    small, large = Model("small"), Model("large")
+    for _ in range(2):
+        result = run(PROGRAM, cache.emulator(Cascade([small, large])))
+        assert {step.model for step in result.trace.steps if step.by == "lm"} == {"large"}
+    assert (len(small.asked), len(large.asked)) == (3, 3)
+    lm = Model("rows")
+    batched = Batched(lm, 4)
+    first = run(PROGRAM, cache.emulator(batched))
+    assert (first.answer, run(PROGRAM, cache.emulator(batched)).answer) == (["fig", "kiwi"],) * 2
+    assert len(lm.asked) == 1
+    voter = Model("voter")
+    for _ in range(2):
+        assert solve("Which?", voter, cache=cache, method=compose(votes=3)).answer == ["fig", "kiwi"]
+    assert len(voter.asked) == 6  # three programs, three values that they share
+
+
+def test_tables_and_functions_are_not_kept(cache: ValueCache, tmp_path: Path) -> None:
+    for value in (True, False):
+        assert run("answer = is_fruit('fig')", cache.emulator({"is_fruit('fig')": value})).answer is value
+        assert run("answer = is_fruit('fig')", cache.emulator(lambda pause, value=value: value)).answer is value
+
+
+@pytest.mark.skipif(not BBH.exists(), reason="the recorded BBH programs are not here")
+def test_a_second_evaluation_of_the_recorded_programs_asks_nothing(cache: ValueCache) -> None:
+    records = [json.loads(line) for line in BBH.read_text(encoding="utf-8").splitlines()]
+    records = [record for record in records if record["calls"]]
+    assert len(records) == 41
+    answers: list[list[Any]] = []
+    with Jail() as jail:
+        for _ in range(2):
+            answers.append([])
+            for record in records:
+                values = {one["call"]: one["value"] for one in record["calls"]}
+                lm = Recorded(values)
+                result = run(record["program"], cache.emulator(lm), sandbox=jail)
+                answers[-1].append((result.reason, json.dumps(result.trace.answer.value if result.trace.answer else 0)))
+                answers[-1].append(len(lm.asked))
+    asked = [sum(part for part in told if isinstance(part, int)) for told in answers]
+    assert asked[0] > 150 and asked[1] == 0
+    assert [part for part in answers[0] if not isinstance(part, int)] == [
+        part for part in answers[1] if not isinstance(part, int)
+    ]
+
+
+class Recorded(Model):
+    """Answers with recorded values, by the text of the call."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__("recorded", values=values)
+
+    def _value(self, call: str) -> Any:
+        return (self._values or {}).get(call)
+
+
+# --- the file -----------------------------------------------------------------------------------------------------
+
+
+def test_the_size_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    store = ReplyStore(path, max_bytes=1_000_000)
+    for number in range(3000):
+        store.put(b"key %d" % number, b"x" * 1000)
+    store.put(b"huge", b"x" * 900_000)
+    assert store.get(b"huge") is None
+    assert store.get(b"key 2999") == b"x" * 1000
+    with sqlite3.connect(path) as file:
+        assert 500 < file.execute("SELECT count(*) FROM kept").fetchone()[0] < 1000
+    store.close()
+    assert path.stat().st_size < 1_200_000
+    with pytest.raises(LMError, match="a cache needs 65,536 bytes or more"):
+        ReplyStore(path, max_bytes=1)
+
+
+def test_a_row_that_was_changed_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "replies.sqlite"
+    store = ReplyStore(path)
+    store.put(b"a", b"true")
+    with sqlite3.connect(path) as file:
+        file.execute("UPDATE kept SET reply = replace(reply, 'true', 'fals')")
+    assert store.get(b"a") is None
+    store.put(b"a", b"true")
+    assert store.get(b"a") == b"true"
+    assert [other for other in tmp_path.iterdir() if ".damaged-" in other.name]
+
+
+def test_values_in_the_file_are_checked(cache: ValueCache) -> None:
+    lm = Model()
+    run("answer = is_fruit('fig')", cache.emulator(lm))
+    store = cache._store
+    (key,) = store._file.execute("SELECT request FROM kept").fetchone()
+    for data in (b"[]", b'{"value": {"$nonsense": 1}}', b"[" * 100_000):
+        store._file.execute("DELETE FROM kept")
+        store.put(key, data)
+        assert run("answer = is_fruit('fig')", cache.emulator(lm)).answer is True
+    assert len(lm.asked) == 4
+
+
+def program_and_script(tmp_path: Path) -> list[str]:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    rules = [("call: is_fruit('saw')", '{"value": false}'), ("call: ", '{"value": true}')]
+    lines = [json.dumps({"when": when, "reply": reply}) for when, reply in rules]
+    (tmp_path / "script.jsonl").write_text("\n".join(lines))
+    return ["run", str(tmp_path / "program.py"), "--model", f"scripted:{tmp_path / 'script.jsonl'}", "--json"]
+
+
+def test_the_command(tmp_path: Path) -> None:
+    command = [*program_and_script(tmp_path), "--cache", str(tmp_path / "new" / "cache")]
+    for cached in (0, 3):
+        told = json.loads(coc(*command).stdout)
+        assert (told["value"], told["cached"]) == (["fig", "kiwi"], cached)
+    (tmp_path / "new" / "cache" / "replies.sqlite").write_bytes(b"this is no database" * 1000)
+    assert json.loads(coc(*command).stdout)["cached"] == 0  # set aside, and begun anew
+    done = coc(*command[:-1], tmp_path / "program.py")
+    assert done.returncode == 2 and "is not a directory" in done.stderr
+    done = coc(*command[:-1], "/proc/self/cache")
+    assert done.returncode == 2 and "coc: cannot keep replies in /proc/self/cache: " in done.stderr
+
+
+def in_child(work: Callable[[], bool]) -> bool:
+    """Whether work in a forked process, which may change its limits and its user, went well."""
+    child = os.fork()
+    if not child:
+        is_good = False
+        try:
+            is_good = work()
+        finally:
+            os._exit(0 if is_good else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_full_disk_costs_no_answer(tmp_path: Path) -> None:
+    def work() -> bool:
+        warnings: list[str] = []
+        lm, store = Model(), ReplyStore(tmp_path / "cache" / "replies.sqlite", warn=warnings.append)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+        for number in range(100):
+            store.put(b"%d" % number, b"x" * 4000)
+        told = "nothing more is kept in" in warnings[0] and len(warnings) == 1
+        with ValueCache(tmp_path / "cache", warn=warnings.append) as cache:
+            answer = run(PROGRAM, cache.emulator(lm), sandbox="none").answer
+        return told and store.get(b"0") == b"x" * 4000 and store.get(b"99") is None and answer == ["fig", "kiwi"]
+
+    assert in_child(work)
+
+
+def test_a_directory_that_is_read_only() -> None:
+    """As another user, because nothing is read-only for root."""
+
+    def work() -> bool:
+        if os.getuid() == 0:
+            os.setuid(65534)
+        warnings: list[str] = []
+        store = ReplyStore(place / "replies.sqlite", warn=warnings.append)
+        store.put(b"new", b"x")
+        told = warnings == [f"{place}/replies.sqlite cannot be written: what is there is used, and nothing is added"]
+        return told and store.get(b"key") == b"value" and store.get(b"new") is None
+
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "cache"
+        store = ReplyStore(place / "replies.sqlite")
+        store.put(b"key", b"value")
+        store.close()
+        Path(directory).chmod(0o755)
+        for path, mode in ((place / "replies.sqlite", 0o444), (place, 0o555)):
+            path.chmod(mode)
+        is_good = in_child(work)
+        place.chmod(0o755)
+        assert is_good
+
+
+def test_what_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(InputError, match="is not a directory"):
+        ValueCache(tmp_path / "file")
