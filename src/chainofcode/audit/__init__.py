@@ -1,8 +1,8 @@
-"""What a trace is good for afterwards: whether its file is as written, whether it comes out the same again, what if."""
+"""Work on traces: check the file, replay it with or without changes, explain and verify its answer."""
 
 from .faithfulness.flips import Flip
 from .faithfulness.verdict import Verdict
-from .faithfulness.verify import averify, verify, verify_data
+from .faithfulness.verify import averify, doubts, verify, verify_data
 from .provenance.followed import Provenance, afollow, follow
 from .provenance.slices import Slice
 from .provenance.why import rests_on, why_data, why_lines
@@ -33,6 +33,7 @@ __all__ = [
     "averify",
     "call_and_value",
     "check_chain",
+    "doubts",
     "edited",
     "follow",
     "given_of",

@@ -1,1 +1,1 @@
-"""Whether an answer is what the program worked out: mutations of a run, and the verdict on them."""
+"""Whether the program computed its answer: mutations of a run, and the verdict on them."""

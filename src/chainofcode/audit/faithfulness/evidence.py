@@ -15,7 +15,7 @@ from ..provenance.followed import Provenance
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
 from .flips import another, worlds_of
-from .mutations import Mutation, value_of
+from .mutations import Mutation, function_of, value_of
 from .operands import operands_of
 
 Matters = Literal["yes", "no", "unknown"]
@@ -59,7 +59,7 @@ class Reruns:
             return None
         if question is not None:
             changes = Changes(inputs={"question": question})
-        known = LastValues(self._steps, changes)
+        known = _LastValues(self._steps, changes)
         rerun = areplay(self._trace, changes=changes, program=source, emulator=known, sandbox=self._sandbox)
         seconds = max(_LEAST_SECONDS, min(self._each, self._ends - time.monotonic()))
         try:
@@ -81,13 +81,13 @@ class Reruns:
         return now is not None and now != self.answer
 
 
-class LastValues(Emulator):
-    """Answers each call with the last recorded value of its function, whatever the arguments."""
+class _LastValues(Emulator):
+    """Answers each call with the last recorded value of its function, for any arguments."""
 
     def __init__(self, steps: Iterable[Step], changes: Changes | None = None) -> None:
         others = changes.steps if changes is not None else {}
-        asked = [step for step in steps if step.by != "python"]
-        self._values = {(step.call or "").partition("(")[0]: others.get(step.number, value_of(step)) for step in asked}
+        asked = [step for step in steps if not step.is_code]
+        self._values = {function_of(step): others.get(step.number, value_of(step)) for step in asked}
         self.is_unanswered = False  # a function was called that has no recorded value
 
     async def answer(self, pause: Pause) -> Answered:
@@ -146,14 +146,3 @@ def _data_changes(trace: Trace, found: Provenance) -> Sequence[Changes]:
 def bare(text: str) -> str:
     """Return an answer without quotes, in lower case."""
     return text.strip().strip("'\"").casefold()
-
-
-__all__ = [
-    "OTHER_QUESTIONS",
-    "LastValues",
-    "Matters",
-    "Reruns",
-    "bare",
-    "do_data_matter",
-    "does_work_matter",
-]

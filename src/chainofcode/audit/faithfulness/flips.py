@@ -14,14 +14,15 @@ from ...program import Program
 from ...reasons import Reason
 from ...sandbox import Sandbox
 from ...trace import Step, Trace
-from ...values.codec import ValueFormatError, decode
 from ..replay.changes import Changes
 from ..replay.rerun import areplay
-from .mutations import first_other
+from .mutations import UNREADABLE, first_other, function_of, texts_in, value_of
 
 _FAR = 10**6  # from any number that a program asks for, mostly
 _TOO_LARGE = 10**300
-_MAX_TEXTS, _MAX_TEXT = 8, 60
+_MAX_TEXTS = 8
+_NO_ANSWER = "no answer: "
+_LEAST_FLIPS, _SHORT_SECONDS = 4, 1.0  # of a short program, however slow the machine is now
 _AT_ONCE, _LONG_SECONDS = 2, 0.25  # runs that take longer go one by one: at once they would only slow each other down
 
 
@@ -30,9 +31,9 @@ Outcome = Literal["changes", "keeps", "unknown"]
 
 @dataclass(frozen=True)
 class Flip:
-    """One value and another in its place: whether the answer changes with it, stays, or nobody can tell.
+    """A changed value: whether the answer changes with it, stays, or is unknown.
 
-    Nobody can where the program then asks for something that the trace has no value for.
+    It is unknown if the program then makes a call without a recorded value.
     """
 
     step: Step
@@ -40,16 +41,35 @@ class Flip:
     outcome: Outcome
     answer: str = ""
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the program still answers with the other value."""
+        return not self.answer.startswith(_NO_ANSWER)
+
+
+def sureness(step: Step) -> tuple[float, float]:
+    """Sort key: the least sure values first, then scores by their spread."""
+    confidence = step.confidence
+    if confidence is None:
+        return 1.0, 0.0
+    return (confidence.probability, 0.0) if confidence.spread is None else (1.0, -confidence.spread)
+
 
 async def flips_of(
     trace: Trace, program: Program, values: Sequence[Step], sandbox: Sandbox, *, most: int, seconds: float
 ) -> tuple[list[Flip], int]:
-    """Try the values one by one, within a number and a time; gives what came of it, and how many were not tried."""
-    wanted = _others(program, values)
+    """Change values one at a time, at most `most` of them and for `seconds`. Returns the flips, and how many are left.
+
+    Values that the model was least sure of come first.
+    """
+    wanted = sorted(_others(program, values), key=lambda pair: sureness(pair[0]))
+    is_short = trace.answer is not None and trace.answer.seconds < _SHORT_SECONDS
+    least = _LEAST_FLIPS if is_short else 1
     tried, spent, last = list[Flip](), 0.0, 0.0
-    while wanted and len(tried) < most and (not tried or spent + last <= seconds):  # the next takes as long again
+    while wanted and len(tried) < most and (len(tried) < least or spent + last <= seconds):  # the next takes as long
         started = time.monotonic()
         turn = 1 if trace.answer is not None and trace.answer.seconds > _LONG_SECONDS else _AT_ONCE
+        turn = min(turn, most - len(tried))
         now, wanted = wanted[:turn], wanted[turn:]
         outcomes = await asyncio.gather(*(_try(trace, [(step, other)], sandbox) for step, other in now))
         tried += [Flip(step, other, *outcome) for (step, other), outcome in zip(now, outcomes, strict=True)]
@@ -59,9 +79,9 @@ async def flips_of(
 
 
 async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandbox: Sandbox, *, seconds: float) -> bool:
-    """Whether the answer is the same whatever all the values are, as far as that can be tried in the time.
+    """Whether the answer stays the same when all values are changed at once, as far as time allows.
 
-    Not where it cannot be told: where the program then asks for something that nobody has a value for.
+    False if that is unknown: if the program then makes a call without a recorded value.
     """
     ends = time.monotonic() + seconds
     for world in worlds_of(program, values):
@@ -71,48 +91,47 @@ async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandb
 
 
 async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbox) -> tuple[Outcome, str]:
-    """What becomes of the answer with other values; its text."""
+    """The effect of other values on the answer, and its text."""
     steps = {step.number: other for step, other in others if step.delta}
     calls = {step.call or "": other for step, other in others if not step.delta}
     try:
         done = await areplay(trace, changes=Changes(steps=steps, calls=calls), sandbox=sandbox)
-    except InputError:  # the text of a call is one that nobody can look up
+    except InputError:  # the text of a call cannot be parsed
         return "unknown", ""
     now = done.trace.answer
     if now is None or now.reason is Reason.EMULATION_FAILED:
         return "unknown", ""
     if not now.is_answered:
-        return "changes", f"no answer: {now.reason}"
+        return "changes", f"{_NO_ANSWER}{now.reason}"
     recorded = trace.answer.said or trace.answer.text if trace.answer is not None else ""
     return "keeps" if now.text == recorded else "changes", now.text
 
 
 def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
     """All values at once, otherwise: each as another, all at one end or in the middle, all alike, all in reverse, and
-    whatever the program has as text.
+    the texts that the program contains.
     """
     each = {step.call: other for step, other in _others(program, values)}
-    known = {step.call: (step, decode(step.value)) for step in values if step.call in each}
-    first: dict[str, Any] = {}
-    for step, value in known.values():
-        first.setdefault(_name(step), value)
+    known = {step.call: (step, value_of(step)) for step in values if step.call in each}
+    first = {function_of(step): value for step, value in reversed(known.values())}
     numbers = [value for _, value in known.values() if _is_number(value)]
     turn = max(numbers) + min(numbers) if numbers else 0
+    texts = [text for text in texts_in(program.source) if text][:_MAX_TEXTS]  # it may hold values against them
     ways: list[Callable[[Step, Any], Any]] = [
         lambda step, value: each[step.call],
         *(lambda step, value, end=end: _at(value, end) for end in (-1, 0, 1)),
-        lambda step, value: first[_name(step)],
+        lambda step, value: first[function_of(step)],
         lambda step, value: turn - value if _is_number(value) else value,
-        *(lambda step, value, text=text: text if isinstance(value, str) else value for text in _texts(program.source)),
+        *(lambda step, value, text=text: text if isinstance(value, str) else value for text in texts),
     ]
     for way in ways:
-        world = [(step, way(step, value)) for step, value in known.values()]
-        if any(other != decode(step.value) for step, other in world):
-            yield world
+        world = [(step, way(step, value), value) for step, value in known.values()]
+        if any(other != value for _, other, value in world):
+            yield [(step, other) for step, other, _ in world]
 
 
 def _is_number(value: Any) -> bool:
-    """One that can be reckoned with: no bool, none that is too large to be held against a float."""
+    """Whether it is a number to compare: no bool, and not too large for a float."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < _TOO_LARGE
 
 
@@ -130,29 +149,19 @@ def _at(value: Any, end: int) -> Any:
     return another(value)
 
 
-def _texts(source: str) -> list[str]:
-    """Texts that the program may hold values against."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # prose, or anything
-        return []
-    found = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return [text for text in dict.fromkeys(found) if 0 < len(text) <= _MAX_TEXT][:_MAX_TEXTS]
-
-
 def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
-    """Each call once, with another value: of those that the program tells apart, or that the function gave before."""
+    """Each call once, with another value: the next likeliest label, a label that the program compares it with, or a
+    value that the function gave in another call.
+    """
     said: dict[str, list[Any]] = {}
     found: dict[str, tuple[Step, Any]] = {}
     for step in values:
-        try:
-            said.setdefault(_name(step), []).append(decode(step.value))
-        except ValueFormatError:
-            continue
+        said.setdefault(function_of(step), []).append(value_of(step))
     for step in values:
-        if step.error is None and step.call not in found and (own := said.get(_name(step))):
-            value = decode(step.value)
-            other = another(value, [*_labels(program, step), *own])
+        if step.error is None and step.call not in found:
+            value = value_of(step)
+            likeliest = step.confidence.alternatives if step.confidence is not None else ()
+            other = another(value, [*likeliest, *_labels(program, step), *said[function_of(step)]])
             if other != value or type(other) is not type(value):
                 found[step.call or ""] = (step, other)
     return list(found.values())
@@ -173,14 +182,9 @@ def another(value: Any, known: Sequence[Any] = ()) -> Any:
 
 def _labels(program: Program, step: Step) -> list[Any]:
     """The literals that the program compares a call's value with."""
-    for use in program.uses:
-        if use.name == _name(step) and use.type.startswith("Literal["):
-            try:
-                return list(ast.literal_eval(use.type.removeprefix("Literal")))
-            except (ValueError, SyntaxError, RecursionError, MemoryError):  # what a guest says may be anything
-                return []
-    return []
-
-
-def _name(step: Step) -> str:
-    return (step.call or "").partition("(")[0]
+    told = (use.type for use in program.uses if use.name == function_of(step))
+    labels = next((kind.removeprefix("Literal") for kind in told if kind.startswith("Literal[")), "[]")
+    try:
+        return list(ast.literal_eval(labels))
+    except UNREADABLE:  # a guest may report anything
+        return []

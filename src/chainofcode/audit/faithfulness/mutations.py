@@ -1,4 +1,4 @@
-"""Changes to a program's text: literals and other expressions replaced, elements dropped, variables set."""
+"""Mutations of programs and values: replaced literals, dropped elements, set variables, other values."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _MAX_SOURCE_CHARS = 100_000
 _DISPLAYS = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 _PLACING = ("chr", "bytes", "bytearray", "group")  # their numbers are character codes or positions
 _MAX_NEAR = 2
+_MAX_TEXT = 60
+SENTINEL_TEXT, SENTINEL_NUMBER = "quince", 4711  # sentinels that no program contains
 _NEXT_DIGIT = str.maketrans("0123456789", "1234567892")
 
 
@@ -37,10 +39,8 @@ class Mutation:
             nodes = list(ast.walk(tree))
             replaced = {id(nodes[place]): ast.parse(text, mode="eval").body for place, text in self.replaced.items()}
             dropped = {id(nodes[place]) for place in self.dropped}
-            inserted: dict[int, list[ast.stmt]] = {}
-            if self.inserted:
-                inserted = {id(list(statements(tree.body))[self.before]): ast.parse(self.inserted).body}
-            changed = _Rewriting(replaced, dropped, inserted).visit(tree)
+            before = list(statements(tree.body))[self.before] if self.inserted else None
+            changed = _Rewriting(replaced, dropped, before, ast.parse(self.inserted).body).visit(tree)
             return ast.unparse(ast.fix_missing_locations(changed))
         except UNREADABLE:
             return None
@@ -48,29 +48,29 @@ class Mutation:
 
 class _Rewriting(ast.NodeTransformer):
     def __init__(
-        self, replaced: Mapping[int, ast.expr], dropped: Collection[int], inserted: Mapping[int, list[ast.stmt]]
+        self,
+        replaced: Mapping[int, ast.expr],
+        dropped: Collection[int],
+        before: ast.stmt | None,
+        inserted: Sequence[ast.stmt],
     ) -> None:
-        self._replaced, self._dropped, self._inserted = replaced, dropped, inserted
+        self._replaced, self._dropped, self._before, self._inserted = replaced, dropped, before, inserted
 
     def visit(self, node: ast.AST) -> Any:
         if id(node) in self._replaced:
             return self._replaced[id(node)]
-        before = self._inserted.get(id(node))
-        if isinstance(node, _DISPLAYS) and is_literal(node) and self._is_dropped(node):
-            self._drop(node)
-        changed = self.generic_visit(node)
-        return changed if before is None else [*before, changed]
-
-    def _is_dropped(self, part: ast.AST | None) -> bool:
-        return part is not None and any(id(node) in self._dropped for node in ast.walk(part))
-
-    def _drop(self, node: ast.List | ast.Tuple | ast.Set | ast.Dict) -> None:
-        if isinstance(node, ast.Dict):
+        is_dropped = isinstance(node, _DISPLAYS) and is_literal(node) and self._is_dropped(node)
+        if is_dropped and isinstance(node, ast.Dict):
             pairs = zip(node.keys, node.values, strict=True)
             kept = [pair for pair in pairs if not any(map(self._is_dropped, pair))]
             node.keys, node.values = [key for key, _ in kept], [value for _, value in kept]
-        else:
-            node.elts = [part for part in node.elts if not self._is_dropped(part)]
+        elif is_dropped:
+            node.elts = [part for part in node.elts if not self._is_dropped(part)]  # type: ignore[attr-defined]
+        changed = self.generic_visit(node)
+        return [*self._inserted, changed] if node is self._before else changed
+
+    def _is_dropped(self, part: ast.AST | None) -> bool:
+        return part is not None and any(id(node) in self._dropped for node in ast.walk(part))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,22 +122,37 @@ def literals_of(program: Program) -> list[Literal] | None:
         return None
     numbers = {id(node): number for number, node in enumerate(statements(tree.body))}
     parents = {id(child): node for node in nodes for child in ast.iter_child_nodes(node)}
-    return [
-        _literal(node, place, parents, numbers) for place, node in enumerate(nodes) if isinstance(node, ast.Constant)
-    ]
+    found = []
+    for place, node in enumerate(nodes):
+        if not isinstance(node, ast.Constant):
+            continue
+        around: list[ast.AST] = []
+        parent = parents.get(id(node))
+        while parent is not None and id(parent) not in numbers:
+            around.append(parent)
+            parent = parents.get(id(parent))
+        number, name = numbers.get(id(parent), -1), ""
+        match parent:
+            case ast.Assign(targets=[ast.Name(id=target)]):
+                name = target
+        found.append(
+            Literal(place=place, value=node.value, node=node, parents=tuple(around), statement=number, name=name)
+        )
+    return found
 
 
-def _literal(node: ast.Constant, place: int, parents: Mapping[int, ast.AST], numbers: Mapping[int, int]) -> Literal:
-    around: list[ast.AST] = []
-    parent = parents.get(id(node))
-    while parent is not None and id(parent) not in numbers:
-        around.append(parent)
-        parent = parents.get(id(parent))
-    number, name = numbers.get(id(parent), -1), ""
-    match parent:
-        case ast.Assign(targets=[ast.Name(id=target)]):
-            name = target
-    return Literal(place=place, value=node.value, node=node, parents=tuple(around), statement=number, name=name)
+def nodes_of(source: str) -> list[ast.AST]:
+    """Return all nodes of a program's syntax tree; none if it has prose."""
+    try:
+        return list(ast.walk(ast.parse(source)))
+    except UNREADABLE:
+        return []
+
+
+def texts_in(source: str) -> list[str]:
+    """Return the short string literals of a program, each once."""
+    texts = (node.value for node in nodes_of(source) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return [text for text in dict.fromkeys(texts) if len(text) <= _MAX_TEXT]
 
 
 def is_literal(node: ast.AST) -> bool:
@@ -162,18 +177,18 @@ def _candidates(value: Any, near: Sequence[Any]) -> list[Any]:
     same = [other for other in near if type(other) is type(value) and other != value][:_MAX_NEAR]
     match value:
         case None:
-            return [1, "quince"]
+            return [1, SENTINEL_TEXT]
         case bool():
             return [not value]
         case int() | float():
             return [*same, value + 1, -value - 1, 0, value * 1000 + 7]
         case str():
             moved = value.translate(_NEXT_DIGIT)
-            return [moved, *same, value[::-1], f"{value} quince", "quince", value[:-1], ""]
+            return [moved, *same, value[::-1], f"{value} {SENTINEL_TEXT}", SENTINEL_TEXT, value[:-1], ""]
         case list() | tuple():
             return [value[::-1], *_other_parts(value, near), value[1:], value[:-1], type(value)(), value * 2]
         case set():
-            return [*_other_parts(value, near), set(list(value)[1:]), {*value, "quince"}, set()]
+            return [*_other_parts(value, near), set(list(value)[1:]), {*value, SENTINEL_TEXT}, set()]
         case dict():
             kept = list(value.values())
             turned = dict(zip(value, [*kept[1:], *kept[:1]], strict=True))
@@ -197,12 +212,14 @@ def first_other(value: Any, near: Sequence[Any] = ()) -> Any:
     return next(iter(other_values(value, near)), value)
 
 
+def function_of(step: Step) -> str:
+    """Return the name of the function that a step called."""
+    return (step.call or "").partition("(")[0]
+
+
 def value_of(step: Step) -> Any:
     """Return a recorded value; None if there is none."""
     try:
         return decode(step.value) if step.error is None else None
     except ValueFormatError:
         return None
-
-
-__all__ = ["UNREADABLE", "Literal", "Mutation", "first_other", "literals_of", "other_values", "value_of"]

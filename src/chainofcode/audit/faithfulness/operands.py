@@ -1,9 +1,9 @@
 """What the operations of a program work with, and mutations that give each of these operands another value.
 
-An operation is an expression, a condition or a statement that computes something (`works.py`); its operands are the
-variables that it reads. A variable is set before the statement, so that all later uses see the other value; one that
-only ever holds a literal, or that belongs to a comprehension or a lambda, is replaced in the statement alone. An
-operation without variables gets another result, or other literals.
+An operation is an expression, a condition or a statement that computes something (compiler/computation.py); its
+operands are the variables that it reads. A variable is set before the statement, so that all later uses see the other
+value; one that only ever holds a literal, or that belongs to a comprehension or a lambda, is replaced in the statement
+alone. An operation without variables gets another result, or other literals.
 """
 
 from __future__ import annotations
@@ -13,10 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...languages.python.compiler.statements import statements
-from ...languages.python.compiler.syntax import called_name
-from ...languages.python.compiler.works import (
-    BUILDING,
+from ...languages.python.compiler.computation import (
     CHOOSES,
     HANDS_ON,
     STATES,
@@ -27,11 +24,12 @@ from ...languages.python.compiler.works import (
     takes_out,
     works,
 )
+from ...languages.python.compiler.library import BUILDERS
+from ...languages.python.compiler.statements import statements
+from ...languages.python.compiler.syntax import DEFINITIONS, LOOPS, called_name, imported
 from ..provenance.followed import Provenance
-from .mutations import UNREADABLE, Mutation, other_values, value_of
+from .mutations import UNREADABLE, Mutation, function_of, other_values, value_of
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _MOST = 7  # other values of one operand
 _MOST_BEFORE_LOOP = 4
 _OF_UNKNOWN = ("{0} + 1", "-{0} - 1", "not {0}", "{0}[::-1]", "{0}[1:]", "{0}[:-1]", "{0} * 1000")
@@ -65,10 +63,10 @@ class _Names:
 
     def __init__(self, tree: ast.Module, holes: Collection[str], inputs: Collection[str]) -> None:
         nodes = list(ast.walk(tree))
-        self.functions = {*holes, *(node.name for node in nodes if isinstance(node, _FUNCTIONS))}
+        self.functions = {*holes, *(node.name for node in nodes if isinstance(node, DEFINITIONS))}
         imports = [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
-        imported = {alias.asname or alias.name.partition(".")[0] for node in imports for alias in node.names}
-        self.data = {*_bound_in(nodes), *inputs} - self.functions - imported
+        modules = {name for node in imports for name, _ in imported(node)}
+        self.data = {*_bound_in(nodes), *inputs} - self.functions - modules
         self.stated = self.data - set(_computed_in(nodes, self.functions)) - {*inputs}  # always a literal
         targets = [node.target for node in nodes if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
         self.loop = {name for target in targets for name in _names_in(target)} | set(_grown_in(nodes))
@@ -93,8 +91,7 @@ class _Operands:
             self._inputs["question"] = found.trace.question
         self._names = _Names(tree, found.run.program.holes, self._inputs)
         self._literals = _literals_in([tree])
-        asked = [step for step in self._steps if step.by != "python"]
-        self._said = {(step.call or "").partition("(")[0]: value_of(step) for step in asked}
+        self._said = {function_of(step): value_of(step) for step in self._steps if not step.is_code}
         self._assigned = {
             target.id: node.value
             for node in self._statements
@@ -182,7 +179,7 @@ class _Operands:
         """Return the outermost loop around a statement."""
         wanted = self._statements[number]
         for place, loop in enumerate(self._statements):
-            if isinstance(loop, _LOOPS) and any(node is wanted for part in loop.body for node in ast.walk(part)):
+            if isinstance(loop, LOOPS) and any(node is wanted for part in loop.body for node in ast.walk(part)):
                 return place
         return None
 
@@ -201,7 +198,7 @@ class _Operands:
             raise LookupError
         text: str | None = None
         for step in self._steps:
-            if step.statement == number and step.by == "python" and text is not None:
+            if step.statement == number and step.is_code and text is not None:
                 break
             text = step.delta.get(node.id, text)
         if text is None:
@@ -259,15 +256,12 @@ class _Operations(ast.NodeVisitor):
         if not self._names.is_variable(node):
             super().visit(node)
         elif self._is_operand and isinstance(node, ast.expr):
-            if _root(node) in self._enclosing:
-                self._enclosed_operand(node)
-            else:
-                self.variables.setdefault(ast.unparse(node), []).append(node)
+            self._operand(node, is_enclosed=_root(node) in self._enclosing)
 
-    def _enclosed_operand(self, node: ast.expr) -> None:
+    def _operand(self, node: ast.expr, *, is_enclosed: bool) -> None:
         text = ast.unparse(node)
         self.variables.setdefault(text, []).append(node)
-        self.enclosed.add(text)
+        self.enclosed |= {text} if is_enclosed else set()
 
     def _operation(self, node: ast.expr, is_work: bool, operands: Iterable[ast.AST]) -> None:
         if is_work and not self._names.data_in(node) | _names_in(node) & self._names.functions:
@@ -299,15 +293,12 @@ class _Operations(ast.NodeVisitor):
             self._parts([node.func], False)
         if called_name(node) in self._names.functions:
             if self._is_operand:  # its value is an operand
-                self._enclosed_operand(node)
+                self._operand(node, is_enclosed=True)
             self._parts(operands, False)
         else:
-            self._operation(node, self._is_work(node), operands)
-
-    def _is_work(self, node: ast.Call) -> bool:
-        functions = self._names.functions
-        is_moving = called_name(node) in BUILDING and any(map(takes_out, node.args))
-        return does(node, functions) == WORKS and (is_moving or does(_called_alone(node), functions) == WORKS)
+            is_moving = called_name(node) in BUILDERS and any(map(takes_out, node.args))
+            works_alone = is_moving or does(_called_alone(node), self._names.functions) == WORKS
+            self._operation(node, works_alone and does(node, self._names.functions) == WORKS, operands)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         is_cut = isinstance(node.slice, ast.Slice) and not is_fixed(node.slice)
@@ -319,11 +310,9 @@ class _Operations(ast.NodeVisitor):
         self._parts(ast.iter_child_nodes(node), self._is_operand)
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self._inside({argument.arg for argument in node.args.args}, [node.body])
-
-    def _inside(self, names: Collection[str], nodes: Iterable[ast.AST]) -> None:
-        before, self._enclosing = self._enclosing, self._enclosing | {*names}
-        self._parts(nodes, False)
+        before = self._enclosing
+        self._enclosing |= {argument.arg for argument in node.args.args}
+        self._parts([node.body], False)
         self._enclosing = before
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
@@ -365,13 +354,18 @@ def _bound_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 def _grown_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the names that loops set, or whose objects they may change."""
-    loops = [node for node in nodes if isinstance(node, _LOOPS)]
+    loops = [node for node in nodes if isinstance(node, LOOPS)]
     for node in (node for loop in loops for statement in loop.body for node in ast.walk(statement)):
-        match node:
-            case ast.Name(ctx=ast.Store(), id=name) | ast.Attribute(ctx=ast.Load(), value=ast.Name(id=name)):
-                yield name
-            case ast.Subscript(ctx=ast.Store(), value=ast.Name(id=name)):
-                yield name
+        yield from _set_by(node)
+
+
+def _set_by(node: ast.AST) -> Iterator[str]:
+    """Yield the name that a node sets, or whose object it may change."""
+    match node:
+        case ast.Name(ctx=ast.Store(), id=name) | ast.Attribute(ctx=ast.Load(), value=ast.Name(id=name)):
+            yield name
+        case ast.Subscript(ctx=ast.Store(), value=ast.Name(id=name)):
+            yield name
 
 
 def _computed_in(nodes: Sequence[ast.AST], functions: Collection[str]) -> Iterator[str]:
@@ -381,13 +375,10 @@ def _computed_in(nodes: Sequence[ast.AST], functions: Collection[str]) -> Iterat
     ]
     stated = {id(node) for statement in stating for node in ast.iter_child_nodes(statement)}
     for node in nodes:
-        match node:
-            case ast.Name(ctx=ast.Store(), id=name) if id(node) not in stated:
-                yield name
-            case ast.arg(arg=name) | ast.Attribute(ctx=ast.Load(), value=ast.Name(id=name)):
-                yield name
-            case ast.Subscript(ctx=ast.Store(), value=ast.Name(id=name)):
-                yield name
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif not (isinstance(node, ast.Name) and id(node) in stated):
+            yield from _set_by(node)
 
 
 def _called_alone(call: ast.Call) -> ast.Call:
@@ -421,6 +412,3 @@ def _setting(name: str, text: str) -> str:
     if text.startswith("{"):
         return f"{name}.clear(); {name}.update({text})"
     return f"{name} = {text}"
-
-
-__all__ = ["Operand", "operands_of"]

@@ -25,6 +25,10 @@ NUMBER_WORDS: Mapping[str, float] = {
 }
 
 
+def words_of(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
 class QuestionData:
     """The words and numbers of a question and its inputs. Without a question, any text may be retyped."""
 
@@ -52,7 +56,7 @@ class QuestionData:
         return False
 
     def _has_text(self, text: str) -> bool:
-        words = _WORD.findall(text.casefold())
+        words = words_of(text)
         if not words:
             return len(text.split()) > 0 and text.strip().casefold() in self._text
         if len(words) == 1:
@@ -61,14 +65,10 @@ class QuestionData:
         return f" {' '.join(words)} " in self._sequence or known >= _MOST_WORDS * len(words)
 
     def _has_word(self, word: str) -> bool:
-        forms = (
-            {word, f"{word}s", f"{word}es", word.removesuffix("s"), word.removesuffix("es")}
-            if len(word) > 2
-            else {word}
-        )
-        if forms & self._words:
-            return True
-        return word.isdecimal() and float(word) in self.numbers
+        forms = {word}
+        if len(word) > 2:
+            forms |= {f"{word}s", f"{word}es", word.removesuffix("s"), word.removesuffix("es")}
+        return bool(forms & self._words) or (word.isdecimal() and float(word) in self.numbers)
 
 
 def _scalars(value: Any) -> Iterator[Any]:
@@ -83,6 +83,3 @@ def _scalars(value: Any) -> Iterator[Any]:
                 yield from _scalars(part)
         case _:
             yield value
-
-
-__all__ = ["NUMBER_WORDS", "QuestionData"]

@@ -1,4 +1,4 @@
-"""Values asked for again: whether a model stands by what it said."""
+"""Values requested again: whether the model repeats what was recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sampled:
 
 
 class Sampling(Emulator):
-    """An emulator that gives what was recorded, and asks a model for the same so many times on the way."""
+    """An emulator that returns recorded values, and requests each again from a model, several times."""
 
     reads_state = True
 
@@ -67,7 +67,7 @@ class _Warm(Around):
 
 
 def is_alike(value: Any, other: Any) -> bool:
-    """Whether two values say the same: numbers by size, text whatever its case."""
+    """Whether two values agree: numbers by size, text regardless of case."""
     if isinstance(value, str) and isinstance(other, str):
         return value.strip().casefold() == other.strip().casefold()
     if isinstance(value, float) or isinstance(other, float):

@@ -14,40 +14,39 @@ from typing import Literal as OneOf
 
 from ...languages.python.compiler.reencoding import Operations
 from ...languages.python.compiler.syntax import called_name
-from ...sandbox import Sandbox
 from ...trace import Trace
 from ..provenance.followed import Provenance
 from .evidence import OTHER_QUESTIONS, Reruns, bare
-from .mutations import Literal, Mutation, literals_of
-from .question_data import NUMBER_WORDS, QuestionData
+from .mutations import SENTINEL_NUMBER, SENTINEL_TEXT, Literal, Mutation, literals_of
+from .question_data import NUMBER_WORDS, QuestionData, words_of
+from .verdict import core_statements
 
 Stated = OneOf["constant", "input"]
 _Change = tuple[Mutation | None, str | None]  # to the program, and to the question
 
-_NOBODY_SAYS, _NOBODY_COUNTS = "quince", 4711  # sentinels that no program contains
 _INITIAL = ("0", "1", "-1", "")  # values that a loop starts with
 _MAX_MUTANTS = 24
 _MAX_TOKENS = 12
+_MAX_PATTERN = 200  # characters
 
 
-async def stated(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> Stated | None:
+async def stated(trace: Trace, found: Provenance, reruns: Reruns) -> Stated | None:
     """Return the origin of a stated answer: "constant", or "input" if the question selects it. None: it is computed."""
-    judge = _judge(trace, found, sandbox, seconds)
+    judge = _judge(trace, found, reruns)
     return await judge.verdict() if judge is not None else None
 
 
-async def is_decoded(trace: Trace, found: Provenance, sandbox: Sandbox, *, seconds: float) -> bool:
+async def is_decoded(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
     """Whether the answer is data of the question, decoded: its words are neither in the question nor in a literal."""
-    judge = _judge(trace, found, sandbox, seconds)
+    judge = _judge(trace, found, reruns)
     return judge is not None and await judge.is_decoded()
 
 
-def _judge(trace: Trace, found: Provenance, sandbox: Sandbox, seconds: float) -> _Judge | None:
+def _judge(trace: Trace, found: Provenance, reruns: Reruns) -> _Judge | None:
     literals, answer = literals_of(found.run.program), found.run.answer
     if literals is None or answer is None or not answer.is_answered:
         return None
     rests = _Rests(trace, found, literals)
-    reruns = Reruns(trace, found, sandbox, seconds)
     return None if rests.on_others else _Judge(rests, reruns)
 
 
@@ -55,16 +54,15 @@ class _Rests:
     """What an answer depends on: literals, operations, and whether the program reads the question."""
 
     def __init__(self, trace: Trace, found: Provenance, literals: Sequence[Literal]) -> None:
-        program, nodes = found.run.program, [found.lineage.nodes[index] for index in found.slice.core]
-        self.statements = {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
+        statements, nodes = core_statements(found), [found.lineage.nodes[index] for index in found.slice.core]
         inputs = {name for name, index in found.lineage.inputs.items() if index in found.slice.core}
         self.on_question = "question" in inputs and trace.question is not None
         self.on_others = any(node.values for node in nodes) or bool(inputs - {"question"})
         self.question = trace.question or ""
         self.data = QuestionData(trace.question, trace.inputs)
-        self.literals = [one for one in literals if one.statement in self.statements]
+        self.literals = [one for one in literals if one.statement in statements]
         self.all_literals = literals
-        self.operations = Operations(program.source, self.statements)
+        self.operations = Operations(found.run.program.source, statements)
 
     def retyped(self) -> list[Literal]:
         """Return the literals that are also in the question; of a list, if at least half of it is. No indexes."""
@@ -76,17 +74,11 @@ class _Rests:
         whole = [node.value for node in ast.walk(literal.whole) if isinstance(node, ast.Constant)]
         if self.data.has(literal.value):
             return 2 * sum(map(self.data.has, whole)) >= len(whole)
-        return self._is_end(literal) or self._is_listed(literal, whole)
-
-    def _is_end(self, literal: Literal) -> bool:
-        """Whether a literal is the end of a range, one more than a number in the question."""
-        match literal.parents[:1]:
+        match literal.parents[:1]:  # the end of a range is one more than a number in the question
             case [ast.Call(args=[end] | [_, end, *_]) as call] if called_name(call) == "range" and end is literal.node:
-                return isinstance(literal.value, int) and self.data.has(literal.value - 1)
-        return False
-
-    def _is_listed(self, literal: Literal, whole: Sequence[Any]) -> bool:
-        """Whether a literal is in a list of words named after the question: `planets = ["Mercury", "Venus", …]`."""
+                if isinstance(literal.value, int) and self.data.has(literal.value - 1):
+                    return True
+        # A list of words named after the question: `planets = ["Mercury", "Venus", …]`.
         words = {one for one in whole if isinstance(one, str) and len(one) > 2}
         return len(words) == len(whole) > 1 and self.data.has(literal.name.replace("_", " "))
 
@@ -111,8 +103,8 @@ class _Judge:
         return await self._unchanged(data) if operations.compares_literals and not is_work else None
 
     async def is_decoded(self) -> bool:
-        written = {word for one in self._rests.all_literals for word in _words(str(one.value))}
-        if any(word in written or self._rests.data.has(word) for word in _words(self._answer)):
+        written = {word for one in self._rests.all_literals for word in words_of(str(one.value))}
+        if any(word in written or self._rests.data.has(word) for word in words_of(self._answer)):
             return False
         return await self._changes(self._mutations(self._rests.retyped())) is True
 
@@ -120,7 +112,8 @@ class _Judge:
         """Return "constant" if the answer is a re-encoded literal (reversed, decoded, counted) that no data change."""
         operations = self._rests.operations
         is_number = any(map(str.isdigit, self._answer))
-        if not operations.reencodes or (is_number and operations.calculates) or self._is_structure():
+        is_structure = self._answer[:1] in tuple("[({") or self._answer in ("true", "false", "none")
+        if not operations.reencodes or (is_number and operations.calculates) or is_structure:
             return None
         kept = await self._unchanged(self._rests.retyped(), is_counted=True)
         if kept is None or not self._rests.on_question:
@@ -143,9 +136,6 @@ class _Judge:
 
     def _data(self, literal: Literal) -> list[Literal]:
         return [one for one in self._rests.retyped() if one.value != literal.value]
-
-    def _is_structure(self) -> bool:
-        return self._answer[:1] in tuple("[({") or self._answer in ("true", "false", "none")
 
     async def _literal(self) -> Literal | None:
         """Return the literal that is the answer: replacing it replaces the answer."""
@@ -210,10 +200,6 @@ def _replacing(values: Mapping[int, Any]) -> Mutation:
     return Mutation(replaced={place: repr(value) for place, value in values.items()})
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text.casefold())
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) or str(value).strip().replace(".", "").isdigit()
 
@@ -223,10 +209,10 @@ def _sentinel(value: Any) -> Any:
         case bool() | None:
             return value
         case int() | float():
-            return type(value)(_NOBODY_COUNTS)
+            return type(value)(SENTINEL_NUMBER)
         case bytes():
-            return _NOBODY_SAYS.encode()
-    return str(_NOBODY_COUNTS) if _is_number(value) else _NOBODY_SAYS
+            return SENTINEL_TEXT.encode()
+    return str(SENTINEL_NUMBER) if _is_number(value) else SENTINEL_TEXT
 
 
 def _others(value: Any, *, is_same_length: bool) -> list[Any]:
@@ -234,27 +220,18 @@ def _others(value: Any, *, is_same_length: bool) -> list[Any]:
     others: list[Any]
     match value:
         case int() | float():
-            others = [*_numbers_as_long(value), *([] if is_same_length else [value * 1000 + 7])]
+            digits = len(str(abs(int(value))))
+            near = value + 1 if len(str(abs(int(value + 1)))) == digits else value - 1
+            others = [near, type(value)(10 ** (digits - 1)), type(value)(10**digits - 1)]
+            others += [] if is_same_length else [value * 1000 + 7]
         case str():
-            longer = [] if is_same_length else [value[:-1], f"zz{value}", f"aa {value}"]
-            others = [value[::-1], _moved(value), *longer]
+            moved = re.sub(r"[A-Za-y]", lambda letter: chr(ord(letter[0]) + 1), value, count=1)
+            others = [value[::-1], moved, *([] if is_same_length else [value[:-1], f"zz{value}", f"aa {value}"])]
         case bytes():
             return [value[::-1]]
         case _:
             return []
     return [other for other in dict.fromkeys(others) if other != value]
-
-
-def _numbers_as_long(value: float) -> list[float]:
-    """Return other numbers with as many digits."""
-    digits = len(str(abs(int(value))))
-    near = value + 1 if len(str(abs(int(value + 1)))) == digits else value - 1
-    return [near, type(value)(10 ** (digits - 1)), type(value)(10**digits - 1)]
-
-
-def _moved(text: str) -> str:
-    """Return a text with its first letter changed."""
-    return re.sub(r"[A-Za-y]", lambda letter: chr(ord(letter[0]) + 1), text, count=1)
 
 
 def _in_place_of(literal: Any, old: Any, new: Any) -> Any:
@@ -267,9 +244,9 @@ def _in_place_of(literal: Any, old: Any, new: Any) -> Any:
 
 
 def _replaced(text: str, old: Any, new: Any) -> str:
+    """Replace a datum wherever it occurs as a word; a long text without a pattern, which could backtrack."""
+    if isinstance(old, str) and len(old) > _MAX_PATTERN:
+        return text.replace(old, str(new))
     names = [str(old), *(word for word, value in NUMBER_WORDS.items() if not isinstance(old, str) and value == old)]
     pattern = "|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names if name.strip())
     return re.sub(pattern, lambda _: str(new), text, flags=re.IGNORECASE) if pattern else text
-
-
-__all__ = ["Stated", "is_decoded", "stated"]

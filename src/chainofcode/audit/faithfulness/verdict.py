@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...languages.python.compiler.works import CHOOSES, HANDS_ON, PREPARES
-from ...render import count
+from ...languages.python.compiler.computation import CHOOSES, HANDS_ON, PREPARES, WORKS
+from ...render import count, cut, how_sure, plain, shown
+from ...sandbox.frames import LineageNode
 from ...trace import Call
+from ...values.codec import brief
 from ..provenance.followed import Provenance
+from ..provenance.slices import depends_on
 from ..replay.differences import Difference
 from ..replay.integrity import Chain
-from .echo import is_handed_all, looked_up, works_beside, works_on
-from .flips import Flip
+from .echo import WholeQuestion, shown_words
+from .flips import Flip, sureness
+from .mutations import nodes_of
 from .resampling import Sampled
 
 Origin = Literal["program", "constant", "input", "model", "reply", "none"]
 ORIGINS: Mapping[str, str] = {
-    "program": "the program works it out",
-    "constant": "a constant: the program states it and works nothing out for it",
-    "input": "an input at most: the program hands it on and works nothing out for the answer",
-    "model": "the model alone: the program only hands its value on",
+    "program": "the program computes it",
+    "constant": "a constant: the program states it and computes nothing for it",
+    "input": "an input at most: the program passes it on and computes nothing for the answer",
+    "model": "the model alone: the program only passes its value on",
     "reply": "the model's reply: it states the answer itself",
     "none": "nowhere: there is no answer",
 }
+_MAX_TOLD = 60  # characters of a call or a value in a sentence
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found out about one answer. `flags` are reasons not to trust it, in words; none is as it should be."""
+    """The verdict on one answer. `flags` are reasons not to trust it, in words; ideally there are none."""
 
     origin: Origin
     flags: tuple[str, ...] = ()
@@ -40,7 +46,7 @@ class Verdict:
     shares: Mapping[str, float] = field(default_factory=dict)  # of what it rests on: by python, lm, tool
     flips: tuple[Flip, ...] = ()
     untried: int = 0  # values that there was no time to change
-    are_moot: bool = False  # whatever the values are, one or all of them, the answer is the same
+    are_moot: bool = False  # changing the values, one or all of them, does not change the answer
     sampled: tuple[Sampled, ...] = ()
     calls: tuple[Call, ...] = ()  # what asking again cost
     seconds: float = 0.0
@@ -51,7 +57,7 @@ class Verdict:
 
     @property
     def agreement(self) -> float | None:
-        """Share of samples that agree with what was recorded; None where nobody was asked again."""
+        """Share of samples that agree with what was recorded; None if nothing was requested again."""
         asked = sum(one.asked for one in self.sampled)
         return sum(one.agreeing for one in self.sampled) / asked if asked else None
 
@@ -80,6 +86,35 @@ class Verdict:
     def told_origin(self) -> str:
         return ORIGINS[self.origin]
 
+    @property
+    def hangs_on(self) -> Flip | None:
+        """Of the model's values that decide the answer, the one that it was least sure of."""
+        return min(self._decisive, key=lambda flip: sureness(flip.step), default=None)
+
+    @property
+    def told_hangs_on(self) -> str:
+        """A sentence about the value that the answer hangs on; empty if there is none."""
+        flip, decisive = self.hangs_on, self._decisive
+        if flip is None:
+            return ""
+        step = flip.step
+        sure = f", {how_sure(step.confidence)}" if step.confidence is not None else ""
+        judged = f"{_short(step.call or '')} → {shown(step.value, _MAX_TOLD)} (line {step.line}{sure})"
+        if len(decisive) > 1 and all(one.step.confidence is not None for one in decisive):
+            judged = f"most on {judged}"
+        else:
+            judged = f"on {judged}" + (f" and {count(len(decisive) - 1, 'other value')}" if decisive[1:] else "")
+        then = f"it would be {_short(flip.answer)}" if flip.is_answered else "there would be no answer"
+        return f"The answer hangs {judged}: with {brief(flip.value, _MAX_TOLD)} {then}."
+
+    @property
+    def _decisive(self) -> list[Flip]:
+        return [flip for flip in self.flips if flip.outcome == "changes" and flip.step.by == "lm"]
+
+
+def _short(text: str) -> str:
+    return cut(plain(text.replace("\n", "⏎")), _MAX_TOLD)
+
 
 # --- where it comes from --------------------------------------------------------------------------------------------
 
@@ -87,21 +122,41 @@ class Verdict:
 def origin_of(found: Provenance, question: str | None) -> Origin:
     if found.run.answer is None or not found.run.answer.is_answered:
         return "none"
-    most = max((_works(found, statement) for statement in _core_statements(found)), default=HANDS_ON)
+    most = max((_works(found, statement) for statement in core_statements(found)), default=HANDS_ON)
     if any(found.lineage.nodes[index].values for index in found.slice.core):
         calls = {step.call: step for step in found.values}
         is_worked_out = most >= CHOOSES
-        if len(calls) == 1 and is_handed_all(found.values[-1], question):
-            is_worked_out = works_on(found, found.values[-1].call) or works_beside(found)
+        if len(calls) == 1 and WholeQuestion(question).is_in(found.values[-1]):
+            is_worked_out = _works_on(found, found.values[-1].call) or _works_beside(found)
         return "program" if is_worked_out else "model"
     if most >= PREPARES or looked_up_keys(found, question):
         return "program"
     return handed_on(found)
 
 
-def _core_statements(found: Provenance) -> set[int]:
-    nodes = [found.lineage.nodes[index] for index in found.slice.core]
-    return {node.statement for node in nodes} | {one for node in nodes for one in node.whole}
+def _works_on(found: Provenance, call: str | None) -> bool:
+    """Whether Python computes something from the value of a call, and does not only choose by it."""
+    given = {index for index, steps in found.steps.items() if any(step.call == call for step in steps)}
+    workers: dict[int, list[int]] = {}
+    for index in found.slice.core:
+        for statement in _statements_of(found.lineage.nodes[index]):
+            if _works(found, statement) == WORKS:
+                workers.setdefault(statement, []).append(index)
+    return any(given & depends_on(found.lineage, own) for own in workers.values())
+
+
+def _works_beside(found: Provenance) -> bool:
+    """Whether Python computes a part of the answer, or the alternative that is chosen."""
+    parts = [found.lineage.nodes[index] for index in found.slice.core & found.slice.by_data]
+    return any(_works(found, statement) == WORKS for node in parts for statement in _statements_of(node))
+
+
+def core_statements(found: Provenance) -> set[int]:
+    return {statement for index in found.slice.core for statement in _statements_of(found.lineage.nodes[index])}
+
+
+def _statements_of(node: LineageNode) -> set[int]:
+    return {node.statement, *node.whole}
 
 
 def handed_on(found: Provenance) -> Origin:
@@ -109,15 +164,29 @@ def handed_on(found: Provenance) -> Origin:
 
 
 def is_written_down(found: Provenance) -> bool:
-    """Whether the program has its answer as a literal: else it was worked out, and a long run need not be repeated."""
+    """Whether the program has its answer as a literal; otherwise a long run need not be repeated."""
     text = found.run.answer.text.strip("'\"") if found.run.answer is not None else ""
     return text in found.run.program.source
 
 
 def looked_up_keys(found: Provenance, question: str | None) -> set[str | int]:
-    program, statements = found.run.program, _core_statements(found)
-    lines = {program.statements[number].line for number in statements if 0 <= number < len(program.statements)}
-    return looked_up(program.source, lines, question)
+    """Return the literal keys with which the program looks up a word of the question in its own table."""
+    program, keys = found.run.program, set[str | int]()
+    if program.language != "python":
+        return keys
+    core = [number for number in core_statements(found) if 0 <= number < len(program.statements)]
+    lines = {program.statements[number].line for number in core}
+    nodes, asked = nodes_of(program.source), f" {' '.join(shown_words(question or ''))} "
+    if not any(isinstance(node, ast.Dict) and len(node.keys) > 1 for node in nodes):
+        return keys
+    for node in nodes:
+        match node:
+            case ast.Subscript(value=ast.Name() | ast.Subscript(), slice=ast.Constant(value=str() | int() as key)):
+                named = " ".join(shown_words(str(key)))
+                is_label = len(named) < 2 and isinstance(key, str)  # an option letter is the answer, not a lookup
+                if node.lineno in lines and not is_label and named and f" {named} " in asked:
+                    keys.add(key)
+    return keys
 
 
 # --- what counts ---------------------------------------------------------------------------------------------------
@@ -128,9 +197,11 @@ def _works(found: Provenance, statement: int) -> int:
     return works[statement] if 0 <= statement < len(works) else HANDS_ON
 
 
-def flags_of(found: Provenance, origin: Origin) -> tuple[str, ...]:
-    """Return the reasons not to trust an answer, in words."""
+def flags_of(found: Provenance, origin: Origin, shown: str) -> tuple[str, ...]:
+    """Return the reasons not to trust an answer, in words; `shown` is what the last step shows instead, if anything."""
     flags = [ORIGINS[origin]] if origin != "program" else []
+    if shown:
+        flags.append(f"the answer is not what the last step shows: {shown}")
     if origin in ("constant", "input", "model"):
         flags += _left_out(found)
     if found.difference is not None:
@@ -186,17 +257,3 @@ def shares_of(found: Provenance) -> dict[str, float]:
         counts[step.by] += 1
     total = sum(counts.values())
     return {by: count / total for by, count in counts.items()} if total else {}
-
-
-__all__ = [
-    "ORIGINS",
-    "Origin",
-    "Verdict",
-    "flags_of",
-    "handed_on",
-    "is_written_down",
-    "looked_up_keys",
-    "origin_of",
-    "shares_of",
-    "used_share",
-]

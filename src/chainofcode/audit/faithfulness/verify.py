@@ -1,34 +1,32 @@
-"""How far an answer can be trusted to be what the reasoning gave: it replays, it comes from the program, and what on.
+"""Check whether an answer follows from its reasoning: it replays, the program computes it, and what it rests on.
 
-docs/verify.md says what each part means, how the score is made, and what none of this proves.
+docs/verify.md defines each part and the score, and lists what none of this proves.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from ...engine import arun, execute
-from ...errors import TraceError
+from ...engine.blocking import blocking
+from ...errors import ChainOfCodeError, TraceError
 from ...lm import LM
 from ...sandbox import Sandbox, opened
-from ...trace import Answer, Step, Trace
+from ...trace import Trace
 from ...values.codec import encode
 from ..provenance.followed import Provenance, afollow
 from ..replay.integrity import Chain
 from ..replay.recorded import Recorded, given_of, runs_of
 from ..replay.rerun import areplay
-from .echo import is_handed_on
+from .consistency import other_than_made, other_than_shown
+from .echo import is_echoed
 from .evidence import Reruns, do_data_matter, does_work_matter
 from .flips import Flip, are_moot, flips_of
 from .resampling import Sampling, is_alike
-from .retyped import other_than_made
 from .stated import is_decoded, stated
 from .verdict import (
     ORIGINS,
@@ -70,12 +68,12 @@ async def averify(
         told = "; ".join(trace.edited)[:_MAX_EDITED]
         verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
     if chain is not None and chain.state == "broken":
-        verdict = replace(verdict, flags=(f"the file is not as it was written: {chain.why}", *verdict.flags))
+        verdict = replace(verdict, flags=(f"the file was changed: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
 
 
 async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
-    """Whether an answer that was made a date, a label, … is what was made of what stands behind it."""
+    """Check whether a typed answer (a date, a label, …) is what its type makes of the original one."""
     answer, found = trace.answer, verdict.provenance
     if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
@@ -88,16 +86,21 @@ async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
 def verify(
     trace: Trace, *, chain: Chain | None = None, flips: int = MAX_FLIPS, sandbox: Sandbox | str = "auto"
 ) -> Verdict:
-    """`averify` for code that is not async, without a model."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise TypeError("verify() cannot be used inside a running event loop: await averify() instead")
-    return asyncio.run(averify(trace, chain=chain, flips=flips, sandbox=sandbox))
+    """Check an answer without a model; in async code, use `averify`."""
+    return blocking(averify(trace, chain=chain, flips=flips, sandbox=sandbox))
+
+
+async def doubts(trace: Trace, sandbox: Sandbox | str = "auto") -> tuple[str, ...]:
+    """Return the reasons not to trust an answer, as text, without trying other values of the model."""
+    try:
+        return (await averify(trace, flips=0, sandbox=sandbox)).flags
+    except ChainOfCodeError:  # the run cannot be followed, so nothing is known: the answer must not be lost for it
+        return ()
 
 
 def verify_data(found: Verdict) -> dict[str, Any]:
     """A verdict as one JSON object."""
-    provenance, chain = found.provenance, found.chain
+    provenance, chain, hangs_on = found.provenance, found.chain, found.hangs_on
     return {
         "score": found.score,
         "losses": [{"lost": round(lost, 3), "why": why} for lost, why in found.losses],
@@ -109,17 +112,8 @@ def verify_data(found: Verdict) -> dict[str, Any]:
         "shares": {by: round(share, 3) for by, share in found.shares.items()},
         "needed": sorted(provenance.slice.statements) if provenance is not None else [],
         "inputs": sorted(provenance.slice.inputs) if provenance is not None else [],
-        "flips": [
-            {
-                "step": flip.step.number,
-                "call": flip.step.call,
-                "value": flip.step.value,
-                "instead": encode(flip.value),
-                "outcome": flip.outcome,
-                "answer": flip.answer,
-            }
-            for flip in found.flips
-        ],
+        "flips": [_flip_data(flip) for flip in found.flips],
+        "hangs_on": _flip_data(hangs_on) | {"told": found.told_hangs_on} if hangs_on is not None else None,
         "untried": found.untried,
         "moot": found.are_moot,
         "agreement": found.agreement,
@@ -129,6 +123,19 @@ def verify_data(found: Verdict) -> dict[str, Any]:
         ],
         "usage": msgspec.to_builtins([call.usage for call in found.calls]),
         "seconds": round(found.seconds, 3),
+    }
+
+
+def _flip_data(flip: Flip) -> dict[str, Any]:
+    return {
+        "step": flip.step.number,
+        "line": flip.step.line,
+        "call": flip.step.call,
+        "value": flip.step.value,
+        "confidence": msgspec.to_builtins(flip.step.confidence),
+        "instead": encode(flip.value),
+        "outcome": flip.outcome,
+        "answer": flip.answer,
     }
 
 
@@ -144,9 +151,9 @@ async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
     ended = [answer for answer in (found.run.answer, found.trace.answer) if answer is not None]
     seconds = min([time.monotonic() - started, *(answer.seconds for answer in ended)])
     origin = origin_of(found, trace.question)
-    if found.difference is None:
+    if found.difference is None and found.run.program.language == "python":  # the tests change its syntax tree
         origin = await _tested(trace, found, origin, place, seconds)
-    flags, program = flags_of(found, origin), found.run.program
+    flags, program = flags_of(found, origin, await other_than_shown(found, place)), found.run.program
     tried, untried, is_moot = list[Flip](), 0, False
     if most and origin != "none" and found.difference is None:
         budget = _budget(seconds)
@@ -177,15 +184,18 @@ async def _not_followed(trace: Trace, place: Sandbox, error: TraceError) -> Verd
 
 async def _tested(trace: Trace, found: Provenance, origin: Origin, place: Sandbox, seconds: float) -> Origin:
     """Return the origin that reruns show, where they show another one."""
-    budget = _budget(seconds)
+
+    def reruns() -> Reruns:
+        return Reruns(trace, found, place, _budget(seconds))
+
     if seconds < _LONG_SECONDS or is_written_down(found):
-        origin = await _tried(trace, found, origin, place, budget)
-    if origin == "constant" and await is_decoded(trace, found, place, seconds=budget):
+        origin = await _tried(trace, found, origin, reruns())
+    if origin == "constant" and await is_decoded(trace, found, reruns()):
         origin = "program"
-    elif origin == "program" and await is_handed_on(trace, found, place):
+    elif origin == "program" and await is_echoed(trace, found, reruns()):
         origin = "model"
     if origin == "program" and seconds < _LONG_SECONDS:
-        origin = await stated(trace, found, place, seconds=budget) or origin
+        origin = await stated(trace, found, reruns()) or origin
     return origin
 
 
@@ -197,11 +207,10 @@ def _budget(seconds: float) -> float:
     return max(0.4 * seconds, 3.0 if seconds < _SHORT_SECONDS else 0.2)
 
 
-async def _tried(trace: Trace, found: Provenance, origin: Origin, place: Sandbox, seconds: float) -> Origin:
+async def _tried(trace: Trace, found: Provenance, origin: Origin, reruns: Reruns) -> Origin:
     """Return the origin that shows if what the program computes is another value."""
     if origin not in ("program", "constant", "input"):
         return origin
-    reruns = Reruns(trace, found, place, seconds)
     statements = found.slice.statements if origin == "program" else found.statements
     matters = await does_work_matter(reruns, found, statements, looked_up_keys(found, trace.question))
     if origin != "program":
@@ -232,7 +241,9 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
     if program is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; no program stands behind it",))
     if runs:  # it was run, and the model had the last word
-        shown = [text for run in runs for text in _shown_by(run.steps, run.answer)]
+        shown = [run.answer.text for run in runs if run.answer is not None]
+        for step in (step for run in runs for step in run.steps):
+            shown += [*step.output.splitlines(), *filter(None, step.delta.values()), step.outcome or ""]
         if any(_says(text, said) for text in shown):
             return Verdict("reply", used=1.0)
         return Verdict("reply", (f"code ignored: nothing that it gave is {said[:60]}",))
@@ -244,15 +255,8 @@ async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
     return Verdict("reply", (f"code ignored: the program gives {result.trace.answer.text[:60]}, not {said[:60]}",))
 
 
-def _shown_by(steps: Sequence[Step], answer: Answer | None) -> list[str]:
-    texts = [answer.text] if answer is not None else []
-    for step in steps:
-        texts += [*step.output.splitlines(), *(text for text in step.delta.values() if text), step.outcome or ""]
-    return texts
-
-
 def _says(text: str, said: str) -> bool:
-    """Whether a text that code gave is what was said, or ends with it."""
+    """Whether the output of code is the stated answer, or ends with it."""
     one, other = (part.strip().strip("'\"().").casefold() for part in (text, said))
     if not other:
         return False

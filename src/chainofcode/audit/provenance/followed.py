@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NamedTuple
 
 from ...engine import Result, execute
+from ...engine.blocking import blocking
 from ...errors import InputError, TraceError
 from ...reasons import Reason
 from ...sandbox import Sandbox
@@ -16,7 +16,18 @@ from ...sandbox.frames import Lineage
 from ...trace import Answer, Step, Trace
 from ..replay.differences import Difference, first_difference, last_word
 from ..replay.recorded import Recorded, Run, answering, given_of, runs_of
-from .slices import Slice, asked_steps, depends_on, slice_of
+from .slices import Graph, Slice, asked_steps, slice_of
+
+# Direct dependencies can grow with the square of the steps: so many are listed, plus some in proportion to the lineage.
+_MANY_EDGES, _EDGES_PER_LINK = 1_000_000, 8
+_NO_STEP = -1
+
+
+class Edges(NamedTuple):
+    """The direct dependencies of steps, by number. Not `is_whole` if there are too many to list."""
+
+    behind: dict[int, list[int]]
+    is_whole: bool
 
 
 @dataclass(frozen=True)
@@ -36,12 +47,13 @@ class Provenance:
     @cached_property
     def steps(self) -> dict[int, list[Step]]:
         """The steps of the trace that each node stands for: Python's own, and values that were asked for."""
-        python = {(step.statement, step.visit): step for step in self.trace.steps if step.by == "python"}
+        python = {(step.statement, step.visit): step for step in self.trace.steps if step.is_code}
         asked = asked_steps(self.trace.steps)
         found: dict[int, list[Step]] = {}
         for index, node in enumerate(self.lineage.nodes):
-            own = [asked[value] for value in node.values if 0 <= value < len(asked)]
-            own += [python[node.statement, visit] for visit in node.visits if (node.statement, visit) in python]
+            own = [asked[value] for value in dict.fromkeys(node.values) if 0 <= value < len(asked)]
+            visits = ((node.statement, visit) for visit in dict.fromkeys(node.visits))
+            own += [python[visit] for visit in visits if visit in python]
             if own:
                 found[index] = own
         return found
@@ -63,31 +75,47 @@ class Provenance:
         nodes = self.lineage.nodes
         return frozenset({node.statement for node in nodes} | {one for node in nodes for one in node.whole}) - {-1}
 
-    def behind(self, step: Step) -> list[Step]:
-        """The steps that one step depends on, itself included."""
-        roots = [index for index, own in self.steps.items() if any(one.number == step.number for one in own)]
-        return self._steps_of(depends_on(self.lineage, roots))
+    def edges(self, *, counting: bool = True) -> Edges:
+        """The direct dependencies of the steps that count, or of those that do not."""
+        graph, steps = Graph(self.lineage), self.steps
+        left = _MANY_EDGES + _EDGES_PER_LINK * self.lineage_links
+        behind: dict[int, list[int]] = {}
+        chosen = sorted(steps.keys() & self.slice.nodes if counting else steps.keys() - self.slice.nodes)
+        for index in reversed(chosen):  # those near the answer first
+            own, around = {step.number for step in steps[index]}, set[int]()
+            for number in _nearest(index, graph, steps):
+                left -= len(own)  # each of them depends on this one
+                if left < 0:
+                    return Edges(dict(reversed(behind.items())), is_whole=False)
+                around.add(number)
+            around.discard(_NO_STEP)
+            behind |= {number: sorted(around - {number}) for number in sorted(own, reverse=True)}
+        return Edges(dict(reversed(behind.items())), is_whole=True)
 
-    def edges(self, *, counting: bool = True) -> Iterator[tuple[int, list[int]]]:
-        """Each step that counts (or does not), by number, with the numbers of those that it depends on itself."""
-        for index in sorted(self.steps.keys() & self.slice.nodes if counting else self.steps.keys() - self.slice.nodes):
-            around = self._nearest(index)
-            for step in self.steps[index]:
-                yield step.number, [one.number for one in self._steps_of(around) if one.number != step.number]
+    @property
+    def lineage_links(self) -> int:
+        """The size of the lineage: nodes, and all references in nodes and logs."""
+        nodes = sum(
+            1 + len(node.visits) + len(node.values) + len(node.data) + len(node.control) + len(node.read)
+            for node in self.lineage.nodes
+        )
+        return nodes + sum(len(sure) + len(perhaps) for sure, perhaps in self.lineage.logs)
 
-    def _nearest(self, index: int) -> set[int]:
-        """The nodes with steps that a node depends on, by way of those without."""
-        found, pending, seen = set[int](), [index], {index}
-        while pending:
-            for behind in depends_on(self.lineage, [pending.pop()], only_next=True):
-                if behind not in seen:
-                    seen.add(behind)
-                    (found.add if behind in self.steps else pending.append)(behind)
-        return found
 
-    def _steps_of(self, nodes: Iterable[int]) -> list[Step]:
-        steps = {step.number: step for index in nodes for step in self.steps.get(index, ())}
-        return [steps[number] for number in sorted(steps)]
+def _nearest(index: int, graph: Graph, steps: Mapping[int, Sequence[Step]]) -> Iterator[int]:
+    """Yield the numbers of the steps that a node depends on directly, or through nodes without steps.
+
+    Yields `_NO_STEP` after each link, so that the caller can count the work.
+    """
+    pending, seen = [index], {index}
+    while pending:
+        for behind in graph.next_to(pending.pop()):
+            own = steps.get(behind, ()) if behind not in seen else ()
+            if behind not in seen and not own:
+                pending.append(behind)
+            seen.add(behind)
+            yield from (step.number for step in own)
+            yield _NO_STEP
 
 
 async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:
@@ -98,7 +126,7 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     """
     runs = runs_of(trace)
     if not runs:
-        raise InputError("no program of this trace was run: nothing stands behind its answer but the model's word")
+        raise InputError("no program of this trace was run: the model stated the answer itself")
     run = answering(trace, runs)
     options = replace(given_of(trace), follow=True)
     events = [event async for event in execute(run.program, Recorded(run), sandbox=sandbox, options=options)]
@@ -122,7 +150,4 @@ def _why_not(reason: Reason) -> str:
 
 def follow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:
     """`afollow` for code that is not async."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise TypeError("follow() cannot be used inside a running event loop: await afollow() instead")
-    return asyncio.run(afollow(trace, name, sandbox=sandbox))
+    return blocking(afollow(trace, name, sandbox=sandbox))

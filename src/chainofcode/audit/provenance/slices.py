@@ -1,11 +1,12 @@
-"""What an answer really depends on, read out of a run's lineage: statements, inputs, values of the LM and of tools."""
+"""What an answer depends on, from the lineage of a run: statements, inputs, values of the LM and of tools."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
-from ...languages.python.compiler.works import STATES
+from ...languages.python.compiler.computation import STATES
 from ...program import Program
 from ...sandbox.frames import Lineage, LineageNode
 from ...trace import Answer, Step
@@ -34,7 +35,7 @@ class Slice:
 
 def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | None = None) -> Slice:
     """What a name of the program depends on at the end of a run; without one, what the answer does, or the failure."""
-    graph = _Graph(lineage)
+    graph = Graph(lineage)
     roots = _roots(lineage, answer, name)
     guards = [] if name is not None and answer.is_answered else lineage.guards
     nodes = graph.closure([*roots, *guards])
@@ -60,10 +61,9 @@ def _stated(lineage: Lineage, program: Program) -> frozenset[int]:
     return frozenset(number for number, (does, place) in both if does == STATES and place.kind in _STATING)
 
 
-def depends_on(lineage: Lineage, roots: Iterable[int], *, only_next: bool = False) -> frozenset[int]:
-    """The nodes that some depend on, they themselves included; or only those that they depend on by themselves."""
-    graph = _Graph(lineage)
-    return graph.next_to(roots) if only_next else graph.closure(roots)
+def depends_on(lineage: Lineage, roots: Iterable[int]) -> frozenset[int]:
+    """All nodes that the roots depend on, including the roots."""
+    return Graph(lineage).closure(roots)
 
 
 def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
@@ -89,8 +89,8 @@ def _with_what_stands_around(ran: set[int], program: Program) -> frozenset[int]:
     return frozenset(kept | {number for number, home in silent if home in kept})
 
 
-class _Graph:
-    """A lineage that can be walked backwards. Logs are walked from where an earlier reader stopped."""
+class Graph:
+    """Walks a lineage backwards. It comes from a guest, so numbers out of range are ignored."""
 
     def __init__(self, lineage: Lineage) -> None:
         self._nodes, self._logs = lineage.nodes, lineage.logs
@@ -98,11 +98,12 @@ class _Graph:
     def closure(
         self, roots: Iterable[int], *, with_control: bool = True, stated: frozenset[int] = frozenset()
     ) -> frozenset[int]:
+        """All nodes that the roots depend on, including the roots."""
         seen, pending = set[int](), list(roots)
-        walked = [[0, 0] for _ in self._logs]
+        walked: dict[tuple[int, int], int] = {}  # how far each log was walked, to walk it only once
         while pending:
             index = pending.pop()
-            if index in seen or not 0 <= index < len(self._nodes):  # a guest may say anything
+            if index in seen or not 0 <= index < len(self._nodes):
                 continue
             seen.add(index)
             node = self._nodes[index]
@@ -111,24 +112,30 @@ class _Graph:
             if node.statement in stated:
                 continue
             pending += node.data
-            pending += self._read(node, walked, with_control)
+            for log, part, length in self._read(node, with_control):
+                start = walked.get((log, part), 0)
+                if length > start:
+                    pending += self._logs[log][part][start:length]
+                    walked[log, part] = length
         return frozenset(seen)
 
-    def next_to(self, roots: Iterable[int]) -> frozenset[int]:
-        walked = [[0, 0] for _ in self._logs]
-        nodes = [self._nodes[index] for index in roots if 0 <= index < len(self._nodes)]
-        return frozenset(
-            index for node in nodes for index in (*node.data, *node.control, *self._read(node, walked, True))
-        )
+    def next_to(self, index: int) -> Iterator[int]:
+        """The direct dependencies of a node, possibly with repetitions."""
+        node = self._nodes[index]
+        logs = (islice(self._logs[log][part], max(length, 0)) for log, part, length in self._read(node, True))
+        for behind in chain(node.data, node.control, *logs):
+            if 0 <= behind < len(self._nodes):
+                yield behind
 
-    def _read(self, node: LineageNode, walked: list[list[int]], with_control: bool) -> Iterable[int]:
+    def _read(self, node: LineageNode, with_control: bool) -> Iterator[tuple[int, int, int]]:
+        """The logs that a node reads: number, part and length."""
         for log, sure, perhaps in node.read:
             if 0 <= log < len(self._logs):
-                for part, length in enumerate((sure, perhaps if with_control else 0)):
-                    yield from self._logs[log][part][walked[log][part] : length]
-                    walked[log][part] = max(walked[log][part], length)
+                yield log, 0, sure
+                if with_control:
+                    yield log, 1, perhaps
 
 
 def asked_steps(steps: Iterable[Step]) -> list[Step]:
     """The steps that were asked for, in the order in which slices count them."""
-    return [step for step in steps if step.by != "python"]
+    return [step for step in steps if not step.is_code]

@@ -32,7 +32,9 @@ class Link:
 
     @property
     def by(self) -> str:
-        return self.values[-1].by if self.values else "python"
+        if self.values:
+            return self.values[-1].by
+        return self.last.by if self.last is not None else "python"
 
 
 def chain_of(provenance: Provenance) -> list[Link]:
@@ -48,15 +50,15 @@ def chain_of(provenance: Provenance) -> list[Link]:
 def _link(provenance: Provenance, statement: int, nodes: list[int]) -> Link:
     program, last = provenance.run.program, provenance.lineage.nodes[nodes[-1]]
     steps = [step for index in nodes for step in provenance.steps.get(index, ())]
-    python = [step for step in steps if step.by == "python"]
+    python = [step for step in steps if step.is_code]
     return Link(
         statement,
         program.statements[statement].line,
-        program.text(statement).split("\n")[0].strip(),
+        program.first_line(statement).strip(),
         program.statements[statement].kind,
         len(nodes),
         python[-1] if python else None,
-        tuple(step for step in steps if step.by != "python"),
+        tuple(step for step in steps if not step.is_code),
         any(index in provenance.slice.by_data for index in nodes),
         max([nodes[-1], *(index + 0.5 for index in last.data)]),  # it comes after what it calls
     )
@@ -147,10 +149,7 @@ def _unused(provenance: Provenance) -> list[str]:
         for number in sorted(provenance.statements - provenance.slice.statements)
         if program.statements[number].kind not in _QUIET
     ]
-    told = [
-        f"line {program.statements[n].line} {plain(cut(program.text(n).split(chr(10))[0].strip(), 40))}"
-        for n in statements
-    ]
+    told = [f"line {program.statements[n].line} {plain(cut(program.first_line(n).strip(), 40))}" for n in statements]
     values = {
         step.call: f"{plain(cut(step.call or '', 40))} → {plain(shown(step.value, 60))}"
         for step in provenance.unused_values
@@ -162,6 +161,7 @@ def _unused(provenance: Provenance) -> list[str]:
 def why_data(provenance: Provenance) -> dict[str, Any]:
     """The same for machines: with every step that counts, and those that it depends on."""
     answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
+    used, unused = provenance.edges(), provenance.edges(counting=False)
     return {
         "name": provenance.name,
         "answer": (answer.said or answer.text) if answer.is_answered else None,
@@ -181,12 +181,13 @@ def why_data(provenance: Provenance) -> dict[str, Any]:
         ],
         "inputs": sorted(provenance.slice.inputs),
         "needed": sorted(provenance.slice.statements),
-        "steps": {str(number): behind for number, behind in provenance.edges()},
+        "steps": {str(number): behind for number, behind in used.behind.items()},
         "unused": {
             "statements": sorted(provenance.statements - provenance.slice.statements),
             "values": [_asked(step) for step in provenance.unused_values],
-            "steps": {str(number): behind for number, behind in provenance.edges(counting=False)},
+            "steps": {str(number): behind for number, behind in unused.behind.items()},
         },
+        "whole": used.is_whole and unused.is_whole,  # otherwise the dependencies of further steps are left out
     }
 
 

@@ -19,7 +19,7 @@ _MAX_REWRITTEN, _ALIKE = 50, 0.6  # lines that are looked at; how much of two of
 
 @dataclass(frozen=True)
 class Row:
-    """A step of one run beside the one of the other that takes its place; None where there is no such step."""
+    """A pair of corresponding steps of two runs; None if one run has no such step."""
 
     recorded: Step | None
     now: Step | None
@@ -35,10 +35,11 @@ class Row:
 
 
 def rows(run: Run, now: Trace) -> list[Row]:
-    """All steps of both, each beside its own; a step of another statement never stands beside it."""
-    lines = _same_lines(run.program, now.program or run.program)
+    """Align all steps of two runs. Steps of different statements are never paired."""
+    program = now.program or run.program  # looked up once: a trace searches its events
+    lines = _same_lines(run.program, program)
     before = [_Placed(step, lines.get(step.line, -step.line), _turn(run.program, step)) for step in run.steps]
-    after = [_Placed(step, step.line, _turn(now.program or run.program, step)) for step in now.steps]
+    after = [_Placed(step, step.line, _turn(program, step)) for step in now.steps]
     return list(_aligned(before, after, [_Placed.content, _Placed.call, _Placed.statement]))
 
 
@@ -115,7 +116,7 @@ def side_by_side(
 ) -> Iterator[str]:
     """Both as text, in two columns."""
     yield paint("bold", compared_answers(run.answer, now.answer), colour)
-    both = rows(run, now)
+    both, program = rows(run, now), now.program or run.program
     near = [both[max(place - context, 0) : place + context + 1] for place in range(len(both))]
     shown = [all_steps or not all(row.is_same for row in around) for around in near]
     if all(row.is_same for row in both):
@@ -130,7 +131,7 @@ def side_by_side(
             yield paint("dim", _skipped(len(together)), colour)
         for row in together if is_shown else ():
             text = f"{fit(_cell(run.program, row.recorded, room), room)} {row.mark} "
-            text = (text + _cell(now.program or run.program, row.now, room)).rstrip()
+            text = (text + _cell(program, row.now, room)).rstrip()
             yield text if row.is_same else paint("bold", text, colour)
 
 
@@ -174,7 +175,7 @@ def _same_at_first(before: Sequence[object], after: Sequence[object]) -> int:
 
 def _source(program: Program, step: Step) -> str:
     is_known = 0 <= step.statement < len(program.statements)
-    return program.text(step.statement).partition("\n")[0].strip() if is_known else ""
+    return program.first_line(step.statement).strip() if is_known else ""
 
 
 def _cell(program: Program, step: Step | None, width: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections.abc import Iterable, Mapping
@@ -14,6 +13,7 @@ from ...errors import InputError
 from ...render import cut
 from ...trace import Step, Trace
 from ...values.codec import brief
+from ...values.literals import read_literal
 
 _STEP = re.compile(r"step:(\d{1,9})=(.*)", re.S)
 _MAX_MATCHED = 5000
@@ -30,7 +30,7 @@ class Changes:
 
     @classmethod
     def parse(cls, texts: Iterable[str], trace: Trace) -> Changes:
-        """From `is_fruit("tomato")=False`, `step:17=False` and `NAME=VALUE`; values are Python literals."""
+        """From `is_fruit("tomato")=False`, `step:17=False` and `NAME=VALUE`; values are Python literals or JSON."""
         calls: dict[str, Any] = {}
         steps: dict[int, Any] = {}
         inputs: dict[str, Any] = {}
@@ -48,7 +48,7 @@ class Changes:
         return cls(calls, steps, inputs)
 
     def told(self, steps: Iterable[Step]) -> list[str]:
-        """Each change in short, for whoever meets the trace that came of it."""
+        """Each change in short, for the header of the new trace."""
         calls = {step.number: step.call or "" for step in steps}
         told = [f"{cut(call, _MAX_TOLD)} = {brief(value, _MAX_TOLD)}" for call, value in self.calls.items()]
         told += [
@@ -77,31 +77,35 @@ class Changes:
             candidates = [call for call in list(recorded)[:_MAX_MATCHED] if len(call) < 500]
             near = difflib.get_close_matches(normal[:500], candidates, n=1, cutoff=0.6)
             told = f"; it has {near[0]}" if near else ""
-            raise InputError(f"the trace has no call {cut(text, 300)}, and nothing made it now{told}")
+            raise InputError(f"the trace has no call {cut(text, 300)}, and the changed run does not make it{told}")
 
 
 def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> tuple[str, Any]:
     """A call and its value out of `is_fruit("fig")=True`: the last `=` with a literal to its right is between them.
 
-    Looking for it may take as long as the square of the text: whoever takes texts from strangers bounds them.
+    The search may take quadratic time: limit the length of untrusted text.
     """
     place = text.rfind("=")
     while place > 0:
         try:
-            value = ast.literal_eval(text[place + 1 :].strip())
-        except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+            value = read_literal(text[place + 1 :].strip())
+        except ValueError:
             place = text.rfind("=", 0, place)
             continue
         return text[:place].strip(), value
-    raise InputError(f"{form}, with a Python literal (text in quotes); not {text[:300]!r}")
+    raise InputError(f"{form}, with a Python literal or JSON (text in quotes); not {text[:300]!r}")
 
 
 def read_value(text: str) -> Any:
     """A value as a person types it."""
     try:
-        return ast.literal_eval(text.strip())
-    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
-        given = f"{text.strip()[:300]} is no Python literal" if text.strip() else "a value is a Python literal"
+        return read_literal(text.strip())
+    except ValueError:
+        given = (
+            f"{text.strip()[:300]} is no Python literal and no JSON"
+            if text.strip()
+            else "a value is a Python literal or JSON"
+        )
         raise InputError(f"{given}; text needs quotes") from None
 
 
@@ -110,7 +114,7 @@ def _input(name: str, trace: Trace) -> str:
     if name in known:
         return name
     if trace.program is not None and re.search(rf"(?<!\w){name}\s*=(?!=)", trace.program.source):
-        raise InputError(f"{name} is no input: the program sets it itself, and --edit PROGRAM runs another one")
+        raise InputError(f"{name} is not an input: the program sets it; change the program with --edit")
     near = difflib.get_close_matches(name, known, n=1)
     told = f"; it has {', '.join(known)}" if known else ""
     if near:

@@ -15,6 +15,7 @@ from .recorded import Run
 
 STEP_FIELDS = ("by", "statement", "line", "call", "value", "error", "delta", "outcome", "output", "visit", "number")
 _ANSWER_FIELDS = ("reason", "error", "text", "value", "source", "stderr", "artifacts")
+_PROGRAM_FIELDS = tuple(name for name in Program.__struct_fields__ if name != "hole_places")  # follows from the source
 # Ends that the machine and its load have a say in; and where what was printed is cut depends on what comes together.
 
 
@@ -59,7 +60,7 @@ def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Itera
     answer = next((event for event in reversed(events) if isinstance(event, Answer)), Answer(Reason.GUEST_DIED))
     steps = [event for event in events if isinstance(event, Step)]
     if with_program and program is not None:
-        for name, recorded, now in _unlike(run.program, program, Program.__struct_fields__):
+        for name, recorded, now in _unlike(run.program, program, _PROGRAM_FIELDS):
             yield Difference(run.number, None, None, f"program.{name}", recorded, now)
     for before, after in zip(run.steps, steps, strict=False):
         for name, recorded, now in _unlike(before, after, STEP_FIELDS):
@@ -99,6 +100,9 @@ def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]
     if before.error is not None and after.error is not None and before.error.statement is None:
         unplaced = msgspec.structs.replace(after.error, line=before.error.line, statement=None)
         after = msgspec.structs.replace(after, error=unplaced)  # the record does not say where it was
+    if before.error is not None and after.error is not None and not before.error.code:
+        uncoded = msgspec.structs.replace(after.error, code="", about="")
+        after = msgspec.structs.replace(after, error=uncoded)  # recorded by a version without codes
     line = before.error.line if before.error is not None else None
     for name, recorded, now in _unlike(before, after, names):
         yield Difference(run.number, None, line, name, recorded, now)

@@ -1,7 +1,7 @@
-"""Whether a trace file is as it was written: each line has a digest of itself and of all before it.
+"""Whether a trace file was changed: each line has a digest of itself and of all before it.
 
-Covered: a line that was changed, removed, inserted or moved. Not covered: whoever writes the whole chain anew, or takes
-the last lines away; against that, keep the head (the last line's digest) elsewhere and compare.
+Covered: a line that was changed, removed, inserted or moved. Not covered: a rewrite of the whole
+chain, and missing lines at the end; against both, keep the head (the last line's digest) elsewhere and compare.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_checked(path: Path, head: str | None = None) -> tuple[Trace, Chain]:
 
 
 def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
-    """Hold each line against its digest, and the last one's against a head that was kept elsewhere."""
+    """Check each line against its digest, and the last digest against a head that was kept elsewhere."""
     pairs = [parted(line) for line in (_read(lines) if isinstance(lines, Path) else lines)]
     digests = [digest for _, digest in pairs]
     if not any(digests):
@@ -61,7 +61,7 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
         last = digests.index(head.lower()) + 1
         return Chain("broken", before, last + 1, f"line {last + 1}: the head that was kept is line {last}'s")
     return Chain(
-        "broken", before, len(pairs), "its end: the head is another; lines are missing, or all is written anew"
+        "broken", before, len(pairs), "at the end: the head differs; lines are missing, or the file was rewritten"
     )
 
 

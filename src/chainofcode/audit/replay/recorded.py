@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -13,7 +14,7 @@ from ...emulator import Answered, Emulator, Pause, Tool, Toolbox
 from ...emulator.table import lookups, normal_text
 from ...engine import RunOptions
 from ...errors import BudgetError, EmulationError, TraceError
-from ...languages.python.guest.run.requests import MAX_SHARED_STEPS
+from ...languages.guest.requests import MAX_SHARED_BYTES, MAX_SHARED_STEPS
 from ...program import Program
 from ...reasons import Reason
 from ...sandbox import File, Limits
@@ -25,7 +26,7 @@ from .changes import Changes
 
 @dataclass(frozen=True)
 class Run:
-    """One program of a trace and what came of it. Without an `answer`, whoever ran it broke it off."""
+    """One program of a trace and its outcome. Without an `answer`, the run was interrupted."""
 
     number: int
     program: Program
@@ -81,7 +82,7 @@ def given_of(trace: Trace) -> RunOptions:
         raise TraceError(f"the trace's settings cannot be used: {error}") from None
     for path in [*settings.reads, *settings.files.values()]:
         if "\0" in path:
-            raise TraceError(f"the trace's settings cannot be used: {path!r} is no path")
+            raise TraceError(f"the trace's settings cannot be used: {path!r} is not a path")
     return RunOptions(
         question=trace.question,
         inputs=trace.inputs,
@@ -100,7 +101,7 @@ def given_of(trace: Trace) -> RunOptions:
 
 
 def _wanted_a_value(run: Run) -> bool:
-    """Whether it ended because nobody gave one."""
+    """Whether it ended for lack of a value."""
     return run.answer is None or run.answer.reason is Reason.EMULATION_FAILED or run.answer.reason.is_budget
 
 
@@ -132,7 +133,7 @@ class _Value:
 
 
 class Recorded(Emulator):
-    """Gives the values of a run again, each call its own in turn; what it has none for, somebody else, or nobody.
+    """Returns the recorded values of a run, each call its own in turn; another emulator, if any, answers new calls.
 
     Where nothing is changed, it gives up where the run did, and says the same.
     """
@@ -153,12 +154,11 @@ class Recorded(Emulator):
             self._add_earlier(earlier)
         # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
         # recorded. Where the run ended for want of a value, the last one may have been for one use only.
-        shared = sum(step.how == "shared" for step in run.steps)
-        self._may_go_on = changes is not None or shared >= MAX_SHARED_STEPS or not _wanted_a_value(run)
+        self._may_go_on = changes is not None or not _wanted_a_value(run) or _is_cut(run.steps)
         self._left = sum(map(len, self._values.values()))
         self._turns: collections.Counter[str] = collections.Counter()
         self.used: set[str] = set()  # changed calls that the program made
-        self.missing = ""  # the last call that nobody had a value for
+        self.missing = ""  # the last call without a value
 
     def _add_earlier(self, earlier: Run) -> None:
         """Append the values of an earlier run to those of this one."""
@@ -199,19 +199,35 @@ class Recorded(Emulator):
         if self._changes is not None and step.number in self._changes.steps and not value.is_earlier:
             return Answered(self._changes.steps[step.number], by=by, is_once=is_once)
         try:
-            return Answered(decode(step.value), by=by, error=step.error, raised=step.raised, is_once=is_once)
+            recorded = decode(step.value)
         except ValueFormatError as error:
             raise TraceError(f"the value of step {step.number} cannot be read: {error}") from None
+        return Answered(
+            recorded,
+            by=by,
+            error=step.error,
+            raised=step.raised,
+            is_once=is_once,
+            confidence=step.confidence,
+            model=step.model,
+        )
 
     def _give_up(self) -> None:
         ended = self._run.answer
         if ended is None:
-            raise EmulationError("the recorded run was broken off here")
+            raise EmulationError("the recorded run was interrupted here")
         error = ended.error or Failure(ended.reason, "")
         if ended.reason is Reason.EMULATION_FAILED:
             raise EmulationError(error.message, code=error.code, about=error.about)
         if ended.reason.is_budget:
             raise BudgetError(ended.reason.limit, error.message)
+
+
+def _is_cut(steps: Sequence[Step]) -> bool:
+    """Whether a run reused values more often than the guest records."""
+    shared = [step.value for step in steps if step.how == "shared"]
+    size = sum(len(json.dumps(value, separators=(",", ":"))) for value in shared)  # as the guest counts it
+    return len(shared) >= MAX_SHARED_STEPS or size >= MAX_SHARED_BYTES
 
 
 def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:

@@ -1,12 +1,10 @@
 """A trace run again with its recorded values: no model, no network, no tool. It must come out the same.
 
-With changes it is a what-if: everything downstream of them is worked out anew.
+With changes it is a what-if: everything downstream of them is recomputed.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import dataclasses
 import platform
 from dataclasses import dataclass
@@ -15,7 +13,9 @@ import msgspec
 
 from ...emulator import Answering, Emulator, as_emulator
 from ...engine import Result, RunOptions, execute_program
+from ...engine.blocking import blocking
 from ...errors import InputError
+from ...languages import language_named
 from ...program import Program
 from ...sandbox import Sandbox, opened
 from ...trace import Answer, Kept, Produced, Step, Trace
@@ -26,7 +26,7 @@ from .recorded import Recorded, Run, answering, given_of, runs_of
 
 @dataclass(frozen=True)
 class Replay:
-    """What came of running a trace again. `trace` is what happened now: every program's run, or the changed one's."""
+    """The outcome of a replay. `trace` is what happened now: every program's run, or the changed one's."""
 
     recorded: Trace
     trace: Trace
@@ -34,7 +34,7 @@ class Replay:
     difference: Difference | None = None  # the first
     notes: tuple[str, ...] = ()  # what to know about it
     artifacts: dict[str, bytes] | None = None  # by SHA-256
-    missing: str = ""  # the call that the program asked for and nobody had a value for
+    missing: str = ""  # the call that had no value
 
     @property
     def is_same(self) -> bool:
@@ -104,10 +104,7 @@ def replay(
     sandbox: Sandbox | str = "auto",
 ) -> Replay:
     """`areplay` for code that is not async."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise TypeError("replay() cannot be used inside a running event loop: await areplay() instead")
-    return asyncio.run(areplay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox))
+    return blocking(areplay(trace, changes=changes, program=program, emulator=emulator, sandbox=sandbox))
 
 
 async def _what_if(
@@ -123,7 +120,8 @@ async def _what_if(
     changes.check_steps(run.steps)
     inputs = {**trace.inputs, **changes.inputs}
     question = inputs.pop("question", trace.question) if "question" not in trace.inputs else trace.question
-    given = dataclasses.replace(given_of(trace), inputs=inputs, question=question)
+    language = language_named(run.program.language)
+    given = dataclasses.replace(given_of(trace), inputs=inputs, question=question, language=language)
     recorded = Recorded(run, changes, emulator, given.toolbox.tools, earlier)
     events, store = await _again(run.program if program is None else program, recorded, given, place)
     changes.check_calls(recorded.used, [step.call for step in run.steps if step.call is not None])

@@ -40,7 +40,7 @@ class Timeline:
     """
 
     def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = (), missing: str = "") -> None:
-        self.missing = missing  # the call that it ended at, because nobody had a value for it
+        self.missing = missing  # the call that it ended at, for lack of a value
         self.trace, self.run, self.steps = trace, run, run.steps
         self.lines = run.program.source.removesuffix("\n").split("\n")
         self._places = {step.number: place for place, step in enumerate(self.steps)}
@@ -80,7 +80,7 @@ class Timeline:
         return self._ran.get(line, {})
 
     def row(self, place: int) -> Row | None:
-        """The step beside the recorded one, where this run is an edited one."""
+        """The step next to the recorded one, if this run is an edited one."""
         return self._rows.get(place)
 
     # --- where to go ------------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ class Timeline:
 
     def asked(self, place: int, way: Literal[1, -1] = 1) -> int | None:
         """The next step of the LM or of a tool, or the one before."""
-        return self._seek(place, way, lambda at: self.steps[at].by != "python")
+        return self._seek(place, way, lambda at: not self.steps[at].is_code)
 
     def printing(self, place: int, way: Literal[1, -1] = 1) -> int | None:
         return self._seek(place, way, lambda at: bool(self.steps[at].output))
@@ -134,7 +134,7 @@ def timelines(trace: Trace) -> list[Timeline]:
 async def edited(
     recorded: Timeline, now: Timeline, changes: Changes, emulator: Answering = None, sandbox: Sandbox | str = "auto"
 ) -> Timeline:
-    """The run as it stands now, with other values; beside it the recorded one."""
+    """The run with other values, aligned with the recorded one."""
     done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox, earlier=recorded.run)
     trace = done.trace
     run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
@@ -144,7 +144,7 @@ async def edited(
 
 
 def value_text(step: Step, max_chars: int) -> str:
-    """The value that the LM or a tool gave, as Python writes it, of about so many characters."""
+    """The value that the LM or a tool gave, as Python writes it, shortened to about this many characters."""
     try:
         return brief(decode(step.value), max_chars)
     except ValueFormatError:

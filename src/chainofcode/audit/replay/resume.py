@@ -1,0 +1,203 @@
+"""A run that was interrupted, taken up again: what its trace has is used, only what is missing is asked for."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ...emulator import Answered, Pause, Toolbox
+from ...engine import RunOptions
+from ...engine.journal import BEGUN
+from ...errors import InputError, TraceError
+from ...lm import LM, Completion, Message
+from ...lm.interface import Around
+from ...methods.react import NEXT_ACTION
+from ...program import Program
+from ...reasons import Reason
+from ...trace import Call, Step, Trace
+from ...values.codec import ValueFormatError, decode
+from .recorded import given_of
+
+_OVER = (Reason.ANSWERED, Reason.ERROR)
+
+
+class Resumed:
+    """What a trace has, for the run that goes on: replies for its requests, values for the calls of its programs."""
+
+    def __init__(self, trace: Trace) -> None:
+        ended = trace.answer
+        if ended is not None and not ended.then and ended.reason in _OVER:
+            raise InputError(f"nothing is left to do: the run ended ({ended.reason}); coc replay runs it again")
+        if trace.edited:
+            raise InputError("the trace is a what-if, not a run: there is nothing to resume")
+        if any(NEXT_ACTION in run.program.holes for run in _recorded_runs(trace)):
+            raise InputError("a run of the method react cannot be resumed: its conversation would start again")
+        self.trace = trace
+        self._runs = _recorded_runs(trace)
+
+    @property
+    def program(self) -> Program | None:
+        """The program of a run that was given one; None if a model wrote it, or was asked to."""
+        is_given = bool(self._runs) and not self._runs[0].before
+        return self._runs[0].program if is_given else None
+
+    @property
+    def requests(self) -> list[Call]:
+        """The requests for programs and stated answers, in order: those that gave no value of a call."""
+        return [call for call in self.trace.calls if not call.answers and not call.is_abandoned]
+
+    @property
+    def question(self) -> str:
+        """The question of a run whose program a model writes."""
+        if not self.trace.question:
+            raise InputError("the trace has nothing to resume: neither a program nor a question")
+        return self.trace.question
+
+    def options(self, box: Toolbox) -> RunOptions:
+        """Return the options that the run had, with tools that do again only what was not done."""
+        given = given_of(self.trace)
+        missing = sorted(set(given.toolbox.tools) - set(box.tools))
+        if missing:
+            raise InputError(f"the run had the tool {missing[0]!r}: grant it again with --tool, --openapi or --mcp")
+        tools, asked = dataclasses.replace(box, recall=self.recall), self.trace.settings.get("asked", {})
+        return dataclasses.replace(given, tools=tools, in_flight=None, asked=asked)
+
+    def model(self, lm: LM) -> LM:
+        """Return a model that gives recorded replies to the requests that have one."""
+        return _Replying(lm, self.requests)
+
+    def recall(self) -> Callable[[Pause], Answered | None]:
+        """Return the function that looks up the recorded values of the next program."""
+        return _Recalling(self._runs).value
+
+
+class _RecordedRun:
+    """The recorded values of one program, by call, in the order in which it got them."""
+
+    def __init__(self, program: Program, *, before: int) -> None:
+        self.program, self.before, self.is_taken = program, before, False
+        self.values: dict[str, list[Answered]] = {}
+        self.begun: collections.Counter[str] = collections.Counter()  # tool calls whose outcome is not known
+        self._cancelled: collections.Counter[str] = collections.Counter()
+        self._sources: dict[str, list[tuple[Call, Any]]] = {}  # values whose step may not have come
+
+    def add_call(self, call: Call) -> None:
+        if call.tool and call.is_abandoned and call.reply == BEGUN:
+            self.begun[call.prompt] += 1
+        elif call.tool and call.is_abandoned:  # cancelled: never done, whatever was done before
+            self._cancelled[call.prompt] += 1
+        for text, value in call.answers.items():
+            self._sources.setdefault(text, []).append((call, value))
+
+    def add_step(self, step: Step) -> None:
+        if step.call is None or step.how == "shared":
+            return
+        answered = Answered(
+            _decoded(step.value, step),
+            by="tool" if step.by == "tool" else "lm",
+            error=step.error,
+            raised=step.raised,
+            confidence=step.confidence,
+            model=step.model,
+        )
+        self.values.setdefault(step.call, []).append(answered)
+
+    def finish(self) -> None:
+        """Add the requests to their values, and values that the program had not used yet."""
+        spent: set[int] = set()
+        for text, sources in self._sources.items():
+            own = self.values.setdefault(text, [])
+            for turn, (call, value) in enumerate(sources):
+                by: Any = "tool" if call.tool else "lm"
+                if turn >= len(own):
+                    own.append(Answered(_decoded(value, call), by=by))
+                if id(call) not in spent:  # of several values in one reply, the first has the request
+                    own[turn] = dataclasses.replace(own[turn], calls=(call,))
+                    spent.add(id(call))
+        for text in self.begun:
+            done = sum(answered.by == "tool" for answered in self.values.get(text, ()))
+            self.begun[text] = max(0, self.begun[text] - done)
+        self.begun += self._cancelled
+
+
+def _recorded_runs(trace: Trace) -> list[_RecordedRun]:
+    runs: list[_RecordedRun] = []
+    requests = 0
+    for event in trace.events:
+        if isinstance(event, Program):
+            runs.append(_RecordedRun(event, before=requests))
+        elif isinstance(event, Call):
+            requests += not event.tool and not event.answers
+            if runs:
+                runs[-1].add_call(event)
+        elif isinstance(event, Step) and runs:
+            runs[-1].add_step(event)
+    for run in runs:
+        run.finish()
+    return runs
+
+
+def _decoded(value: Any, where: Step | Call) -> Any:
+    try:
+        return decode(value)
+    except ValueFormatError as error:
+        place = f"step {where.number}" if isinstance(where, Step) else "a request"
+        raise TraceError(f"the value of {place} cannot be read: {error}") from None
+
+
+class _Recalling:
+    """Looks up the recorded values of one program, each call its own in turn."""
+
+    def __init__(self, runs: Sequence[_RecordedRun]) -> None:
+        self._runs = runs
+        self._run: _RecordedRun | None = None
+        self._has_looked = False
+        self._turns: collections.Counter[str] = collections.Counter()
+
+    def value(self, pause: Pause) -> Answered | None:
+        """Return a recorded value; for a tool call that was under way, the error that it may be done."""
+        if not self._has_looked:
+            self._has_looked = True
+            source = pause.program.source
+            self._run = next((run for run in self._runs if not run.is_taken and run.program.source == source), None)
+            if self._run is not None:
+                self._run.is_taken = True
+        if self._run is None:
+            return None
+        turn, known = self._turns[pause.text], self._run.values.get(pause.text, [])
+        self._turns[pause.text] += 1
+        if turn < len(known):
+            return known[turn]
+        if turn < len(known) + self._run.begun[pause.text]:
+            text = f"{pause.name} was under way when the run was interrupted: it may be done, and is not done again"
+            return Answered(None, by="tool", error=text, is_once=True)
+        return None
+
+
+class _Replying(Around):
+    """Gives recorded replies to the requests that were made, in their order."""
+
+    def __init__(self, lm: LM, recorded: Sequence[Call]) -> None:
+        super().__init__(lm)
+        self._left = list(recorded)
+        self._is_checked = not recorded
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        text = "\n\n".join(message.content for message in messages)
+        wanted = int(options.get("n", 1))
+        found = [call for call in self._left if call.prompt and text.endswith(call.prompt)][:wanted]
+        if len(found) == wanted:
+            self._is_checked = True
+            self._left = [call for call in self._left if not any(call is one for one in found)]
+            return [Completion(call.reply, call.usage, call.seconds, is_cached=call.is_cached) for call in found]
+        if not self._is_checked:
+            raise InputError(
+                "the trace is of another run: its first request is not the one that would be made now, so nothing was "
+                "asked; give the same question, --method and files, or start a new run"
+            )
+        return await self._lm.complete(messages, **options)
+
+
+__all__ = ["Resumed"]
