@@ -30,7 +30,7 @@ def load(suite: str) -> list[Sample]:
     try:
         text = read_text(path)
     except InputError as error:
-        known = ", ".join((*SUITES, "bbh", "gsm8k", "gsm-hard"))
+        known = ", ".join((*SUITES, "bbh", "bbeh", "gsm8k", "gsm-hard"))
         raise InputError(f"{error}; a suite is one of {known}, or a .jsonl file") from None
     samples = []
     for number, line in numbered(text.split("\n")):

@@ -18,7 +18,7 @@ def fetched(name: str) -> Path:
     """Return the directory of a benchmark; missing files are downloaded and verified."""
     told = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
     if name not in told:
-        raise InputError(f"{name} is not fetched by itself: name the directory that has it with --data or COC_DATA")
+        raise InputError(f"{name} must be downloaded by hand: name its directory with --data or COC_DATA")
     home = cache_directory().parent / "data" / name
     for file, (url, digest) in told[name].items():
         path = home / file
@@ -26,7 +26,7 @@ def fetched(name: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             data = _download(url)
             if hashlib.sha256(data).hexdigest() != digest:
-                raise InputError(f"{url} is not the file it was: its SHA-256 differs; --data names another source")
+                raise InputError(f"{url} was changed (its SHA-256 differs); name another source with --data")
             partial = path.with_name(path.name + ".partial")
             partial.write_bytes(data)
             partial.replace(path)
@@ -40,5 +40,5 @@ def _download(url: str) -> bytes:
     except (OSError, urllib.error.URLError, ValueError) as error:
         raise InputError(f"cannot fetch {url}: {error}; --data or COC_DATA names a directory that has it") from None
     if len(data) > _MAX_BYTES:
-        raise InputError(f"{url} is larger than it should be")
+        raise InputError(f"{url} is larger than expected")
     return data

@@ -37,7 +37,7 @@ from ..methods import asolve, compose
 from ..render import Page
 from ..trace import Trace
 from .results import read_planned, read_scores, read_settings, trace_of
-from .samples import Sample
+from .samples import Sample, select
 from .samples import Score as SampleScore
 from .scoring import is_target
 from .tasks import bbh as bbh_samples
@@ -51,7 +51,7 @@ _ROLES: dict[str, type[Any]] = {
 
 
 class InspectLM(LM):
-    """A model of Inspect's as one of ours: its limits, retries, cache and logs apply."""
+    """An adapter for models of Inspect, whose limits, retries, cache and logs apply."""
 
     in_flight = 8
 
@@ -68,6 +68,7 @@ class InspectLM(LM):
         temperature: float = 0.0,
         n: int = 1,
         seed: int | None = None,
+        logprobs: bool = False,
     ) -> list[Completion]:
         config = GenerateConfig(
             max_tokens=max_tokens,
@@ -129,16 +130,26 @@ def target_scorer() -> Scorer:
 
 
 @task
-def bbh(tasks: str = "", method: str = "coc", shots: str = "single", data: str | None = None, limit: int = 0) -> Task:
-    """BIG-Bench Hard, or some tasks of it; `limit` questions of each file."""
+def bbh(
+    tasks: str = "",
+    method: str = "coc",
+    shots: str = "single",
+    data: str | None = None,
+    limit: int = 0,
+    *,
+    split: str | None = None,
+) -> Task:
+    """BIG-Bench Hard, or some tasks of it; `limit` questions of each file, `split` by index, such as `100:`."""
     names = [name.strip() for name in tasks.split(",") if name.strip()]
-    taken: dict[str, int] = {}
-    chosen = []
-    for sample in bbh_samples(names, Path(data) if data else None):
-        taken[sample.task] = taken.get(sample.task, 0) + 1
-        if not limit or taken[sample.task] <= limit:
-            about = {"task": sample.task, "kind": sample.kind}
-            chosen.append(InspectSample(sample.question or "", target=sample.targets[0], id=sample.id, metadata=about))
+    chosen = [
+        InspectSample(
+            sample.question or "",
+            target=sample.targets[0],
+            id=sample.id,
+            metadata={"task": sample.task, "kind": sample.kind},
+        )
+        for sample in select(bbh_samples(names, Path(data) if data else None), split, limit or None)
+    ]
     return Task(
         dataset=MemoryDataset(chosen, name="bbh"),
         solver=chain_of_code(method, shots, data=data),

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..engine import RunOptions
@@ -26,6 +26,7 @@ from ..trace import Trace
 from .runner import EarlyStop, EvalJob, is_cut_short, not_run, run_job, spending
 from .samples import Score
 
+_RESTART_SECONDS = 120.0  # that a worker may take
 _MAX_LOSSES = 5  # of one sample: it is likely to blame for five lost workers
 
 
@@ -178,6 +179,7 @@ class _Driver:
         self._counter = given[1]
         self._open: dict[Any, tuple[EvalJob, int]] = {}
         self._losses, self._early_stop = Counter[tuple[str, str]](), EarlyStop()
+        self._heard = time.monotonic()  # when the last result came
 
     def results(self) -> Iterator[tuple[Score, Trace | None]]:
         spent: Score | None = None
@@ -208,12 +210,21 @@ class _Driver:
             self._counter.lose.remote(place)
             lost = self._lose(job, error)
             return None if lost is None else (lost, None)
+        self._heard = time.monotonic()
         self._early_stop.hear(LMError(failed) if failed else None)
         trace = Trace.parse([line.encode() for line in lines]) if lines else None
         return msgspec.msgpack.decode(told, type=Score), trace
 
     def _lose(self, job: EvalJob, error: Exception) -> Score | None:
-        """Run a lost sample again, a few times; then return a score that says so."""
+        """Run a lost sample again, a few times; then return a score that says so.
+
+        A worker that restarts loses what it is given. That does not count as long as there were results lately.
+        """
+        is_restarting = isinstance(error, ActorUnavailableError)
+        if is_restarting and time.monotonic() - self._heard < _RESTART_SECONDS:
+            self._todo.append(job)
+            time.sleep(0.5)
+            return None
         self._losses[job.key] += 1
         if self._losses[job.key] >= _MAX_LOSSES:
             return not_run(job, LMError(f"lost {_MAX_LOSSES} times with its worker: {str(error)[:300]}"))

@@ -1,4 +1,4 @@
-"""Reports of evaluations: accuracies beside the paper's, charts, and whether two runs differ."""
+"""Reports of evaluations: accuracies next to published ones, charts, and whether two runs differ."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import string
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 
 from ..errors import InputError
+from .charts import Point, bars, scatter
 from .results import replacing, trace_of
 from .samples import Score
 from .scoring import accuracy
-from .tasks import paper, task_of
+from .tasks import BBEH, BBEH_PUBLISHED, paper, task_of
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -47,14 +48,21 @@ def faithfulness(scores: Iterable[Score]) -> float | None:
 
 
 Mean = tuple[float, float] | None  # an accuracy and its standard error
-Row = tuple[str, dict[str, Mean], dict[str, float]]  # a name, ours by method, the paper's by method
+
+
+class ReportRow(NamedTuple):
+    """A row of the table: a task or an average, ours by method, and what was published."""
+
+    name: str
+    ours: dict[str, Mean]
+    theirs: dict[str, float]
 
 
 class Summary:
-    """Scores by task and method; averages are over tasks, as in the paper."""
+    """Scores by task and method. Averages are over tasks, as in the paper; for BIG-Bench Extra Hard, its authors'."""
 
-    def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None) -> None:
-        self.scores = list(scores)
+    def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None, about: str = "") -> None:
+        self.scores, self.about = list(scores), about
         if not self.scores:
             raise InputError("there are no results yet")
         planned = planned or {}
@@ -79,15 +87,51 @@ class Summary:
         gaps = [f"{m or 'programs'} {ran} of {planned}" for m, (ran, planned) in self.progress.items() if ran < planned]
         return f"incomplete, samples that were run: {', '.join(gaps)}" if gaps else ""
 
-    def rows(self) -> list[Row]:
+    @property
+    def is_bbeh(self) -> bool:
+        return all(task.startswith(BBEH) for task in self.tasks)
+
+    def rows(self) -> list[ReportRow]:
         """Return the rows of the table: tasks first, then averages."""
-        rows = [(task or "all samples", self._means([task]), _published([task])) for task in self.tasks]
+        tasks = [ReportRow(task or "all samples", self._means([task]), _published([task])) for task in self.tasks]
+        return tasks + self.averages()
+
+    def averages(self) -> list[ReportRow]:
+        """Return the averages over tasks, the most general first."""
+        if self.is_bbeh:
+            micro, harmonic = ({model: pair[n] for model, pair in BBEH_PUBLISHED.items()} for n in (0, 1))
+            return [
+                ReportRow("micro average", self._by_method(self._micro), micro),
+                ReportRow("adjusted harmonic mean", self._by_method(self._harmonic), harmonic),
+            ]
+        rows = []
         for name, is_in in _groups().items():
             chosen = list(filter(is_in, self.tasks))
             known = [task for task in chosen if task in paper()]
             if len(known) > 1 or (name == "all" and len(chosen) > 1):
-                rows.append((f"mean, {name}", self._means(chosen), _published(known)))
+                rows.append(ReportRow(f"mean, {name}", self._means(chosen), _published(known)))
         return rows
+
+    def overall(self, method: str) -> tuple[float, float]:
+        """Return the most general average of a method and its standard error; for a single task, its accuracy."""
+        averages = self.averages()
+        mean = averages[0].ours[method] if averages else self._micro(method)
+        return mean or (0.0, 0.0)
+
+    def _by_method(self, mean: Callable[[str], Mean]) -> dict[str, Mean]:
+        return {method: mean(method) for method in self.methods}
+
+    def _micro(self, method: str) -> Mean:
+        """Return the accuracy over all samples."""
+        cell = Cell.of(self._of(method))
+        return cell.accuracy, cell.error
+
+    def _harmonic(self, method: str) -> Mean:
+        """Return the harmonic mean of accuracy plus one over tasks. Without the one, a single 0 would make it 0."""
+        cells = [cell for (_, name), cell in self.cells.items() if name == method]
+        mean = len(cells) / sum(1 / (cell.accuracy + 1) for cell in cells)
+        weights = [mean**2 / len(cells) / (cell.accuracy + 1) ** 2 for cell in cells]  # its derivatives
+        return mean, math.sqrt(sum((w * cell.error) ** 2 for w, cell in zip(weights, cells, strict=True)))
 
     def _means(self, tasks: Sequence[str]) -> dict[str, Mean]:
         """Return the mean accuracy of each method over some tasks, and its standard error."""
@@ -101,44 +145,78 @@ class Summary:
 
     @property
     def published(self) -> list[str]:
-        """The columns of the paper; none where none of these tasks is in the paper."""
-        if not any(theirs for _, _, theirs in self.rows()):
-            return []
-        known = {method for facts in paper().values() for method in facts.methods}
-        return ["human", *(method for method in self.methods if method in known)]
+        """The columns of published figures: models, or humans and the methods that were run; empty without any."""
+        known = dict.fromkeys(name for row in self.rows() for name in row.theirs)
+        return [name for name in known if self.is_bbeh or name in ("human", *self.methods)]
 
     def lines(self) -> list[str]:
-        """Return the table as text: ours with standard errors, the paper's behind it."""
+        """Return the table as text: ours with standard errors, what was published behind it."""
         rows, theirs = self.rows(), self.published
-        width = max(len(name) for name, _, _ in rows) + 2
+        width = max(len(row.name) for row in rows) + 2
         head = "".join(f"{method:>18}" for method in self.methods)
         if theirs:
-            head += "  |" + "".join(f"{method:>18}" for method in theirs) + "   (paper)"
-        lines = [f"{self.gaps}\n"] if self.gaps else []
+            source = "published, all examples" if self.is_bbeh else "paper"
+            head += "  |" + "".join(f"{method:>18}" for method in theirs) + f"   ({source})"
+        lines = [line for told in (self.gaps, self.about) if told for line in (told, "")]
         lines.append(f"{'':<{width}}{head}")
         lines += [self._line(row, width, theirs) for row in rows]
         return lines + [self._counts(method) for method in self.methods]
 
-    def _line(self, row: Row, width: int, theirs: Sequence[str]) -> str:
-        name, ours, told = row
-        line = f"{name:<{width}}" + "".join(f"{_shown(ours[method]):>18}" for method in self.methods)
-        if told:
-            line += "  |" + "".join(f"{_whole(told.get(method)):>18}" for method in theirs)
+    def _line(self, row: ReportRow, width: int, theirs: Sequence[str]) -> str:
+        line = f"{row.name:<{width}}" + "".join(f"{shown(row.ours[method]):>18}" for method in self.methods)
+        if row.theirs:
+            line += "  |" + "".join(f"{self.figure(row, name):>18}" for name in theirs)
         return line
 
+    def figure(self, row: ReportRow, name: str) -> str:
+        """Return a published figure as text: the paper's are whole."""
+        number = row.theirs.get(name)
+        if number is None:
+            return ""
+        return f"{number:.1f}" if self.is_bbeh else f"{number:.0f}"
+
     def _counts(self, method: str) -> str:
-        cell, faithful = Cell.of(self._of(method)), self.faithful(method)
-        line = (
+        scores = self._of(method)
+        cell, faithful, repaired = Cell.of(scores), self.faithful(method), [one for one in scores if one.repairs]
+        parts = [
             f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
-            "which none was found"
-        )
-        return line if faithful is None else f"{line}; faithfulness {faithful:.2f}"
+            f"which none was found ({self.unanswered(method):.1f} %)"
+        ]
+        if repaired:
+            ended_right = sum(score.verdict == "right" for score in repaired)
+            repairs = sum(score.repairs for score in repaired)
+            parts.append(f"{repairs} repairs in {len(repaired)} samples, of which {ended_right} ended right")
+        if self.tokens(method):
+            cached = _mean([score.cached_tokens for score in scores])
+            parts.append(f"{self.tokens(method):.0f} tokens a sample, {cached:.0f} of them cached")
+        if faithful is not None:
+            parts.append(f"faithfulness {faithful:.2f}")
+        return "; ".join(parts)
+
+    def unanswered(self, method: str) -> float:
+        """Return the share of samples without an answer, or without one that could be read, in per cent."""
+        cell = Cell.of(self._of(method))
+        return 100 * (cell.no_answer + cell.not_extracted) / max(cell.n, 1)
+
+    def tokens(self, method: str) -> float:
+        """Return the mean tokens of a sample, prompt and reply, as the endpoint counts them."""
+        return _mean([score.tokens for score in self._of(method)])
+
+    def seconds(self, method: str) -> float:
+        return _mean([score.seconds for score in self._of(method)])
 
     def faithful(self, method: str) -> float | None:
         return faithfulness(self._of(method))
 
     def _of(self, method: str) -> list[Score]:
         return [score for score in self.scores if score.method == method]
+
+
+def _mean(numbers: Sequence[float]) -> float:
+    try:
+        return sum(numbers) / len(numbers)
+    except OverflowError:  # a number in the file that is too large for a float
+        return math.inf
 
 
 def _groups() -> dict[str, Callable[[str], bool]]:
@@ -160,11 +238,7 @@ def _published(tasks: Sequence[str]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in columns.items()}
 
 
-def _whole(number: float | None) -> str:
-    return "" if number is None else f"{number:.0f}"
-
-
-def _shown(mean: Mean) -> str:
+def shown(mean: Mean) -> str:
     return "–" if mean is None else f"{mean[0]:.1f} ± {mean[1]:.1f}"
 
 
@@ -230,9 +304,11 @@ def _by_chance(one: int, other: int) -> float:
 def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
     """Write one HTML page with the table, the charts and a link to every trace; all that the model wrote is text."""
     theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
-    head = [*summary.methods, *(f"{method}, paper" for method in theirs)]
+    source = "published" if summary.is_bbeh else "paper"
+    head = [*summary.methods, *(f"{method}, {source}" for method in theirs)]
     body = [_table_row(summary, row, theirs) for row in summary.rows()]
     page = string.Template(Path(__file__).with_name("report.html").read_text(encoding="utf-8")).substitute(
+        about=f"<p>{html.escape(summary.about)}</p>" if summary.about else "",
         gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
         head="".join(f"<th>{html.escape(name)}</th>" for name in head),
         checked="<th>faithful</th>" if is_checked else "",
@@ -246,9 +322,9 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
     return path
 
 
-def _table_row(summary: Summary, row: Row, theirs: Sequence[str]) -> str:
-    name, ours, told = row
-    return _row(name, [_shown(ours[method]) for method in summary.methods] + [_whole(told.get(m)) for m in theirs])
+def _table_row(summary: Summary, row: ReportRow, theirs: Sequence[str]) -> str:
+    ours = [shown(row.ours[method]) for method in summary.methods]
+    return _row(row.name, [*ours, *(summary.figure(row, name) for name in theirs)])
 
 
 def _sample_row(score: Score, is_checked: bool) -> str:
@@ -266,72 +342,34 @@ def _row(name: str, cells: Sequence[str], *marked_up: str) -> str:
 
 
 def draw(summary: Summary, directory: Path) -> list[str]:
-    """Draw charts as PNG: accuracy by task, and accuracy against time and cost. Needs matplotlib."""
+    """Draw charts as SVG: accuracy by task, and against tokens and time. Return the names of the files."""
     try:
-        import matplotlib  # optional
-    except ImportError:
-        raise InputError("charts need matplotlib: pip install 'chainofcode[report]'") from None
-    matplotlib.use("Agg")
-    with matplotlib.rc_context({"text.parse_math": False}):  # a $ in a name is no formula
-        try:
-            _draw_tasks(summary, directory / "tasks.png")
-            _draw_costs(summary, directory / "cost.png")
-        except (ValueError, OverflowError) as error:  # numbers that no axis has room for
-            raise InputError(f"no charts: {error}") from None
-    return ["tasks.png", "cost.png"]
+        charts = _charts(summary)
+    except (ValueError, OverflowError, ZeroDivisionError) as error:  # numbers too large for an axis
+        raise InputError(f"no charts: {error}") from None
+    for name, picture in charts.items():
+        with replacing(directory / name) as partial:
+            partial.write_text(picture, encoding="utf-8")
+    return list(charts)
 
 
-def _draw_tasks(summary: Summary, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(min(16, max(8, 0.5 * len(summary.tasks) * len(summary.methods))), 6))
-    width = 0.8 / len(summary.methods)
-    for place, method in enumerate(summary.methods):
-        cells = [summary.cells.get((task, method)) for task in summary.tasks]
-        at = [x + (place - (len(summary.methods) - 1) / 2) * width for x in range(len(summary.tasks))]
-        heights = [math.nan if cell is None else cell.accuracy for cell in cells]
-        errors = [0 if cell is None else cell.error for cell in cells]
-        axes.bar(at, heights, width, yerr=errors, label=_label(method), error_kw={"linewidth": 0.7})
-    names = [_label(task.replace("_", " ")) for task in summary.tasks]
-    axes.set_xticks(range(len(summary.tasks)), names, rotation=60, ha="right")
-    axes.set_ylabel("accuracy, %")
-    axes.set_ylim(0, 105)
-    axes.margins(x=0.01)
-    axes.legend(ncols=len(summary.methods), loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False)
-    _save(figure, path)
+def _charts(summary: Summary) -> dict[str, str]:
+    charts = {"tasks.svg": _task_chart(summary)}
+    for name, value, label in (
+        ("tokens", summary.tokens, "tokens a sample"),
+        ("seconds", summary.seconds, "seconds a sample"),
+    ):
+        points = [Point(method, value(method), *summary.overall(method)) for method in summary.methods]
+        if any(point.x for point in points):
+            charts[f"{name}.svg"] = scatter(points, label, "accuracy, %")
+    return charts
 
 
-def _draw_costs(summary: Summary, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes_pair = plt.subplots(1, 2, figsize=(9, 4))
-    for axes, label, value in zip(axes_pair, ("seconds a sample", "tokens a sample"), (_seconds, _tokens), strict=True):
-        for method in summary.methods:
-            scores = [score for score in summary.scores if score.method == method]
-            cell, at = Cell.of(scores), value(scores)
-            axes.errorbar(at, cell.accuracy, yerr=cell.error, fmt="o")
-            axes.annotate(_label(method), (at, cell.accuracy), xytext=(5, 5), textcoords="offset points")
-        axes.set_xlabel(label)
-        axes.set_ylabel("accuracy, %")
-    _save(figure, path)
-
-
-def _save(figure: Any, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure.tight_layout()
-    with replacing(path) as partial:
-        figure.savefig(partial, dpi=150)
-    plt.close(figure)
-
-
-def _label(name: str) -> str:
-    return name if len(name) <= 40 else f"{name[:39]}…"
-
-
-def _seconds(scores: Sequence[Score]) -> float:
-    return sum(score.seconds for score in scores) / len(scores)
-
-
-def _tokens(scores: Sequence[Score]) -> float:
-    return sum(score.prompt_tokens + score.completion_tokens for score in scores) / len(scores)
+def _task_chart(summary: Summary) -> str:
+    values: dict[str, list[Mean]] = {method: [] for method in summary.methods}
+    for method, cells in values.items():
+        for task in summary.tasks:
+            cell = summary.cells.get((task, method))
+            cells.append(None if cell is None else (cell.accuracy, cell.error))
+    names = [task.removeprefix(BBEH).replace("_", " ") or "all samples" for task in summary.tasks]
+    return bars(names, values, "accuracy, %")

@@ -58,12 +58,13 @@ class ResultsDirectory:
         if not (self.directory / "run.json").exists():
             self._note(settings)
             return
-        known = read_settings(self.directory)
-        for name, value in known.items():  # an older version may have noted fewer
+        older = {"split": "", "emulator": ""}  # what a version had that noted fewer
+        known, settings = {**older, **read_settings(self.directory)}, {**older, **settings}
+        for name, value in known.items():
             if name != "planned" and settings.get(name) != value:
                 raise InputError(
                     f"{self.directory} has a run with {_OPTIONS.get(name, name)} = {value!r}, not "
-                    f"{settings.get(name)!r}: give another --out, or the same settings to go on"
+                    f"{settings.get(name)!r}: choose another --out, or resume with the same settings"
                 )
 
     def _note(self, settings: dict[str, Any]) -> None:
@@ -177,6 +178,21 @@ def read_settings(directory: Path) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
+def describe_run(directory: Path) -> str:
+    """Describe a run in one line: suite, split, model and examples; empty if they were not recorded."""
+    settings = read_settings(directory) if (directory / "run.json").exists() else {}
+    labels = {
+        "suite": "{}",
+        "split": "indices {} of each task",
+        "model": "{}",
+        "shots": "shots {}",
+        "repairs": "repairs {}",
+    }
+    return ", ".join(
+        label.format(settings[name]) for name, label in labels.items() if settings.get(name) not in (None, "")
+    )
+
+
 def read_planned(directory: Path) -> dict[str, int]:
     """Return how many samples were planned, by method, as far as that was noted."""
     settings = read_settings(directory) if (directory / "run.json").exists() else {}
@@ -237,7 +253,11 @@ def write_table(directory: Path) -> Path:
         known = [kinds[kind] for kind in (get_args(field.type) or (field.type,)) if kind in kinds]
         columns.append((field.name, known[0] if known else pa.string()))
     rows = [
-        {**msgspec.structs.asdict(score), "targets": json.dumps(score.targets, ensure_ascii=False)}
+        {
+            **msgspec.structs.asdict(score),
+            "targets": json.dumps(score.targets, ensure_ascii=False),
+            "usage": msgspec.json.encode(score.usage).decode(),
+        }
         for score in read_scores(directory, with_tries=True)
     ]
     try:

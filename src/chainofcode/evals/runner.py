@@ -11,15 +11,17 @@ from typing import Any
 import msgspec
 
 from ..audit import averify
+from ..emulator import Answering
+from ..emulator.value_cache import Layer
 from ..engine import Result, RunOptions, arun
 from ..errors import BudgetError, ChainOfCodeError, LMError
-from ..lm import LM
+from ..lm import LM, Usage
 from ..methods import Ways, asolve
 from ..reasons import Reason
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Kept, Step, Trace
 from .samples import NOT_RUN, Sample, Score, Verdict
-from .scoring import is_target
+from .scoring import judge
 
 _HOPELESS = 3  # samples that fail before any has run
 _MAX_TEXT, _MAX_ADVICE = 500, 4000  # characters; the longer one is for errors that say what to do
@@ -55,10 +57,18 @@ class EarlyStop:
 
 
 async def run_jobs(
-    jobs: Iterable[EvalJob], lm: LM, sandbox: Sandbox | str, options: RunOptions, at_once: int = 1
+    jobs: Iterable[EvalJob],
+    lm: LM,
+    sandbox: Sandbox | str,
+    options: RunOptions,
+    at_once: int = 1,
+    *,
+    emulator: Answering = None,
+    cache: Layer | None = None,
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
     """Yield scores and traces, as samples are finished. Raises LMError where the first few all bring no reply.
 
+    `emulator` answers the calls of programs (None: `lm`); a `cache` keeps what models say for later evaluations.
     A budget that is spent ends it with a BudgetError: what had no share in it has no score.
     """
     pending, todo, early_stop = set[asyncio.Task[Ran]](), iter(jobs), EarlyStop()
@@ -66,7 +76,7 @@ async def run_jobs(
     try:
         while True:
             while spent is None and len(pending) < at_once and (job := next(todo, None)) is not None:
-                pending.add(asyncio.create_task(run_job(job, lm, sandbox, options)))
+                pending.add(asyncio.create_task(run_job(job, lm, sandbox, options, emulator=emulator, cache=cache)))
             if not pending:
                 break
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -85,14 +95,25 @@ async def run_jobs(
         raise spending(spent)
 
 
-async def run_job(job: EvalJob, lm: LM, sandbox: Sandbox | str, options: RunOptions) -> Ran:
+async def run_job(
+    job: EvalJob,
+    lm: LM,
+    sandbox: Sandbox | str,
+    options: RunOptions,
+    *,
+    emulator: Answering = None,
+    cache: Layer | None = None,
+) -> Ran:
     """Return one sample's score and trace, and why it could not be run."""
     started, sample = time.monotonic(), job.sample
     try:
         if sample.program is not None:
-            result = await arun(sample.program, lm, question=sample.question, sandbox=sandbox, options=options)
+            answering: Answering = lm if emulator is None else emulator
+            answering = answering if cache is None else cache.emulator(answering)
+            result = await arun(sample.program, answering, question=sample.question, sandbox=sandbox, options=options)
         else:
-            result = await asolve(sample.question or "", lm, sandbox=sandbox, options=options, **(job.ways or {}))
+            ways = Ways(**{"emulator": emulator, "cache": cache, **(job.ways or {})})
+            result = await asolve(sample.question or "", lm, sandbox=sandbox, options=options, **ways)
     except (ChainOfCodeError, OSError, ValueError) as error:  # one bad sample must not end the others
         return not_run(job, error, time.monotonic() - started), None, error
     scored = score(sample, result, time.monotonic() - started)
@@ -126,25 +147,34 @@ def not_run(job: EvalJob, error: Exception, seconds: float = 0.0) -> Score:
 
 
 def score(sample: Sample, result: Result, seconds: float) -> Score:
-    """Score the result of a sample. Without targets, any answer is right."""
-    verdict: Verdict = "no answer"
-    if result.is_answered:
-        is_right = not sample.targets or any(is_target(result.answer, target, sample) for target in sample.targets)
-        verdict = "right" if is_right else "wrong"
+    """Score the result of a sample."""
+    verdict = judge(result.answer, sample) if result.is_answered else "no answer"
+    is_unread = verdict == "no answer" if result.is_answered else _is_unread(result)
     return _score(
         sample,
         verdict,
         result.reason,
         answer=_clean(result.trace.answer.text) if result.trace.answer is not None else "",
-        calls=len(result.trace.calls),
+        calls=sum(not call.is_cached for call in result.trace.calls),
         retries=retries(result.trace),
+        repairs=sum(isinstance(event, Answer) and event.then == "repair" for event in result.trace.events),
         seconds=seconds,
         error=_clean(result.error.message) if result.error is not None else "",
         prompt_tokens=result.usage.prompt_tokens,
         completion_tokens=result.usage.completion_tokens,
+        cached_tokens=result.usage.cached_tokens,
         dollars=result.usage.dollars,
-        extracted=result.is_answered or not _is_unread(result),
+        extracted=not is_unread,
+        usage=usage_by_model(result.trace),
     )
+
+
+def usage_by_model(trace: Trace) -> dict[str, Usage]:
+    """Return what each model was asked and what it cost."""
+    used: dict[str, Usage] = {}
+    for call in trace.calls:
+        used[call.model] = used.get(call.model, Usage()) + call.usage
+    return used
 
 
 def _score(sample: Sample, verdict: Verdict, reason: str, *, answer: str = "", **more: Any) -> Score:

@@ -7,12 +7,14 @@ import math
 import re
 from typing import Any
 
+from ..methods.multiple_choice import named, options_in
 from ..values.codec import ValueFormatError, decode
-from .samples import Sample
+from .samples import Sample, Verdict
 
 _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d*)?")
 _OPTION = re.compile(r"\(([A-Z])\)")
 _MARK = re.compile(r"answer is:?\s*", re.I)
+_BBEH_MARK = re.compile(r"The (?:final )?answer is(?:: | |:)")
 
 
 def accuracy(right: int, n: int) -> tuple[float, float]:
@@ -24,7 +26,8 @@ def accuracy(right: int, n: int) -> tuple[float, float]:
 def stated(reply: str, target: str) -> str | None:
     """Return the answer that a recorded reply states, by BIG-Bench Hard's own scoring rules; None without one.
 
-    What follows the last "answer is", else the only line there is; of a text with options, the first option.
+    What follows the last "answer is", else the only line there is; where the target is an option, the option that it
+    begins with (`(A) the cook`, but not `not (A)`). Several options are no answer.
     """
     text = reply.strip()
     marks = list(_MARK.finditer(text))
@@ -33,32 +36,33 @@ def stated(reply: str, target: str) -> str | None:
     elif "\n" in text or not text:
         return None
     text = text.split("\n", 1)[0].strip().removesuffix(".").strip()
-    option = _OPTION.search(text) if _OPTION.fullmatch(target.strip()) else None
-    return (option.group(0) if option is not None else text) or None
+    named = {*_OPTION.findall(text)} if _OPTION.fullmatch(target.strip()) else set()
+    if len(named) > 1:
+        return None
+    option = _OPTION.match(text) if named else None
+    return option.group(0) if option is not None else text or None
+
+
+def judge(answer: Any, sample: Sample) -> Verdict:
+    """Return the verdict on an answer, by the sample's kind. Without targets, any answer is right."""
+    if sample.kind == "choice" and len(named(answer, options_in(sample.question or ""))) > 1:
+        return "no answer"
+    is_right = not sample.targets or any(is_target(answer, target, sample) for target in sample.targets)
+    return "right" if is_right else "wrong"
 
 
 def is_target(answer: Any, target: Any, sample: Sample) -> bool:
     """Whether an answer is the target of a sample, by the sample's kind."""
     try:
         if sample.kind == "choice":
-            return _chosen(answer, sample.question or "") == str(target).strip()
+            return named(answer, options_in(sample.question or "")) == {str(target).strip()}
         if sample.kind == "words":
             return _words(answer) == _words(target)
+        if sample.kind == "bbeh":
+            return _is_bbeh(answer, str(target))
         return is_same(answer, target)
     except (ValueError, RecursionError):  # a number of so many digits that Python does not write it, or lists in lists
         return False
-
-
-def _chosen(answer: Any, question: str) -> str:
-    """Return the option that an answer names: by its letter, or word for word."""
-    text = _text(answer[0] if isinstance(answer, (list, tuple)) and len(answer) == 1 else answer).upper()
-    for name, words in re.findall(r"^\(([A-Z])\) (.*)$", question, re.M):
-        option = words.strip().rstrip(".").upper()
-        if text in (option, f"{name} {option}"):
-            return f"({name})"
-    # A letter by itself is an option where no word follows: `I think (B)` and `A man` begin with words.
-    letter = _OPTION.search(text) or re.match(r"([A-Z])\s*(?:[^\w\s]|$)", text)
-    return f"({letter.group(1)})" if letter is not None else ""
 
 
 def _words(value: Any) -> list[str]:
@@ -66,6 +70,45 @@ def _words(value: Any) -> list[str]:
     if isinstance(value, (list, tuple)):
         return [str(word).strip().casefold() for word in value]
     return str(value).replace(",", " ").strip().casefold().split()
+
+
+def _is_bbeh(answer: Any, target: str) -> bool:
+    """Whether an answer is a target of BIG-Bench Extra Hard, by the rules of its authors.
+
+    Letters may have parentheses, lists brackets and spaces, numbers a fraction of zero; quotes and a final question
+    mark do not count. Any other difference is wrong; so is every answer to the few targets that end with a full stop.
+    """
+    said, wanted = _plain(_statement(answer)), target.strip().lower().replace(", ", ",")
+    if len(said) == 3 and said[0] + said[2] == "()" and said != wanted:
+        return said[1] == wanted
+    if len(wanted) == 3 and wanted[0] + wanted[2] == "()" and said != wanted:
+        return said == wanted[1]
+    with contextlib.suppress(ValueError):
+        if float(said) == float(wanted):
+            return True
+    is_bracketed = said == f"[{wanted}]" or wanted == f"[{said}]"
+    return is_bracketed or said == f"{wanted}?" or said.replace("'", "") == wanted.replace("'", "")
+
+
+def _statement(answer: Any) -> str:
+    """Return an answer as the text that a model would state: a program may answer with a list, or with True."""
+    match answer:
+        case bool():
+            return "yes" if answer else "no"
+        case list() | tuple():
+            return ", ".join(map(_statement, answer))
+    return str(answer)
+
+
+def _plain(text: str) -> str:
+    """Return what a text states as the answer, in lower case, without markup: its first line, without a full stop."""
+    text = _BBEH_MARK.split(text.strip())[-1].strip().removesuffix(".")
+    if len(text) > 1 and text[0] == text[-1] == "$":
+        text = text[1:-1]
+    for command in ("boxed{", "text{", "texttt{"):
+        if command in text and text.endswith("}"):
+            text = text[:-1].split(command)[1]
+    return text.lower().replace(", ", ",").replace("**", "").split("\n")[0].removesuffix(".")
 
 
 def is_same(answer: Any, target: Any) -> bool:

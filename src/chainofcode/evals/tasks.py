@@ -1,4 +1,4 @@
-"""BIG-Bench Hard and GSM8K as samples: where their files are, how each task is answered, what the paper reports."""
+"""BIG-Bench Hard, BIG-Bench Extra Hard and GSM8K as samples: their files, examples, and published accuracies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import math
 import os
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,39 @@ from .samples import Sample
 from .shots import Shot, shots
 
 SIZES = ("three", "five", "seven")
+BBEH = "bbeh_"  # prefix of its tasks: some have the same names as tasks of BIG-Bench Hard
+# The leaderboard of BIG-Bench Extra Hard, on all 4,520 examples: micro average, adjusted harmonic mean.
+BBEH_PUBLISHED = {
+    "random": (8.4, 2.4),
+    "Llama-3.1-8B": (10.6, 3.6),
+    "Gemma3-4B": (11.0, 3.4),
+    "GPT-4o": (22.3, 6.0),
+}
+_BBEH_TASKS = (
+    "boardgame_qa",
+    "boolean_expressions",
+    "buggy_tables",
+    "causal_understanding",
+    "disambiguation_qa",
+    "dyck_languages",
+    "geometric_shapes",
+    "hyperbaton",
+    "linguini",
+    "movie_recommendation",
+    "multistep_arithmetic",
+    "nycc",
+    "object_counting",
+    "object_properties",
+    "sarc_triples",
+    "shuffled_objects",
+    "spatial_reasoning",
+    "sportqa",
+    "temporal_sequence",
+    "time_arithmetic",
+    "web_of_lies",
+    "word_sorting",
+    "zebra_puzzles",
+)
 _LETTER = re.compile(r"\([A-Z]\)")
 _PAIR = re.compile(r"^Q: (.*?)\nA: (.*?)(?=\n\nQ: |\Z)", re.M | re.S)
 
@@ -42,7 +75,7 @@ class _Example(msgspec.Struct):
 
 
 class _File(msgspec.Struct):
-    """A file of BIG-Bench Hard."""
+    """A file of BIG-Bench Hard, or of BIG-Bench Extra Hard."""
 
     examples: list[_Example]
 
@@ -81,9 +114,7 @@ def task_of(file: str) -> str:
 
 def bbh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
     """Return the questions of some tasks, or of all."""
-    unknown = [task for task in tasks if task not in files() and task not in paper()]
-    if unknown:
-        raise InputError(f"there is no task {unknown[0]!r}; there are {', '.join(files())}")
+    _check_tasks(tasks, files(), paper())
     chosen = [file for file in files() if not tasks or {file, task_of(file)} & {*tasks}]
     return [sample for file in chosen for sample in _questions(file, directory("bbh", data) / f"{file}.json")]
 
@@ -93,6 +124,24 @@ def _questions(file: str, path: Path) -> list[Sample]:
         Sample(f"{file}-{index}", one.input, targets=[one.target], kind=_kind(file, one.target), task=file)
         for index, one in enumerate(_read(path).examples)
     ]
+
+
+def bbeh(tasks: Sequence[str] = (), data: Path | None = None) -> list[Sample]:
+    """Return the questions of some tasks of BIG-Bench Extra Hard, or of all."""
+    names = [task.removeprefix(BBEH) for task in tasks]
+    _check_tasks(names, _BBEH_TASKS)
+    return [
+        Sample(f"{BBEH}{name}-{index}", one.input, targets=[one.target], kind="bbeh", task=f"{BBEH}{name}")
+        for name in _BBEH_TASKS
+        if not names or name in names
+        for index, one in enumerate(_read(directory("bbeh", data) / f"{name}.json").examples)
+    ]
+
+
+def _check_tasks(tasks: Sequence[str], *known: Collection[str]) -> None:
+    unknown = [task for task in tasks if not any(task in names for names in known)]
+    if unknown:
+        raise InputError(f"unknown task {unknown[0]!r} (expected one of: {', '.join(known[0])})")
 
 
 def _kind(file: str, target: str) -> str:
@@ -133,7 +182,7 @@ def _read(path: Path) -> _File:
     try:
         return msgspec.json.decode(read_text(path), type=_File)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{path}: not a file of BIG-Bench Hard: {error}") from None
+        raise InputError(f"{path}: not a file of BIG-Bench Hard or Extra Hard: {error}") from None
 
 
 # --- examples -----------------------------------------------------------------------------------------------------

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import os
 from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypedDict, Unpack
 
+from ..emulator import Answering, Judging
+from ..emulator.accounting import accounted
+from ..emulator.value_cache import Layer
 from ..engine import Result, RunKeywords, RunOptions
+from ..engine.blocking import blocking
 from ..errors import BudgetError, InputError
 from ..lm import LM, as_lm
 from ..sandbox import Sandbox
@@ -17,7 +20,7 @@ from ..trace import Event
 from .answers import AnswerType, answer_type_of
 from .baselines import cot, direct
 from .code import first_of, interweave, programmed, read_by_lm, run_by_lm, run_in_python
-from .composition import ladder, typed, voted
+from .composition import Doubts, judged, ladder, skipped_with_files, typed, voted
 from .input_files import Files, files_of
 from .prompting import Inquiry, Method, Shown, failed
 from .react import react
@@ -32,51 +35,75 @@ _RUNNERS = {
 }
 _WITHOUT_PROGRAM = {"direct": direct, "cot": cot, "react": react}
 METHODS = {
-    "coc": "Chain of Code: Python runs what it can, the model answers calls nobody defined",
-    "coc-python": "Python alone (PAL, Program of Thoughts): a call nobody defined is a failure",
+    "coc": "Chain of Code: Python runs what it can, the model answers calls to undefined functions",
+    "coc-python": "Python alone (PAL, Program of Thoughts): an undefined function is an error",
     "coc-lm": "the model reads its program and states the answer; nothing is run",
     "coc-lm-state": "the model runs its program by writing down every state (ScratchPad)",
-    "coc-try-lm": "Python runs the whole program; if it cannot, as coc-lm",
-    "coc-try-lm-state": "Python runs the whole program; if it cannot, as coc-lm-state",
+    "coc-try-lm": "Python runs the whole program; if it fails, as coc-lm",
+    "coc-try-lm-state": "Python runs the whole program; if it fails, as coc-lm-state",
     "cot": "Chain of Thought: reasons in words, then states the answer",
     "direct": "states the answer at once",
-    "react": "thoughts and code by turns, over one state that persists",
+    "react": "alternates thoughts and code, with persistent state",
 }
+LABELS = {  # the same methods as the page names them
+    "coc": "Code and judgement",
+    "coc-python": "Code only",
+    "coc-lm": "Code, read by the model",
+    "coc-lm-state": "Code, simulated by the model",
+    "coc-try-lm": "Code, else read by the model",
+    "coc-try-lm-state": "Code, else simulated by the model",
+    "cot": "Reasoning in words",
+    "direct": "Answer at once",
+    "react": "Code in small steps",
+}
+_JUDGES = ("cot", "direct")  # the methods that vote on an answer by judgement
 LADDER = ("coc", "coc-lm-state", "cot", "direct")
 
 
 def compose(
-    method: str = "coc", *, repairs: int = 0, critique: bool = False, fallback: bool = False, votes: int = 1
+    method: str = "coc",
+    *,
+    repairs: int = 0,
+    critique: bool = False,
+    fallback: bool = False,
+    votes: int = 1,
+    doubts: Doubts | None = None,
 ) -> Method:
     """Return a method by name, with repairs of its programs, a critique of them before the answer counts, a ladder of
-    fallbacks where it brings no answer, and votes.
+    fallbacks where it brings no answer, and votes. `doubts` finds reasons not to trust a vote, such as
+    `chainofcode.audit.doubts`: it then counts half.
     """
     if method not in METHODS:
-        raise InputError(f"there is no method {method!r}; there are {', '.join(METHODS)}")
+        raise InputError(f"unknown method {method!r} (expected one of: {', '.join(METHODS)})")
 
     def one(name: str) -> Method:
         if name in _WITHOUT_PROGRAM:
             return typed(_WITHOUT_PROGRAM[name])
         if name != method:  # a fallback: repairs did not help
-            return programmed(_RUNNERS[name])
+            return skipped_with_files(name, programmed(_RUNNERS[name]))
         return programmed(_RUNNERS[name], repairs=max(repairs, critique), critique=critique)
 
     whole = one(method)
+    if fallback and method in _RUNNERS:
+        whole = judged(whole, {name: one(name) for name in _JUDGES})
     if fallback:
         below = LADDER[LADDER.index(method) + 1 :] if method in LADDER else LADDER[-2:]
         whole = ladder({method: whole, **{name: one(name) for name in below}}) if below else whole
-    return voted(whole, votes) if votes > 1 else whole
+    return voted(whole, votes, doubts) if votes > 1 else whole
 
 
 async def ask(
     question: str,
     lm: LM,
     *,
+    emulator: Answering = None,
+    cache: Layer | None = None,
     method: str | Method = "coc",
     shots: int | None = None,
     examples: Shown | None = None,
     seen: Iterable[tuple[str, Any]] = (),
     value_votes: int = 1,
+    think: bool = False,
     answer_type: Any = None,
     database: str | None = None,
     files: Files | Iterable[str | os.PathLike[str]] = (),
@@ -86,12 +113,21 @@ async def ask(
 ) -> AsyncIterator[Event]:
     """Answer a question, as a stream of events: the trace's Header first, the Answer last.
 
-    `method` is a name of METHODS, or what `compose` returns. `shots` is how many examples the model sees (None: all),
-    `examples` replaces them: pairs of question and reply, or a text of `Question: …` lines and replies, separated by
-    empty lines; `seen` are calls with values, as examples of emulation. With `value_votes` above 1 each value is
-    requested several times. `answer_type` is what the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the
-    file of a `database`) or the like, a Python type, a dataclass, a Struct, a Pydantic model, a JSON schema. `files`
-    are granted for reading, and the program finds each as a variable.
+    - `lm`: the model that writes the program
+    - `emulator`: answers calls of functions that the program does not define: another model, a `Cascade` of models, a
+      mapping, a function of the pause (None: `lm`)
+    - `cache`: keeps the values of models for later runs, such as a `ValueCache`
+    - `method`: a name of METHODS, or the result of `compose`
+    - `shots`: how many examples the model sees (None: all)
+    - `examples`: your own examples instead: pairs of question and reply, a text of `Question: …` lines and replies,
+      separated by empty lines, or such by prompt (`program`, `cot`, `direct`)
+    - `seen`: calls with values, as examples of emulation
+    - `value_votes`: how often to request each value; the majority counts
+    - `think`: whether the model gives its reasons before a value that it is unsure of
+    - `answer_type`: what the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the file of a `database`) or
+      the like, a Python type, a dataclass, a Struct, a Pydantic model, a JSON schema
+    - `files`: granted for reading; the program finds each as a variable
+    - `sandbox`, `options` and the other options are those of `execute`
     """
     whole = typed(compose(method) if isinstance(method, str) else method)
     wanted = answer_type_of(answer_type, database)
@@ -99,13 +135,15 @@ async def ask(
     found = await files_of(files, chosen, sandbox)
     chosen = found.granted(chosen)
     yield chosen.header()
+    model = accounted(as_lm(lm) if cache is None else cache.model(lm))
     inquiry = Inquiry(
         question=question,
-        lm=as_lm(lm),
+        lm=model,
+        emulating=lm if emulator is None and cache is not None else emulator,  # values have keys of their own
+        cache=cache,
         shots=shots,
         examples=examples,
-        seen=tuple(seen),
-        value_votes=value_votes,
+        judging=Judging(votes=value_votes, seen=tuple(seen), thinks=think),
         sandbox=sandbox,
         options=chosen,
         answer_type=wanted,
@@ -116,16 +154,23 @@ async def ask(
             yield event
     except BudgetError as error:
         yield failed(error.reason, str(error))
+    except asyncio.CancelledError:
+        for call in model.abandoned():
+            yield call
+        raise
 
 
 class Ways(TypedDict, total=False):
     """The options of `ask` about how the question is answered."""
 
+    emulator: Answering
+    cache: Layer | None
     method: str | Method
     shots: int | None
     examples: Shown | None
     seen: Iterable[tuple[str, Any]]
     value_votes: int
+    think: bool
     answer_type: Any
     database: str | None
     files: Files | Iterable[str | os.PathLike[str]]
@@ -139,7 +184,7 @@ class AskKeywords(Ways, RunKeywords, total=False):
 
 
 async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
-    """Answer a question and keep the trace; the options are those of `ask`."""
+    """Answer a question and return the result with its trace; the options are those of `ask`."""
     wanted = answer_type_of(given.get("answer_type"), given.pop("database", None))
     given["answer_type"] = wanted
     result = Result.of([event async for event in ask(question, lm, **given)])
@@ -149,14 +194,15 @@ async def asolve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
 
 
 def solve(question: str, lm: LM, **given: Unpack[AskKeywords]) -> Result:
-    """Answer a question, in code that is not async; the options are those of `ask`."""
-    with contextlib.suppress(RuntimeError):
-        asyncio.get_running_loop()
-        raise TypeError("solve() cannot be used inside a running event loop: await asolve() instead")
-    return asyncio.run(asolve(question, lm, **given))
+    """Answer a question and return the result with its trace; in async code, use `asolve`.
+
+    The options are those of `ask`.
+    """
+    return blocking(asolve(question, lm, **given))
 
 
 __all__ = [
+    "LABELS",
     "LADDER",
     "METHODS",
     "AnswerType",

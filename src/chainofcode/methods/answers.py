@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import math
@@ -22,7 +21,8 @@ from ..reasons import Reason
 from ..sandbox.frames import Failure
 from ..trace import Answer
 from ..values.codec import Opaque, ValueFormatError, brief, decode, encode
-from .isolated import carried_out
+from .isolated import carried_out, in_thread
+from .plain_schema import NotPlain, PlainSchema
 from .sql import Query
 
 MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
@@ -36,7 +36,7 @@ _PLAIN = ("builtins", "datetime", "decimal", "fractions")
 
 @dataclass(frozen=True)
 class AnswerType:
-    """How the model is told, how its answer becomes fitting data (or a Misfit), and that the caller's value."""
+    """A type of answers: its description for the model, and how an answer is checked and converted."""
 
     name: str
     words: str  # completes `The answer must be …`
@@ -212,7 +212,7 @@ def _finite(text: str) -> float:
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text[:100]} is no number")
+    raise ValueError(f"{text[:100]} is not a number")
 
 
 def _yaml_in(value: Any) -> Any:
@@ -236,13 +236,15 @@ def _schema_in(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(schema, dict):
-        raise InputError(f"{path} is no JSON schema: it holds {_short(schema)}, not an object")
+        raise InputError(f"{path} is not a JSON schema: it holds {_short(schema)}, not an object")
     return schema
 
 
 def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
-    """Validate in a process of its own: a schema may be hostile, and some patterns and references never end."""
-    _import("jsonschema", "a JSON schema", "jsonschema", "schema")
+    """Validate common keywords here, all others in a process: some patterns and references never end."""
+    plain = _plain(schema)
+    if plain is None:
+        _import("jsonschema", "a JSON schema", "jsonschema", "schema")
 
     def conformed(**more: Any) -> dict[str, Any]:
         job = {"schema": schema, **more}
@@ -250,19 +252,36 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 
     def fit(value: Any) -> Any:
         data = _json_data(value)
-        told = conformed(data=data)
+        told = _held_against(plain, data) if plain is not None else None
+        told = conformed(data=data) if told is None else told
         if told:
-            why = told.get("misfit") or told.get("unfit") or f"to hold it against the schema fails: {told['error']}"
+            why = told.get("misfit") or told.get("unfit") or f"checking it against the schema failed: {told['error']}"
             raise Misfit(f"{_short(data)} does not fit: {why}")
         return data
 
     try:
-        told, words = conformed(), _fitting(schema)
+        told, words = conformed() if plain is None else {}, _fitting(schema)
     except (RecursionError, TypeError, ValueError) as error:
-        raise InputError(f"{name} is no JSON schema: {error}") from None
+        raise InputError(f"{name} is not a JSON schema: {error}") from None
     if told:
         raise InputError(f"{name} {told.get('unfit') or 'cannot be used: ' + told['error']}")
     return AnswerType(name, words, lambda value: _as_it_fits(value, fit), is_text=True)
+
+
+def _plain(schema: Mapping[str, Any]) -> PlainSchema | None:
+    try:
+        return PlainSchema(schema)
+    except (NotPlain, RecursionError):
+        return None
+
+
+def _held_against(plain: PlainSchema, data: Any) -> dict[str, Any] | None:
+    """The outcome as a process gives it; None if that takes too long here."""
+    try:
+        misfit = plain.misfit(data)
+    except NotPlain:
+        return None
+    return {"misfit": misfit} if misfit else {}
 
 
 def _import(module: str, what: str, package: str, extra: str) -> Any:
@@ -285,7 +304,7 @@ async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
         said = decode(answer.value)
         if isinstance(said, Opaque):
             raise Misfit(f"the answer is a {said.type_name} of the program's, which stays there; give plain data")
-        data = await asyncio.to_thread(wanted.read, said)  # a query may take its time
+        data = await in_thread(wanted.read, said)  # a query may take its time
         value = encode(data, brief=_refuse)
     except (Misfit, ValueFormatError) as misfit:
         failure = Failure(MISFIT, f"wanted {wanted.name}, but {misfit}")
@@ -303,7 +322,7 @@ def is_misfit(answer: Answer) -> bool:
 
 
 def _refuse(part: object) -> str:
-    raise Misfit(f"the answer holds a {_type(part)}, or too much to be told")
+    raise Misfit(f"the answer holds a {_type(part)}, or is too large to describe")
 
 
 def _type(part: object) -> str:

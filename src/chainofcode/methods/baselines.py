@@ -11,9 +11,9 @@ from .prompting import MAX_TOKENS, Inquiry
 async def direct(inquiry: Inquiry) -> AsyncIterator[Event]:
     """The model states the answer at once."""
     room = MAX_TOKENS if inquiry.answer_type is not None else 256
-    call = await inquiry.complete(inquiry.shown("direct"), inquiry.text, max_tokens=room)
+    call, answer = await inquiry.state(inquiry.shown("direct"), inquiry.text, max_tokens=room)
     yield call
-    yield inquiry.stated(call.reply)
+    yield answer
 
 
 async def cot(inquiry: Inquiry) -> AsyncIterator[Event]:

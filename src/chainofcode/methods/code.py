@@ -5,23 +5,27 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
-from ..emulator import Answered, AroundEmulator, First, Pause, Table, asking
+from ..emulator import Answered, AroundEmulator, First, Pause, Table
 from ..emulator.types import Misfit, kind_of
 from ..errors import EmulationError, LMError, ProgramError
 from ..program import Program
 from ..reasons import Reason
 from ..render import Page
-from ..trace import Answer, Event, Step, Trace
+from ..trace import Answer, Call, Event, Step, Trace
 from ..values.codec import decode
 from .answers import fitted, is_misfit
-from .prompting import Inquiry, Method, failed, prompt, stepping
+from .multiple_choice import chosen, options_in
+from .prompting import Inquiry, Method, failed, prompt, repeated, stepping
 
 Runner = Callable[[Inquiry, str, Table], AsyncIterator[Event]]
-_MAX_TOLD_CHARS = 6000
+_MAX_SUMMARY_CHARS = 6000
+_MAX_VALUE_CHARS, _MAX_STATE_CHARS = 200, 1500  # of the variables that a repair is shown
+_RETRY_TEMPERATURE = 0.7
 
 
 # --- ways to run a program ----------------------------------------------------------------------------------------
@@ -29,11 +33,11 @@ _MAX_TOLD_CHARS = 6000
 
 def interweave(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
     """Python runs what it can, the model answers calls of undefined functions; they share one state."""
-    return inquiry.run(reply, First(_Fitting(known), asking(inquiry.lm, inquiry.value_votes, inquiry.seen)))
+    return inquiry.run(reply, First(_Fitting(known), inquiry.emulator()))
 
 
 class _Fitting(AroundEmulator):
-    """Values of an earlier attempt, where they are of the type that the program expects now."""
+    """Values of an earlier attempt, if they have the type that the program expects now."""
 
     async def answer(self, pause: Pause) -> Answered:
         answered = await self._emulator.answer(pause)
@@ -61,18 +65,18 @@ def run_by_lm(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event
 
 async def _in_place_of_python(inquiry: Inquiry, reply: str, how: str) -> AsyncIterator[Event]:
     try:
-        program = await asyncio.to_thread(Program.parse, reply)
+        program = await asyncio.to_thread(Program.parse, reply, inquiry.language)
     except ProgramError as error:
         yield failed(Reason.ERROR, str(error))
         return
     yield program
-    call = await inquiry.complete(prompt(how), f"{inquiry.text}\n\n```python\n{program.source.rstrip()}\n```")
+    call = await inquiry.complete(prompt(how), f"{inquiry.text}\n\n{_fenced(program)}")
     yield call
     yield inquiry.stated(call.reply)
 
 
 def first_of(one: Runner, other: Runner, other_name: str) -> Runner:
-    """Run a program one way and, where that brings no answer, the other."""
+    """Run a program one way and, if that gives no answer, the other."""
 
     async def run(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
         async for event in one(inquiry, reply, known):
@@ -92,8 +96,9 @@ def first_of(one: Runner, other: Runner, other_name: str) -> Runner:
 def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> Method:
     """Write a program and run it. A failure goes back to the model, with the error, `repairs` times at most.
 
-    A program that states its answer as a literal is rejected, too. One whose answer does not fit is repaired once,
-    however many repairs there are. Values that were emulated are kept from one program to the next.
+    A program that states its answer as a literal is also rejected, and so is an answer that is not one of the options.
+    An answer that does not fit its type is repaired once, even with `repairs=0`. Emulated values are kept from one
+    program to the next. If the model repeats a failed program, it is asked again without seeing it.
     """
 
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
@@ -102,49 +107,86 @@ def programmed(runner: Runner, *, repairs: int = 0, critique: bool = False) -> M
             written = await inquiry.complete(inquiry.shown("program"), inquiry.text)
             yield written
         inquiry, known = inquiry.remembering(), dict[str, Any]()
-        allowed, is_read = _Repairs(repairs), not critique
-        fallback: Answer | None = None  # an answer that was objected to is better than none
+        repairing, is_read = _Repairing(inquiry, repairs, written), not critique
+        fallback: Answer | None = None  # a rejected answer is better than none
         while True:
             attempt = _Attempt(inquiry)
-            async for event in attempt.run(runner(inquiry, written.reply, Table(known.items()))):
+            async for event in attempt.run(runner(inquiry, repairing.program.reply, Table(known.items()))):
                 yield event
             answer, objection = attempt.answer, attempt.objection()
             if objection is None and not is_read and answer.is_answered:
                 is_read = True
-                read = await inquiry.complete(prompt("critique"), attempt.told())
+                read = await inquiry.complete(prompt("critique"), attempt.summary())
                 yield read
                 objection = _objection_in(read.reply)
-            if objection is None or not allowed.take(answer):
+            if objection is None or not repairing.may_go_on(answer):
                 for event in _last_events(answer, fallback):
                     yield event
                 return
             fallback = answer if answer.is_answered else fallback
-            yield stepping(answer, "repair")
             known |= attempt.values()
-            turns = (inquiry.text, written.reply, f"{objection}\n\n{prompt('repair')}")
-            try:
-                written = await inquiry.complete(inquiry.shown("program"), *turns)
-            except LMError:
-                if fallback is None:
-                    raise
-                yield fallback
-                return
-            yield written
+            yield stepping(answer, "repair")
+            repairing.may_repeat = attempt.has_failed_tool  # the failure was not the program's
+            async for call in repairing.requests(objection, answer, may_fail=fallback is not None):
+                yield call
+            if repairing.is_stuck:
+                break
+        yield repeated(fallback or answer)
 
     return method
 
 
-class _Repairs:
-    """How many more programs may be requested; for an answer that does not fit, always one."""
+class _Repairing:
+    """Requests programs to replace a failed one: as many as are allowed, one for an answer that does not fit.
 
-    def __init__(self, left: int) -> None:
-        self._left, self._has_misfitted = left, False
+    A model that repeats a failed program is asked again without seeing any of them.
+    """
 
-    def take(self, answer: Answer) -> bool:
+    def __init__(self, inquiry: Inquiry, repairs: int, written: Call) -> None:
+        self._inquiry, self._left, self._has_misfitted = inquiry, repairs, False
+        self.program, self.is_stuck, self.may_repeat = written, False, False
+        self._tried = {_code(written.reply)}
+
+    def may_go_on(self, answer: Answer) -> bool:
         may_repair = not self._has_misfitted if is_misfit(answer) else self._left > 0
         self._left -= 1
         self._has_misfitted = self._has_misfitted or is_misfit(answer)
         return may_repair
+
+    def _instruction(self) -> str:
+        return prompt("repair").replace("```python", f"```{self._inquiry.language.name}")
+
+    async def requests(self, objection: str, answer: Answer, *, may_fail: bool) -> AsyncIterator[Call]:
+        """Request programs until one is new. Sets `is_stuck` if none is, or if the model fails and `may_fail`."""
+        shown, text = self._inquiry.shown("program"), self._inquiry.text
+        turns: tuple[str, ...] = (text, self.program.reply, f"{objection}\n\n{self._instruction()}")
+        sampling: dict[str, Any] = {}
+        while True:
+            try:
+                self.program = await self._inquiry.complete(shown, *turns, **sampling)
+            except LMError:
+                self.is_stuck = may_fail
+                if not may_fail:
+                    raise
+                return
+            yield self.program
+            code = _code(self.program.reply)
+            if self.may_repeat or code not in self._tried:
+                self._tried.add(code)
+                return
+            if not self.may_go_on(answer):
+                self.is_stuck = True
+                return
+            turns = (f"{text}\n\n{prompt('again')}\n{objection}",)
+            sampling = {"temperature": _RETRY_TEMPERATURE, "seed": self._left}
+
+
+def _code(reply: str) -> str:
+    """Return the program in a reply without comments and layout, to recognise a repeated program."""
+    try:
+        return ast.unparse(ast.parse(Program.parse(reply).source))
+    except (ProgramError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return " ".join(reply.split())
 
 
 def _last_events(answer: Answer, fallback: Answer | None) -> Iterator[Answer]:
@@ -152,7 +194,7 @@ def _last_events(answer: Answer, fallback: Answer | None) -> Iterator[Answer]:
         yield answer
     else:
         yield stepping(answer, "earlier answer")
-        yield fallback
+        yield repeated(fallback)
 
 
 class _Attempt:
@@ -163,7 +205,7 @@ class _Attempt:
         self._events: list[Event] = []
 
     async def run(self, events: AsyncIterator[Event]) -> AsyncIterator[Event]:
-        """Yield all events but the last answer, which may not be the final one."""
+        """Yield all events except the last answer, which may not be the final one."""
         async for event in events:
             if isinstance(event, Answer):
                 self._events.append(await fitted(event, self._inquiry.answer_type))
@@ -175,24 +217,44 @@ class _Attempt:
     @property
     def answer(self) -> Answer:
         last = self._events[-1] if self._events else None
-        return last if isinstance(last, Answer) else failed(Reason.GUEST_DIED, "the run ended without a word")
+        return last if isinstance(last, Answer) else failed(Reason.GUEST_DIED, "the run ended without an answer")
 
     @property
     def _program(self) -> Program | None:
         return Trace.of(self._events).program
 
+    @property
+    def has_failed_tool(self) -> bool:
+        return any(isinstance(step, Step) and step.by == "tool" and step.error for step in self._events)
+
     def objection(self) -> str | None:
-        """Say why this is not good enough, for the model; None where it is, or where a repair would not help."""
+        """Return why the attempt is rejected, for the model; None if it is accepted or a repair would not help."""
         answer, program = self.answer, self._program
         if answer.is_answered:
             wanted = self._inquiry.answer_type
             may_state = wanted is not None and wanted.is_text
-            is_stated = program is not None and program.is_hard_coded and not may_state
-            return "The program states its answer as a literal: it must work it out." if is_stated else None
+            if program is not None and program.is_hard_coded and not may_state:
+                return "The program states its answer as a literal: it must work it out."
+            options = options_in(self._inquiry.question)
+            if options and wanted is None and not chosen(decode(answer.value), options):
+                said = f"The answer of the program was {answer.text[:200]}, which is none of the options: "
+                return f"{said}{', '.join(options)}.{self._state()}"
+            return None
         if not answer.reason.is_repairable or answer.error is None:
             return None
         kind = "" if answer.error.type == answer.reason else f"{answer.error.type}: "
-        return f"The program failed{self._place(answer.error.line)}\n{kind}{answer.error.message[:1000]}"
+        place = self._place(answer.error.line)
+        return f"The program failed{place}\n{kind}{answer.error.message[:1000]}{self._state()}"
+
+    def _state(self) -> str:
+        """Show the variables at the end of the run, as many as there is room for."""
+        values: dict[str, str] = {}
+        for step in self._events:
+            if isinstance(step, Step):
+                values |= {name: value for name, value in step.delta.items() if value is not None}
+        lines = [f"{name} = {value[:_MAX_VALUE_CHARS]}" for name, value in values.items() if "<" not in value[:1]]
+        shown = "\n".join(lines)[-_MAX_STATE_CHARS:]
+        return f"\nVariables at that point:\n{shown}" if shown else ""
 
     def _place(self, line: int | None) -> str:
         source = self._program.source.split("\n") if self._program is not None else []
@@ -212,10 +274,14 @@ class _Attempt:
             if not call.endswith("()") and all(value == found[0] for value in found)
         }
 
-    def told(self) -> str:
+    def summary(self) -> str:
         lines = "\n".join(Page(100).trace(Trace.of(self._events)))
-        source = self._program.source.rstrip() if self._program is not None else ""
-        return f"{self._inquiry.text}\n\n```python\n{source}\n```\n\nWhat happened:\n{lines[:_MAX_TOLD_CHARS]}"
+        source = _fenced(self._program or Program("", language=self._inquiry.language.name))
+        return f"{self._inquiry.text}\n\n{source}\n\nWhat happened:\n{lines[:_MAX_SUMMARY_CHARS]}"
+
+
+def _fenced(program: Program) -> str:
+    return f"```{program.language}\n{program.source.rstrip()}\n```"
 
 
 def _objection_in(reply: str) -> str | None:

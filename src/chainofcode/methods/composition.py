@@ -1,25 +1,33 @@
-"""Wrappers of methods: an answer type, a ladder of fallbacks, votes. All they do is in the events."""
+"""Wrappers of methods: an answer type, a ladder of fallbacks, votes. Everything they do is in the events."""
 
 from __future__ import annotations
 
 import asyncio
 import collections
 import dataclasses
+import functools
 import itertools
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from ..emulator.common_values import SharedValues
 from ..errors import BudgetError, InputError, LMError
 from ..lm import LM, Around, Completion, Message
 from ..program import Program
 from ..reasons import Reason
-from ..trace import Answer, Call, Event
+from ..sandbox import Sandbox
+from ..trace import Answer, Call, Event, Step, Trace, least_sure
+from ..values.codec import decode
 from .answers import fitted, is_misfit
-from .prompting import Inquiry, Method, failed, last_answer, prompt, stepping
+from .multiple_choice import chosen, options_in
+from .prompting import Inquiry, Method, failed, last_answer, prompt, repeated, stepping
 
 _VOTING_TEMPERATURE = 0.7
+_UNKNOWN_CONFIDENCE = 0.5
+_DOUBTED_WEIGHT = 0.5
+_MIN_LABELS = 3  # from this many labels on, an answer counts as computed
 
 
 def typed(method: Method) -> Method:
@@ -28,7 +36,7 @@ def typed(method: Method) -> Method:
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
         said = ""
         async for event in method(inquiry):
-            if isinstance(event, Call):
+            if isinstance(event, Call) and not event.tool:
                 said = event.reply
             if not isinstance(event, Answer) or event.then:
                 yield event
@@ -49,7 +57,7 @@ def typed(method: Method) -> Method:
 def ladder(rungs: Mapping[str, Method]) -> Method:
     """Try methods in turn until one answers; the trace keeps each reason.
 
-    A program that one of them wrote is passed on. A spent budget ends the ladder; so does a model that never replied.
+    A program that one of them wrote is passed on. A spent budget ends the ladder; so does a model that has not replied.
     """
 
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
@@ -80,29 +88,134 @@ def ladder(rungs: Mapping[str, Method]) -> Method:
     return method
 
 
-def voted(method: Method, votes: int) -> Method:
-    """Run a method several times at once, each with its own seed, and take the most frequent answer."""
+def skipped_with_files(name: str, method: Method) -> Method:
+    """Skip a method in which the model runs the program, if the program reads files: the model does not see them."""
+
+    async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
+        if inquiry.options.prelude:
+            yield failed(Reason.ERROR, f"{name} was skipped: the model cannot read the input files")
+            return
+        async for event in method(inquiry):
+            yield event
+
+    return checked
+
+
+def judged(first: Method, others: Mapping[str, Method]) -> Method:
+    """Put a choice that rests on the model's judgement to a vote with other methods.
+
+    An answer stands if it is not a choice between options, or if Python computed it: alone, or from several labels,
+    which are easier to give than an answer. Otherwise each method has a vote; in a tie, the more confident side wins.
+    The others see only the question, so there is no vote if the program has more: files, inputs, tools.
+    """
+
+    async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
+        inquiry = inquiry.remembering()
+        seen: list[Event] = []
+        async for event in first(inquiry):
+            seen.append(event)
+            if not isinstance(event, Answer) or event.then:
+                yield event
+        own = last_answer(seen) or failed(Reason.ERROR, "the method ended without an answer")
+        is_worked_out = own.is_answered and own.source != "reply" and _is_worked_out(seen)
+        if own.reason.is_final or is_worked_out or not inquiry.is_in_words or not _is_choice(own, inquiry):
+            yield own
+            return
+        yield stepping(own, "vote")
+        runs = await _all_of([_collected(other, inquiry) for other in others.values()], may_fail=own.is_answered)
+        for run in runs:
+            for event in run:
+                yield stepping(event, "vote") if isinstance(event, Answer) else event
+        answers = [own, *(answer for run in runs if (answer := last_answer(run)) is not None)]
+        sure = functools.reduce(least_sure, _values(seen), None)
+        weights = [_weight(sure), *(_weight(answer.confidence) for answer in answers[1:])]
+        winner, counted = _count(answers, weights, inquiry)
+        yield repeated(answers[winner], votes=counted)
+
+    return method
+
+
+def _is_choice(answer: Answer, inquiry: Inquiry) -> bool:
+    """Whether the question offers options, or the answer is yes or no."""
+    return bool(options_in(inquiry.question)) or _key(answer) in ("yes", "no", "true", "false")
+
+
+def _values(events: Sequence[Event]) -> list[Step]:
+    """Return the values that the model gave in the last attempt, each call once."""
+    last = Trace.of(events).attempts[-1]
+    return list({step.call: step for step in last if isinstance(step, Step) and step.by == "lm"}.values())
+
+
+def _is_worked_out(events: Sequence[Event]) -> bool:
+    values = _values(events)
+    are_labels = all(isinstance(step.value, (bool, str)) for step in values)
+    return not values or (are_labels and len(values) >= _MIN_LABELS)
+
+
+def _weight(confidence: float | None) -> float:
+    """Return the weight of a vote. Confidence only breaks ties."""
+    return 1 + (_UNKNOWN_CONFIDENCE if confidence is None else confidence) / 10
+
+
+def _count(answers: Sequence[Answer], weights: Sequence[float], inquiry: Inquiry) -> tuple[int, dict[str, int]]:
+    """Return the index of the answer with the most weight (0 if there is none), and all votes."""
+    options = options_in(inquiry.question)
+    keys: dict[int, str] = {}
+    for place, answer in enumerate(answers):
+        if answer.is_answered:
+            keys[place] = (options and chosen(decode(answer.value), options)) or _key(answer)
+    sums: dict[str, float] = collections.defaultdict(float)
+    for place, key in keys.items():
+        sums[key] += weights[place]
+    first = {key: place for place, key in reversed(keys.items())}
+    winner = first[max(sums, key=sums.__getitem__)] if sums else 0
+    return winner, dict(collections.Counter(keys.values()))
+
+
+Doubts = Callable[[Trace, Sandbox | str], Awaitable[Sequence[str]]]  # reasons not to trust the answer of a trace
+
+
+def voted(method: Method, votes: int, doubts: Doubts | None = None) -> Method:
+    """Run a method several times at once, each with its own seed, and take the most frequent answer.
+
+    Its programs share the values that the model gives, unless each call is to be asked for again. One that there are
+    doubts about has half a vote.
+    """
 
     async def voting(inquiry: Inquiry) -> AsyncIterator[Event]:
         if inquiry.options.toolbox.has_effects:
             raise InputError("votes run programs several times: not with tools that have effects")
-        runs = await _all_of([_collected(method, inquiry, seed) for seed in range(votes)])
-        answers = [answer for run in runs if (answer := last_answer(run)) is not None]
-        keys = [_key(answer) if answer.is_answered else None for answer in answers]
-        counted = collections.Counter(key for key in keys if key is not None)
-        winner = keys.index(counted.most_common(1)[0][0]) if counted else len(answers) - 1
-        runs.append(runs.pop(winner))  # its program is the one that the answer comes from
+        if inquiry.options.share:
+            inquiry = dataclasses.replace(inquiry, shared=SharedValues(inquiry.emulator, votes))
+        runs = await _all_of([_collected(method, _seeded(inquiry, seed)) for seed in range(votes)])
+        if doubts is not None:
+            runs = await asyncio.gather(*(_doubted(run, doubts, inquiry) for run in runs))
+        answers = [last_answer(run) or failed(Reason.ERROR, "a vote ended without an answer") for run in runs]
+        weights = [_DOUBTED_WEIGHT if answer.doubts else 1.0 for answer in answers]
+        winner, counted = _count(answers, weights, inquiry)
+        runs.append(runs.pop(winner))  # last, because the answer belongs to the last program of a trace
         for *events, last in runs:
             for event in events:
                 yield event
             yield stepping(last, "vote") if isinstance(last, Answer) else last
-        yield msgspec.structs.replace(answers[winner], votes=dict(counted))
+        yield repeated(answers[winner], votes=counted)
 
     return voting
 
 
-async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | None]]]) -> list[list[Event]]:
-    """Run all at once. Raises the last error where all failed."""
+async def _doubted(run: list[Event], doubts: Doubts, inquiry: Inquiry) -> list[Event]:
+    """Return the events of a vote, with the doubts about its answer."""
+    answer = run[-1]
+    if not isinstance(answer, Answer) or not answer.is_answered:
+        return run
+    found = await doubts(Trace.of([inquiry.options.header(), *run]), inquiry.sandbox)
+    return [*run[:-1], msgspec.structs.replace(answer, doubts=tuple(found))]
+
+
+async def _all_of(
+    runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | None]]], *, may_fail: bool = False
+) -> list[list[Event]]:
+    """Run all at once. Raises the last error where all failed, unless they may."""
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         done = await asyncio.gather(*tasks)
@@ -111,17 +224,23 @@ async def _all_of(runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | No
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     errors = [error for _, error in done if error is not None]
-    if len(errors) == len(done):
+    if len(errors) == len(done) and not may_fail:
         raise errors[-1]
     return [events for events, _ in done]
 
 
-async def _collected(method: Method, inquiry: Inquiry, seed: int) -> tuple[list[Event], LMError | None]:
-    """Return the events of one vote, and the error of a model that failed: it casts none."""
-    own = dataclasses.replace(inquiry, lm=Seeded(inquiry.lm, _VOTING_TEMPERATURE, seed))
+def _seeded(inquiry: Inquiry, seed: int) -> Inquiry:
+    emulating = inquiry.emulating
+    if isinstance(emulating, LM):
+        emulating = Seeded(emulating, _VOTING_TEMPERATURE, seed)
+    return dataclasses.replace(inquiry, lm=Seeded(inquiry.lm, _VOTING_TEMPERATURE, seed), emulating=emulating)
+
+
+async def _collected(method: Method, inquiry: Inquiry) -> tuple[list[Event], LMError | None]:
+    """Return the events of one vote, and the error if the model failed: then there is no vote."""
     events: list[Event] = []
     try:
-        async for event in method(own):
+        async for event in method(inquiry):
             events.append(event)  # noqa: PERF401 - what came before a failure counts
     except BudgetError as error:
         events.append(failed(error.reason, str(error)))
@@ -131,7 +250,7 @@ async def _collected(method: Method, inquiry: Inquiry, seed: int) -> tuple[list[
 
 
 def _key(answer: Answer) -> str:
-    """Return the same text for equal answers: 2.0 is 2, and case does not matter."""
+    """Return a text that is the same for equal answers: 2.0 is 2, and case does not matter."""
     match answer.value:
         case float() as number if number.is_integer():
             return str(int(number))
@@ -147,6 +266,7 @@ class Seeded(Around):
         super().__init__(lm)
         self.in_flight = self.rows = 1
         self._options = {"temperature": temperature, "seed": seed}
+        self.version = f"{lm.version} temperature {temperature} seed {seed}"
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **{**self._options, **options})

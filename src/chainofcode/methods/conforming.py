@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from .isolated import carry_out, timed
+from .job_process import carry_out, timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -59,7 +59,7 @@ def _checking(jsonschema: Any, schema: Any) -> Any:
     try:
         validator.check_schema(schema)
     except jsonschema.SchemaError as error:
-        raise _Unfit(f"is no JSON schema: {error.message[:300]}") from None
+        raise _Unfit(f"is not a JSON schema: {error.message[:300]}") from None
     _check_references(schema, referencing)
     checked = jsonschema.validators.extend(validator, {"uniqueItems": _unique_items, "multipleOf": _multiple_of})
     registry = referencing.Registry()  # an empty one: the default fetches references

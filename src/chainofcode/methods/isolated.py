@@ -1,68 +1,167 @@
-"""Runs work that may take too much time or memory in a process with limits: JSON in, JSON out.
+"""Runs work on untrusted data in a process with limits on time and memory: JSON in, JSON out.
 
-Both ends of it. The process starts with `boot.py` and imports the standard library, and what the work needs.
+This is the parent's side; `job_process` is the child's. The child gets none of the parent's secrets: its environment
+has only the module path, and it inherits no descriptors. It starts with `boot.py` and imports only what the work needs.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import json
 import os
-import resource
 import signal
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from .. import boot
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # for start-up time
-    from typing import Any
+_OUT_OF_TIME = (-signal.SIGALRM, -signal.SIGPROF, -signal.SIGXCPU)
 
-_MAX_FILE_BYTES = 1024**2  # sorting stays in memory; SQLite writes a small index file beside some databases
+Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
+
+
+class _Processes:
+    """The processes of work in a thread: a thread cannot be cancelled, but its processes can be killed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._is_cancelled = False
+
+    @contextlib.contextmanager
+    def started(self, command: list[str]) -> Iterator[subprocess.Popen[bytes] | None]:
+        """Start a process, or none after a cancellation. The process never outlives the block."""
+        with self._lock:
+            if self._is_cancelled:
+                process = None
+            else:
+                process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env=environment(),
+                )
+                self._running.add(process)
+        if process is None:
+            yield None
+            return
+        with process:
+            try:
+                yield process
+            finally:
+                process.kill()
+                with self._lock:
+                    self._running.discard(process)
+
+    def cancel(self) -> None:
+        with self._lock:
+            self._is_cancelled = True
+            for process in self._running:
+                process.kill()
+
+
+_PROCESSES: contextvars.ContextVar[_Processes] = contextvars.ContextVar("processes")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
+    """Like `asyncio.to_thread`; cancellation kills the processes that the work started with `carried_out`."""
+    processes = _Processes()
+    context = contextvars.copy_context()
+    context.run(_PROCESSES.set, processes)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *arguments, **options))
+    except asyncio.CancelledError:
+        processes.cancel()
+        raise
 
 
 def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:
-    """Return what `main` of a module makes of a job; `{"error": why}` where it ran into a limit."""
-    import subprocess  # on use, for start-up time
-
-    done = subprocess.run(
-        [sys.executable, "-P", "-X", "utf8", boot.__file__, module],
-        input=json.dumps({**job, "seconds": seconds, "memory": memory}).encode(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        check=False,
-    )
-    if done.returncode in (-signal.SIGALRM, -signal.SIGPROF):
-        return {"error": f"it took over {seconds:g} seconds"}
-    if done.returncode != 0:
-        return {"error": "it takes too much memory, or breaks what carries it out"}
-    told: dict[str, Any] = json.loads(done.stdout)
+    """Run a job with `main` of a module. Returns its result, or `{"error": why}` if it exceeded a limit."""
+    message = _json({**job, "seconds": seconds, "memory": memory})
+    with _PROCESSES.get(_Processes()).started(_command(module)) as process:
+        if process is None:
+            return {"error": "it was cancelled"}
+        output, _ = process.communicate(message)
+        code = process.returncode
+    if code != 0:
+        return {"error": why_ended(code, seconds)}
+    told: dict[str, Any] = json.loads(output)
     return told
 
 
-def carry_out(work: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Run the job on standard input, inside the process. `timed` bounds its time."""
-    job = json.load(sys.stdin)
-    for which, most in (
-        (resource.RLIMIT_DATA, job["memory"]),
-        (resource.RLIMIT_FSIZE, _MAX_FILE_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        hard = resource.getrlimit(which)[1]
-        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(which, (allowed, allowed))
+async def worked(
+    module: str,
+    job: dict[str, Any],
+    *,
+    seconds: float,
+    memory: int,
+    write: Callable[[dict[str, Any]], bytes] | None = None,
+) -> dict[str, Any]:
+    """Like `carried_out`, in an event loop: `seconds` are real time, and cancellation kills the process."""
+    message = (write or _json)({**job, "seconds": seconds, "memory": memory})
+    code, output = await finished(await started(_command(module)), message, seconds)
+    if code != 0:
+        return {"error": why_ended(code, seconds)}
+    told: dict[str, Any] = json.loads(output)
+    return told
+
+
+async def started(command: list[str], variables: Sequence[str] = ()) -> asyncio.subprocess.Process:
+    """Start a process for one job, in its own session. It gets these environment variables, if they are set."""
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environment(variables),
+        start_new_session=True,
+    )
+
+
+async def finished(process: asyncio.subprocess.Process, message: bytes, seconds: float) -> tuple[int, bytes]:
+    """Send a process its job and return its exit code and output. The process never outlives this call."""
     try:
-        told = work(job)
-    except MemoryError:
-        told = {"error": "it takes too much memory"}
-    json.dump(told, sys.stdout)
+        async with asyncio.timeout(seconds):
+            output, _ = await process.communicate(message)
+    except TimeoutError:
+        return -signal.SIGALRM, b""
+    finally:
+        await ended(process)
+    return process.returncode or 0, output
 
 
-@contextlib.contextmanager
-def timed(seconds: float, timer: int = signal.ITIMER_REAL) -> Iterator[None]:
-    """Have the kernel end this process when the time is over."""
-    signal.setitimer(timer, seconds)
-    yield
-    signal.setitimer(timer, 0)
+async def ended(process: asyncio.subprocess.Process) -> None:
+    """Kill a process, and all that it started, if it is still running."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def why_ended(code: int, seconds: float) -> str:
+    """Why a process ended without a result."""
+    if code in _OUT_OF_TIME:
+        return f"it took over {seconds:g} seconds"
+    return "it used too much memory, or crashed the process"
+
+
+def environment(variables: Sequence[str] = ()) -> dict[str, str]:
+    """The environment of a process for untrusted data: the module path and the named variables, so no secrets."""
+    named = {name: os.environ[name] for name in variables if name in os.environ}
+    return {**named, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+
+
+def _command(module: str) -> list[str]:
+    return [sys.executable, "-P", "-X", "utf8", boot.__file__, module]
+
+
+def _json(message: dict[str, Any]) -> bytes:
+    return json.dumps(message).encode()

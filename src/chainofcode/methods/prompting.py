@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..emulator import Answering
+from ..emulator import Answering, Cascade, Emulator, Judging, as_emulator
+from ..emulator.common_values import SharedValues
 from ..emulator.model import requested
+from ..emulator.value_cache import Layer
 from ..engine import RunOptions, execute_program
-from ..lm import LM, Message
+from ..languages import PYTHON, SQL, Language
+from ..lm import LM, Completion, Message
 from ..reasons import Reason
 from ..sandbox import Sandbox
 from ..sandbox.frames import Failure
@@ -31,7 +35,8 @@ _BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
 
-Shown = str | Sequence[tuple[str, str]]  # examples: a text of them, or questions and replies
+_Examples = str | Sequence[tuple[str, str]]  # a text of them, or questions and replies
+Shown = _Examples | Mapping[str, _Examples]  # for all methods, or by prompt: program, cot, direct
 
 
 @dataclass(frozen=True)
@@ -42,21 +47,45 @@ class Inquiry:
     lm: LM
     shots: int | None = None  # how many examples the model sees; None: all there are
     examples: Shown | None = None  # in place of the general ones
-    seen: tuple[tuple[str, Any], ...] = ()  # calls with values, shown to the model as examples
-    value_votes: int = 1  # how often each value is requested; the most frequent one counts
+    judging: Judging = field(default_factory=Judging)
+    shared: SharedValues | None = None  # with other programs for the same question
     sandbox: Sandbox | str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
     written: Call | None = None  # a program that an earlier method wrote
     answer_type: AnswerType | None = None
     files: Files = field(default_factory=Files)  # the program finds each as a variable
+    emulating: Answering = None  # who answers the calls of programs; None: `lm`
+    cache: Layer | None = None  # of values, between runs
 
-    async def complete(self, before: str | list[Message], *turns: str, max_tokens: int = MAX_TOKENS) -> Call:
+    async def complete(self, before: str | list[Message], *turns: str, **options: Any) -> Call:
         """Make one request. `turns` alternate between the user and the model; the first and the last are the user's."""
+        _, call = await self._request(before, turns, options)
+        return call
+
+    async def state(self, before: str | list[Message], *turns: str, **options: Any) -> tuple[Call, Answer]:
+        """Make one request for a reply that states the answer, with log probabilities: for short replies only."""
+        more = {"logprobs": True} if self.lm.has_logprobs else {}
+        reply, call = await self._request(before, turns, {**more, **options})
+        answer = self.stated(call.reply)
+        return call, msgspec.structs.replace(answer, confidence=_likelihood(answer, reply))
+
+    async def _request(
+        self, before: str | list[Message], turns: Sequence[str], options: dict[str, Any]
+    ) -> tuple[Completion, Call]:
         messages = [Message("system", before)] if isinstance(before, str) else list(before)
         messages += [Message("assistant" if n % 2 else "user", text) for n, text in enumerate(turns)]
-        options = {"stop": ("\nQuestion:",), "max_tokens": max_tokens}
-        ((_, call),) = await requested(self.lm, messages, "\n\n".join(turns), **options)
-        return call
+        options = {"stop": ("\nQuestion:",), "max_tokens": MAX_TOKENS, **options}
+        ((reply, call),) = await requested(self.lm, messages, "\n\n".join(turns), **options)
+        return reply, call
+
+    def emulator(self) -> Emulator:
+        """Return the emulator that answers calls of undefined functions in one run."""
+        if self.shared is not None:
+            return self.shared.emulator()
+        answering = self.lm if self.emulating is None else self.emulating
+        if self.cache is not None:
+            return self.cache.emulator(answering, self.judging)
+        return as_emulator(answering, self.judging)
 
     def run(self, program: str, emulator: Answering) -> AsyncIterator[Event]:
         return execute_program(program, emulator, self.sandbox, self.options)
@@ -69,15 +98,30 @@ class Inquiry:
         return replace(self, options=replace(self.options, tools=box.remembering()))
 
     @property
+    def language(self) -> Language:
+        """The language that programs are written in."""
+        return self.options.language or PYTHON
+
+    @property
+    def is_in_words(self) -> bool:
+        """Whether a person could answer from the words of the question, without what only a program can reach."""
+        options = self.options
+        wants_text = self.answer_type is not None and self.answer_type.is_text
+        return not (self.files.told or options.inputs or options.toolbox.tools or options.scratch or wants_text)
+
+    @property
     def text(self) -> str:
         """The question as the model reads it, with what the program will find."""
         lines = [f"Question: {self.question}"]
         variables = [f"{name} = {brief(value, 500)}" for name, value in self.options.inputs.items()]
         if self.files.told:
             variables.append(self.files.told)
+        if any(file.kind == "path" for file in self.files.prelude):
+            variables.append(self._sight)
+        is_query = self.language is SQL
         if variables:
-            lines += ["These variables are set already:", *variables]
-        if packages := ", ".join(self.options.packages):
+            lines += ["These tables are there:" if is_query else "These variables are set already:", *variables]
+        if (packages := ", ".join(self.options.packages)) and not is_query:
             lines.append(f"These packages may be imported: {packages}")
         if self.options.scratch:
             lines.append("Files that the program writes into its working directory are kept for whoever asks.")
@@ -86,6 +130,15 @@ class Inquiry:
         if self.answer_type is not None:
             lines.append(f"The answer must be {self.answer_type.words}")
         return "\n".join(lines)
+
+    @property
+    def _sight(self) -> str:
+        """What the model must know to use an image: whether the calls of its program can show it to a model."""
+        answering = self.lm if self.emulating is None else self.emulating
+        models = answering.models if isinstance(answering, Cascade) else [answering]
+        if any(getattr(model, "has_images", True) for model in models):
+            return "A function that you do not define can see an image: pass it the variable, as in describe(photo)."
+        return "Functions that you do not define cannot see images."
 
     def stated(self, reply: str) -> Answer:
         """Return the answer that a reply states, or a NoAnswer error."""
@@ -101,8 +154,10 @@ class Inquiry:
     def shown(self, name: str) -> list[Message]:
         """Return a prompt with its examples as turns. The prompt `program` has a version for each size of model."""
         size = "small" if self.lm.is_small else "large"
-        listed = self.examples
-        if name == "program":
+        listed = self.examples.get(name) if isinstance(self.examples, Mapping) else self.examples
+        if name == "program" and self.language is not PYTHON:
+            instructions, own = prompt(f"program-{self.language.name}"), f"examples-{self.language.name}"
+        elif name == "program":
             instructions, own = prompt(f"program-{size}"), f"examples-{size}"
         else:
             instructions, own = prompt(name), f"examples-{name}"
@@ -122,6 +177,14 @@ def _pairs(text: str) -> list[tuple[str, str]]:
 
 
 Method = Callable[[Inquiry], AsyncIterator[Event]]
+
+
+def question_after(turns: Sequence[tuple[str, str]], question: str) -> str:
+    """Return a question below the earlier turns of its conversation: who spoke, and the text."""
+    if not turns:
+        return question
+    before = [f"{who}: {text}" for who, text in turns]
+    return "\n".join(["What was said before:", *before, "", f"The question now: {question}"])
 
 
 @functools.cache
@@ -156,12 +219,33 @@ def _tidy(text: str) -> str:
     return text.strip("\"'") if len(text) > 1 else text
 
 
+def _likelihood(answer: Answer, reply: Completion) -> float | None:
+    """Return the probability of an answer's words, given what the reply says before them."""
+    text = "".join(token.text for token in reply.tokens)
+    start = text.rfind(answer.value) if isinstance(answer.value, str) and answer.value else -1
+    if start < 0:
+        return None
+    logprob, end = 0.0, 0
+    for token in reply.tokens:
+        begin, end = end, end + len(token.text)
+        if end > start and begin < start + len(answer.value):
+            if token.text not in token.alternatives:
+                return None
+            logprob += token.alternatives[token.text]
+    return round(math.exp(logprob), 3)
+
+
 def last_answer(events: Sequence[Event]) -> Answer | None:
     return next((event for event in reversed(events) if isinstance(event, Answer)), None)
 
 
 def failed(reason: Reason, message: str, **more: Any) -> Answer:
     return Answer(reason, error=Failure(reason, message), **more)
+
+
+def repeated(answer: Answer, **more: Any) -> Answer:
+    """Return the answer of an earlier attempt as the final one: what the attempt counted is in the trace already."""
+    return msgspec.structs.replace(answer, wasted=0, unsettled=0, **more)
 
 
 def stepping(answer: Answer, then: str) -> Answer:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from ..values.arrays import numbered
 from ..values.codec import encode
-from .isolated import carry_out, timed
+from .job_process import carry_out, timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time

@@ -1,4 +1,4 @@
-"""Thoughts and code by turns, over one state that persists: ReAct, with code for actions.
+"""Alternating thoughts and code, with persistent state: ReAct, with code for actions.
 
 The whole run is one program, in one guest: it calls an undefined function for the next action, runs the action, and
 passes its output to the next call. So nothing runs twice, holes work inside actions, and the trace is an ordinary one.
@@ -10,7 +10,7 @@ import re
 from collections.abc import AsyncIterator
 from typing import Any
 
-from ..emulator import Answered, Emulator, Pause, asking
+from ..emulator import Answered, Emulator, Pause
 from ..errors import EmulationError
 from ..trace import Call, Event
 from ..values.codec import brief
@@ -19,12 +19,12 @@ from .prompting import Inquiry, prompt
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)
 _MAX_OBSERVED_CHARS = 4000
-_NEXT = "_next_action_of_coc"  # a name that no tool, file or action has
+NEXT_ACTION = "_next_action_of_coc"  # a name that no tool, file or action has
 _DRIVER = f"""
 import contextlib, io, traceback
 state, observation = dict(globals()), ""
 while True:
-    action = {_NEXT}(observation)
+    action = {NEXT_ACTION}(observation)
     if "answer" in action:
         answer = action["answer"]
         break
@@ -44,7 +44,7 @@ while True:
 
 
 async def react(inquiry: Inquiry) -> AsyncIterator[Event]:
-    """Thoughts and code by turns; each sees what the last one printed."""
+    """Alternate thoughts and code; each sees what the last one printed."""
     async for event in inquiry.run(_DRIVER, _Acting(inquiry)):
         yield event
 
@@ -56,11 +56,11 @@ class _Acting(Emulator):
 
     def __init__(self, inquiry: Inquiry) -> None:
         self._inquiry = inquiry
-        self._other = asking(inquiry.lm, inquiry.value_votes)
+        self._other = inquiry.emulator()
         self._turns = [inquiry.text]
 
     async def answer(self, pause: Pause) -> Answered:
-        if pause.name != _NEXT:
+        if pause.name != NEXT_ACTION:
             return await self._other.answer(pause)
         if len(self._turns) > 1:
             self._turns.append(f"Observation: {_observed(pause)}")

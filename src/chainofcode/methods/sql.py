@@ -16,6 +16,7 @@ from ..emulator.types import Misfit
 from ..errors import InputError
 from ..sandbox.packages import is_installed
 from ..values.codec import brief, decode
+from .file_inspection import fenced
 from .isolated import carried_out
 
 MAX_ROWS = 1000
@@ -32,7 +33,7 @@ class Query:
 
     def __init__(self, database: str | Path | None) -> None:
         self._path = None if database is None else Path(database).absolute()
-        self._engine = "SQLite" if self._path is None else _engine(self._path)
+        self._engine = "SQLite" if self._path is None else engine_of(self._path)
         self.words = "one SQL statement that only reads (SELECT or WITH), as text, in the syntax of SQLite"
         if self._path is not None:
             told = self._carry_out(None)
@@ -42,7 +43,7 @@ class Query:
             cut = schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…"
             self.words = (
                 f"one SQL statement that only reads (SELECT or WITH), as text, for this {self._engine} database. "
-                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{cut}\n"
+                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{fenced(cut)}\n"
             )
 
     def read(self, value: Any) -> Any:
@@ -83,7 +84,7 @@ def _one_statement(value: Any) -> str:
     return query
 
 
-def _engine(path: Path) -> str:
+def engine_of(path: Path) -> str:
     """Return which engine made a database file."""
     try:
         with path.open("rb") as file:

@@ -21,8 +21,8 @@ A task's examples stand in `TASK.md`, three of them, each in this form:
 
     (B)
 
-The values are those of the calls that nobody defined (none: the section is left out). None of the questions is taken
-from the data; `tests/test_shots.py` runs every program and holds its answer against the one that is stated.
+The values are those of calls to undefined functions (without any, the section is left out). None of the questions is
+taken from the data; `tests/test_shots.py` runs every program and compares its answer with the stated one.
 """
 
 from __future__ import annotations
