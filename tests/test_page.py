@@ -19,7 +19,7 @@ from conftest import ROOT
 from chainofcode.program import Program, Statement
 from chainofcode.sandbox.frames import Failure
 from chainofcode.server.sharing import PAGE, as_html
-from chainofcode.trace import Answer, Artifact, Call, Step, Trace
+from chainofcode.trace import Answer, Artifact, Call, Confidence, Step, Trace
 
 FRUIT = ROOT / "examples" / "traces" / "fruit.jsonl"
 
@@ -110,7 +110,7 @@ def test_looking_at_a_value_shows_what_it_depends_on(seen: Seen, fruit_file: str
 
 
 def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, fruit_file: str) -> None:
-    seen.page.set_viewport_size({"width": 1090, "height": 800})
+    seen.page.set_viewport_size({"width": 660, "height": 800})
     seen.page.goto(fruit_file)
     seen.page.keyboard.press("Home")
     cut = "[...document.querySelectorAll('.step.by-lm %s')].map(e => e.scrollWidth > e.clientWidth)"
@@ -118,7 +118,7 @@ def test_a_narrow_list_of_steps_cuts_the_call_and_not_the_value(seen: Seen, frui
     assert True in seen.page.evaluate(cut % ".call")
     assert True not in seen.page.evaluate(cut % ".value")
     assert seen.page.locator(".step.by-lm .what").first.get_attribute("title") == "is_fruit('apple') → True"
-    seen.page.set_viewport_size({"width": 2400, "height": 800})
+    seen.page.set_viewport_size({"width": 1090, "height": 800})
     assert True not in seen.page.evaluate(cut % ".call")
 
 
@@ -404,3 +404,100 @@ def test_several_values_of_one_line_are_spread_out(seen: Seen, tmp_path: Path) -
     assert seen.page.evaluate("document.activeElement.dataset.step") == "1"
     seen.page.keyboard.press("Enter")
     assert seen.page.locator(".editor").count() == 1
+
+
+# --- how sure the model was ---------------------------------------------------------------------------------------
+
+
+def judged_trace(*confidences: Confidence | None, value: Any = True, name: str = "f") -> Trace:
+    """A program of one line whose values the model was so sure of."""
+    program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
+    asked = [
+        Step(n + 1, "lm", 0, 1, call=f"{name}({n})", value=value, confidence=one) for n, one in enumerate(confidences)
+    ]
+    ran = Step(len(asked) + 1, "python", 0, 1, 1, {"x": "[…]"})
+    return Trace(events=[program, *asked, ran, Answer("answered", 1, "1", "variable")])
+
+
+@pytest.mark.parametrize(
+    ("confidence", "value", "sure", "told"),
+    [
+        (Confidence(0.73, {"False": 0.27}), True, "73% sure", "The model was 73% sure; otherwise: False 27%."),
+        (Confidence(0.997), True, ">99% sure", "The model was >99% sure."),
+        (
+            Confidence(0.4, {"7": 0.5, "6": 0.4, "2": 0.1}, spread=1.21),
+            6.1,
+            "± 1.2",
+            "The model’s score is about 6.1 ± 1.2: 7 50%, 6 40%, 2 10%.",
+        ),
+        (
+            Confidence(0.6, {"sad": 0.4}, samples=5),
+            "glad",
+            "60% of 5 replies",
+            "60% of 5 replies gave this value; otherwise: sad 40%.",
+        ),
+    ],
+)
+def test_a_value_says_how_sure_the_model_was(
+    seen: Seen, tmp_path: Path, confidence: Confidence, value: Any, sure: str, told: str
+) -> None:
+    seen.page.goto(written(tmp_path / "sure.html", judged_trace(confidence, value=value)))
+    chip = seen.page.locator(".line .chip")
+    assert chip.locator(".sure").inner_text() == sure
+    assert f", {sure}. Change it" in (chip.get_attribute("aria-label") or "")  # as a screen reader says it
+    assert seen.page.locator(".step.by-lm .sure").inner_text() == sure
+    chip.click()
+    assert seen.text(".editor .sureness") == told
+    seen.page.keyboard.press("Escape")
+    seen.page.click("#back")
+    assert (seen.page.locator("#live-step").text_content() or "").endswith(sure)
+    assert seen.complaints == []
+
+
+def test_values_of_unknown_confidence_say_nothing_about_it(seen: Seen, tmp_path: Path) -> None:
+    seen.page.goto(written(tmp_path / "unknown.html", judged_trace(None)))
+    seen.page.click(".line .chip")
+    assert seen.page.locator(".sure, .sureness").count() == 0
+    assert "sure" not in seen.text("body")
+
+
+def test_several_values_say_how_sure_the_model_was_at_least(seen: Seen, tmp_path: Path) -> None:
+    seen.page.goto(written(tmp_path / "least.html", judged_trace(*map(Confidence, (0.9, 0.61, 0.8)))))
+    assert seen.text(".line .group .sure") == "61% sure or more"
+    assert "61% sure or more" in (seen.page.locator(".line .group").get_attribute("aria-label") or "")
+    assert "least sure value: 61%" in seen.text("#facts")
+    seen.page.click(".line .group")
+    assert seen.page.locator(".values-row .sure").all_inner_texts() == ["90% sure", "61% sure", "80% sure"]
+    seen.page.goto(written(tmp_path / "partly.html", judged_trace(Confidence(0.9), None)))
+    assert seen.page.locator(".line .group .sure").count() == 0  # nothing is known of the other
+
+
+MISSING = """(element => {
+    const text = document.createRange();
+    text.selectNodeContents(element);
+    return text.getBoundingClientRect().width - element.getBoundingClientRect().width;
+})(document.querySelector("%s"))"""
+
+
+def test_how_sure_the_model_was_is_read_whole(browser: Any, tmp_path: Path) -> None:
+    """However long the value and narrow the page: the call is cut first."""
+    trace = judged_trace(Confidence(0.73), value="a long story about a dog and a cat and what they did")
+    for width in (360, 900, 1280):
+        seen = Seen(browser, viewport={"width": width, "height": 740})
+        seen.page.goto(written(tmp_path / "narrow.html", trace))
+        for place in (".line .chip", ".step.by-lm .pair"):
+            outer, inner = seen.page.locator(place).bounding_box(), seen.page.locator(f"{place} .sure").bounding_box()
+            assert inner["x"] + inner["width"] <= outer["x"] + outer["width"] + 1, (width, place)
+        assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        seen.page.goto(written(tmp_path / "long.html", judged_trace(Confidence(0.73), value=False, name="is_" * 30)))
+        for place in (".line .chip", ".step.by-lm"):  # a value that is cut by a fraction of a pixel shows fewer letters
+            assert seen.page.evaluate(MISSING % f"{place} .value") <= 0.01, (width, place)
+        assert seen.page.evaluate(MISSING % ".step.by-lm .call") > 1, width
+        assert seen.page.evaluate(MISSING % ".line .chip .call") <= 0.01, width  # beside a line it wraps
+        seen.context.close()
+
+
+def test_a_stated_answer_says_how_sure_the_model_was(seen: Seen, tmp_path: Path) -> None:
+    stated = Answer("answered", "yes", "'yes'", "reply", confidence=0.8)
+    seen.page.goto(written(tmp_path / "stated.html", Trace("Is it?", events=[Call("Is it?", "yes"), stated])))
+    assert "as the model states it · 80% sure" in re.sub(r"\s+", " ", seen.text("#facts"))

@@ -15,6 +15,7 @@ import pytest
 from browsing import ALL_HOSTILE, ELEMENTS, HOSTILE, PIXEL, UNNAMED, Seen, hostile_trace, is_harmless
 from conftest import ROOT, has_tier
 from endpoint import Model, Relay, telling
+from judging import sent, truth
 from serving import Serving, served
 
 from chainofcode.server.sqlite_store import SQLiteStore
@@ -154,8 +155,8 @@ def test_calls_in_flight_can_be_read(seen: Seen, server: Serving, model: Model) 
     seen.says(".chip.pending .call", calls)
     seen.shows(".chip.pending .count", "4")
     seen.has(".chip.pending", 1)
-    fits = "document.querySelector('.pending .call').clientWidth / document.querySelector('.pending .call').scrollWidth"
-    assert seen.page.evaluate(fits) > len("is_fruit('apple')") / len(calls)  # the first one is seen whole
+    fits = "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('.pending'))"
+    assert seen.page.evaluate(fits)  # all of them are seen whole
     model.release()
     seen.says("#said", "[True, False, True, False]")
 
@@ -318,7 +319,7 @@ def test_token_is_asked_for_and_kept_in_the_tab(seen: Seen, tmp_path: Path) -> N
         seen.page.fill("#token", "wrong")
         seen.page.keyboard.press("Enter")
         seen.shows("#token-title", "not the one")
-        seen.shows("#token-form", "ask them, if that was not you")
+        seen.shows("#token-form", "person who started the server has it")
         seen.page.fill("#token", token)
         seen.page.keyboard.press("Enter")
         seen.wait_for("document.querySelectorAll('#method option').length > 1")
@@ -429,7 +430,8 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     seen.wait_for("location.hash === '' && document.activeElement.id === 'question'")
     seen.has(f"#runs-list a[data-id='{id}']", 0)
     seen.says("#live", "The run is deleted.")
-    assert not seen.page.locator("#about").is_visible() and seen.page.evaluate("document.title") == "chainofcode"
+    seen.shows("#example-note", "An example run")
+    assert seen.page.evaluate("document.title") == "chainofcode" and not seen.page.locator("#remove").is_visible()
     assert server.client.get(f"/api/runs/{id}").status_code == 404
     assert seen.complaints == []
 
@@ -547,6 +549,32 @@ def test_an_answer_is_checked_in_plain_words(seen: Seen, server: Serving) -> Non
     assert seen.complaints == []
 
 
+def test_the_judgement_that_an_answer_hangs_on(seen: Seen, tmp_path: Path) -> None:
+    """From the log probabilities of an endpoint to the page, and to programs over HTTP."""
+    shares = {"apple": 0.98, "hammer": 0.004, "kiwi": 0.61, "saw": 0.1}
+    script: list[dict[str, Any]] = [rule("fruit?", PROGRAM)]
+    for name, share in shares.items():
+        said = truth(share)
+        script.insert(0, {"when": f"call: is_fruit('{name}')", "reply": said.text, "logprobs": sent(said)})
+    jsonschema = pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
+    told = "The answer hangs most on is_fruit('kiwi') → True (line 4, 61% sure): with False it would be"
+    with telling(script) as model, serving(tmp_path, model) as server:
+        opened(seen, server.url)
+        id = ask(seen, model="openai:m")
+        seen.says("#said", OUTCOME)
+        seen.shows("#facts", "least sure value: 61%")
+        assert server.run(id)["confidence"] == pytest.approx(0.61)
+        seen.page.click("#check")
+        seen.shows("#check-found .hangs", told)
+        seen.shows("#check-found dd li", "is_fruit('kiwi') = False → 1 of 4 are fruit (now True, 61% sure)")
+        verdict = server.client.get(f"/api/runs/{id}/verify").json()
+        assert verdict["hangs_on"]["told"].startswith(told)
+        assert verdict["hangs_on"]["confidence"] == {"probability": 0.61, "alternatives": {"False": 0.39}}
+        components = server.client.get("/openapi.json").json()["components"]
+        jsonschema.validate(verdict, {"$ref": "#/components/schemas/Verdict", "components": components})
+    assert seen.complaints == []
+
+
 def test_what_the_answer_does_not_need_has_a_slice_of_its_own(seen: Seen, server: Serving) -> None:
     program = "a = is_fruit('apple')\nb = [a, 1]\nc = 5\nanswer = c * 2"
     id = server.client.post("/api/runs", json={"program": program, "model": "scripted"}).json()["id"]
@@ -603,7 +631,7 @@ def test_hostile_text_of_a_live_run_stays_text(seen: Seen, server: Serving) -> N
     seen.shows("#runs-list .asked", "<script>")
     assert not seen.page.locator("#check").is_visible()  # there is no answer
     seen.page.click("#rewrite")
-    seen.shows(".rewrite", "Values stay those of this run")
+    seen.shows(".rewrite", "New calls are answered by")
     seen.complaints = [one for one in seen.complaints if "400" not in one]  # the name that was refused
     is_harmless(seen, ELEMENTS)
 
@@ -639,7 +667,7 @@ def test_every_view_fits_and_has_names(browser: Any, server: Serving, width: int
 
     fits()
     says = "(({scrollWidth, clientWidth}) => scrollWidth <= clientWidth)(document.querySelector('#method-text'))"
-    assert seen.text("#method-text").endswith("calls nobody defined") and seen.page.evaluate(says)
+    assert seen.text("#method-text").endswith("calls to undefined functions") and seen.page.evaluate(says)
     seen.page.click("#mode")
     fits()
     seen.page.click("#mode")

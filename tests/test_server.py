@@ -181,6 +181,7 @@ def test_list(server: Serving, fruit: str) -> None:
     assert [run["id"] for run in runs] == [ids[2], ids[1]]
     assert set(runs[0]) == {
         "id", "state", "question", "method", "model", "created", "seconds", "answer", "reason", "parent",
+        "tokens", "dollars",
     }  # fmt: skip
     more = server.client.get("/api/runs", params={"before": ids[1]}).json()["runs"]
     assert more[0]["id"] == ids[0] and fruit in [run["id"] for run in more]
@@ -227,6 +228,8 @@ def test_runs_that_were_kept_before_there_was_a_search_are_found(tmp_path: Path)
             server.over(id)
         server.stop()
     with contextlib.closing(sqlite3.connect(tmp_path / "data" / "runs.sqlite")) as database:
+        triggers = "DROP TRIGGER search_added; DROP TRIGGER search_changed; DROP TRIGGER search_removed"
+        database.executescript(f"{triggers}; DROP TABLE search; DROP VIEW searchable; DROP TABLE owners")
         database.execute("ALTER TABLE runs DROP COLUMN words")
     with served(tmp_path) as server:
         listed = [
@@ -759,13 +762,23 @@ def test_what_openai_clients_are_refused(server: Serving) -> None:
         {"messages": user, "response_format": {"type": []}},
         {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
         {"messages": user, "n": 2},
-        {"messages": user, "tools": [{"type": "function", "function": {"name": "f"}}]},
+        {"messages": user, "tools": [{"type": "web_search"}]},
+        {"messages": user, "tools": [{"type": "function", "function": {"name": "no name"}}]},
+        {"messages": user, "tool_choice": "required"},
+        {"messages": user, "tool_choice": "always"},
+        {"messages": user, "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"messages": user, "functions": [{"name": "f"}]},
         {"messages": user, "response_format": {"type": "json_schema", "json_schema": {"name": "x"}}},
     ):
         with pytest.raises(openai.BadRequestError) as refused:
             client.chat.completions.create(**{"model": "coc", **wrong})  # type: ignore[call-overload]
         assert set(refused.value.body) == {"message", "type", "param", "code"}  # type: ignore[call-overload]
-    for more in ({"previous_response_id": "resp_1"}, {"text": {"format": "json"}}, {"text": {"format": {"type": {}}}}):
+    for more in (
+        {"previous_response_id": "resp_1"},
+        {"background": True},
+        {"text": {"format": "json"}},
+        {"text": {"format": {"type": {}}}},
+    ):
         with pytest.raises(openai.BadRequestError):
             client.responses.create(**{"model": "coc", "input": "x", **more})  # type: ignore[call-overload]
 
@@ -861,14 +874,17 @@ def test_openapi_names_every_route(server: Serving) -> None:
     assert document["openapi"] == "3.1.0"
     assert {path for path in document["paths"] if path.startswith("/api/runs")} == {
         "/api/runs", "/api/runs/{id}", "/api/runs/{id}/events", "/api/runs/{id}/trace", "/api/runs/{id}/cancel",
-        "/api/runs/{id}/replay", "/api/runs/{id}/why", "/api/runs/{id}/verify", "/api/runs/{id}/artifacts/{sha256}",
+        "/api/runs/{id}/replay", "/api/runs/{id}/resume", "/api/runs/{id}/page", "/api/runs/{id}/why", "/api/runs/{id}/verify", "/api/runs/{id}/artifacts/{sha256}",
     }  # fmt: skip
     names = set(json.dumps(document).split('"#/components/schemas/')[1:])
     assert {name.partition('"')[0] for name in names} <= set(document["components"]["schemas"])
     import jsonschema
 
     schema = {"$ref": "#/components/schemas/Run", "components": document["components"]}
-    jsonschema.validate(server.run(server.begin()), schema)
+    id = server.begin()
+    jsonschema.validate(server.over(id), schema)
+    verdict = {"$ref": "#/components/schemas/Verdict", "components": document["components"]}
+    jsonschema.validate(server.client.get(f"/api/runs/{id}/verify").json(), verdict)
     listed = {"$ref": "#/components/schemas/Runs", "components": document["components"]}
     jsonschema.validate(server.client.get("/api/runs").json(), listed)
 

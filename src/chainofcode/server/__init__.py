@@ -33,8 +33,9 @@ def serve(settings: ServerSettings, store: Store | None = None) -> None:
         listening = stack.enter_context(_bound(settings.host, settings.port))
         if store is None:
             store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
-        models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests)))
-        jail = stack.enter_context(Jail(spares=min(_SPARES, os.cpu_count() or 1)))
+        models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, settings.tokens)))
+        spares = min(_SPARES, os.cpu_count() or 1)
+        jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
         asyncio.run(host(settings, listening, store=store, models=models, jail=jail, spans=spans))

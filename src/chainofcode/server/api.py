@@ -5,42 +5,39 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from ..audit import verify_data
 from ..trace import as_json
+from ..values.image_bytes import HEAD_BYTES, media_type
 from . import patterns
 from .api_document import document
 from .intake import Intake
 from .metrics import Metrics
 from .refusal import Refusal, invalid
-from .run_kinds import ReplayRequest, RunRequest, decoded
+from .resuming import AnswerRequest, Resuming
+from .run_kinds import ReplayRequest, ResumeRequest, RunRequest, decoded
 from .runs import Runs
-from .store import RunRecord
+from .store import RunFilter, RunRecord, State
 from .streams import KEEP, EventStream, event, unless_gone
 
 MAX_LISTED = 200
-_LISTED_CHARS = 500
-_IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
+_LISTED_CHARS, _SEARCHED_CHARS = 500, 2000
+_MAX_SECONDS = 1e11
+_JSON_NUMBER = r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?"
 
 
 class Api:
     """The handlers. They raise Refusal."""
 
-    def __init__(self, intake: Intake, metrics: Metrics) -> None:
-        self._intake, self._runs, self._metrics = intake, intake.runs, metrics
+    def __init__(self, intake: Intake, resuming: Resuming, metrics: Metrics) -> None:
+        self._intake, self._runs, self._resuming, self._metrics = intake, intake.runs, resuming, metrics
 
     @property
     def routes(self) -> list[Route]:
@@ -53,10 +50,14 @@ class Api:
             Route("/api/info", self.info),
             Route("/api/files", self.keep_file, methods=["POST"]),
             Route("/api/runs", self.runs, methods=["GET", "POST"]),
+            Route("/api/questions", self.questions),
+            Route("/api/questions/{id}", self.answer, methods=["POST"]),
             Route(one, self.run, methods=["GET", "DELETE"]),
             Route(f"{one}/events", self.events),
             Route(f"{one}/trace", self.trace),
+            Route(f"{one}/page", self.page),
             Route(f"{one}/cancel", self.cancel, methods=["POST"]),
+            Route(f"{one}/resume", self.resume, methods=["POST"]),
             Route(f"{one}/replay", self.replay, methods=["POST"]),
             Route(f"{one}/why", self.why),
             Route(f"{one}/verify", self.verify),
@@ -107,8 +108,10 @@ class Api:
         before = request.query_params.get("before")
         if before is not None and not patterns.fits(patterns.RUN_ID, before):
             raise invalid("before is the id of a run")
-        runs = await self._runs.listed(owner_of(request), limit, before, words.split())
-        return answered({"runs": [run.as_listed(_LISTED_CHARS) for run in runs]})
+        wanted = _filter(request.query_params, tuple(words.split()))
+        runs = await self._runs.listed(owner_of(request), limit, before, wanted)
+        max_chars = _SEARCHED_CHARS if words else _LISTED_CHARS  # a reader of search results sees what matched
+        return answered({"runs": [run.as_listed(max_chars) for run in runs]})
 
     async def _found(self, request: HTTPRequest) -> RunRecord:
         return await self._runs.find(request.path_params["id"], owner_of(request))
@@ -121,7 +124,10 @@ class Api:
 
     async def events(self, request: HTTPRequest) -> Response:
         run, after = await self._found(request), _number(request.headers.get("last-event-id", ""), -1)
-        return EventStream(_events(self._runs, run, after), {"x-coc-run": run.id})
+        live = request.query_params.get("live", "1")
+        if live not in ("0", "1"):
+            raise invalid(f"live is 0 or 1, not {live[:50]!r}")
+        return EventStream(_events(self._runs, run, after, is_live=live == "1"), {"x-coc-run": run.id})
 
     async def trace(self, request: HTTPRequest) -> Response:
         run = await self._found(request)
@@ -133,9 +139,31 @@ class Api:
         data = await asyncio.to_thread(path.read_bytes)
         return Response(data[: data.rfind(b"\n") + 1], media_type=kind)
 
+    async def page(self, request: HTTPRequest) -> Response:
+        """The run as one HTML file. An attachment: it never runs as a page of this server."""
+        run = await self._intake.finished(request.path_params["id"], owner_of(request))
+        page = await self._intake.page(run)
+        name = f'attachment; filename="run-{run.id}.html"'
+        return Response(page, media_type="text/html", headers={"content-disposition": name})
+
     async def cancel(self, request: HTTPRequest) -> Response:
         run = await self._runs.cancel(await self._found(request))
         return answered({"id": run.id, "state": run.state})
+
+    async def resume(self, request: HTTPRequest) -> Response:
+        wanted = decoded(await json_body(request) or b"{}", ResumeRequest)
+        return _accepted(await self._resuming.resume(owner_of(request), request.path_params["id"], wanted.model))
+
+    async def questions(self, request: HTTPRequest) -> Response:
+        run = request.query_params.get("run")
+        if run is not None and not patterns.fits(patterns.RUN_ID, run):
+            raise invalid("run is the id of a run")
+        found = await self._intake.store.questions(owner_of(request), MAX_LISTED, run)
+        return answered({"questions": [question.as_data() for question in found]})
+
+    async def answer(self, request: HTTPRequest) -> Response:
+        given = decoded(await json_body(request), AnswerRequest)
+        return _accepted(await self._resuming.answer(owner_of(request), request.path_params["id"], given))
 
     async def replay(self, request: HTTPRequest) -> Response:
         wanted = decoded(await json_body(request) or b"{}", ReplayRequest)
@@ -150,8 +178,7 @@ class Api:
 
     async def verify(self, request: HTTPRequest) -> Response:
         await request.body()
-        found = await unless_gone(request, self._intake.verify(owner_of(request), request.path_params["id"]))
-        return answered(verify_data(found) if found is not None else None)
+        return answered(await unless_gone(request, self._intake.verify(owner_of(request), request.path_params["id"])))
 
     async def artifact(self, request: HTTPRequest) -> Response:
         run, sha256 = await self._found(request), request.path_params["sha256"]
@@ -168,10 +195,34 @@ class Api:
         )
 
 
-async def _events(runs: Runs, run: RunRecord, after: int) -> AsyncGenerator[bytes, None]:
-    async with contextlib.aclosing(runs.follow(run, after)) as batches:
+async def _events(runs: Runs, run: RunRecord, after: int, *, is_live: bool) -> AsyncGenerator[bytes, None]:
+    async with contextlib.aclosing(runs.follow(run, after, is_live=is_live)) as batches:
         async for batch in batches:
             yield b"".join(KEEP if kind == "keep" else event(kind, data, number) for number, kind, data in batch)
+
+
+def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:
+    state = given.get("state")
+    if state is not None and state not in get_args(State):
+        raise invalid(f"state is one of {', '.join(get_args(State))}, not {state[:50]!r}")
+    return RunFilter(
+        words=words,
+        state=state,
+        method=given.get("method"),
+        model=given.get("model"),
+        since=_moment(given, "since"),
+        until=_moment(given, "until"),
+    )
+
+
+def _moment(given: Mapping[str, str], name: str) -> float | None:
+    """A moment as seconds since 1970."""
+    if name not in given:
+        return None
+    seconds = float(given[name]) if re.fullmatch(_JSON_NUMBER, given[name]) else -1.0
+    if not 0 <= seconds <= _MAX_SECONDS:
+        raise invalid(f"{name} is a number of seconds since 1970, not {given[name][:50]!r}")
+    return seconds
 
 
 def _number(text: str, default: int) -> int:
@@ -181,10 +232,7 @@ def _number(text: str, default: int) -> int:
 def _image_kind(path: Path) -> str | None:
     """The type of an image that a browser may show, by its first bytes. No SVG, which can hold scripts."""
     with path.open("rb") as file:
-        head = file.read(12)
-    if head[:4] == b"RIFF" and head[8:] == b"WEBP":
-        return "image/webp"
-    return next((kind for magic, kind in _IMAGES.items() if head.startswith(magic)), None)
+        return media_type(file.read(HEAD_BYTES)) or None
 
 
 def owner_of(request: HTTPRequest) -> str:

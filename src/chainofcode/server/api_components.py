@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ..methods import METHODS
 from . import patterns
+from .api_meanings import described
 from .settings import MAX_QUESTION_CHARS
+from .store import State
 
 Schema = dict[str, Any]
 TEXT: Schema = {"type": "string"}
@@ -15,8 +17,13 @@ _COUNT: Schema = {"type": "integer", "minimum": 0}
 _OBJECT: Schema = {"type": "object"}
 _NOTHING: Schema = {"type": "null"}
 _STRUCTURE = "A JSON schema for the answer."
-_STATES = ["queued", "running", "done", "cancelled", "interrupted", "failed"]
+_CONFIDENCE = (
+    "how sure the model was of an answer that it states, otherwise of its least sure judgement; not the "
+    "probability that the answer is right; null if unknown"
+)
+_STATES = [*get_args(State)]
 RUN_ID = patterns.text_of(patterns.RUN_ID)
+QUESTION_ID = patterns.text_of(patterns.QUESTION_ID)
 SHA256 = patterns.text_of(patterns.SHA256)
 _FILE_ID = patterns.text_of(patterns.FILE_ID)
 _SAYING = patterns.text_of(patterns.SAYS_SOMETHING, maxLength=MAX_QUESTION_CHARS)
@@ -39,7 +46,7 @@ def _list(schema: Schema, **more: Any) -> Schema:
 
 
 def schemas(models: Sequence[str]) -> dict[str, Schema]:
-    return {
+    made = {
         "Error": shape({"error": shape({"type": TEXT, "message": TEXT})}),
         "Health": shape({"status": TEXT}),
         "Value": _value(),
@@ -47,6 +54,7 @@ def schemas(models: Sequence[str]) -> dict[str, Schema]:
         **_responses(),
         **_openai(models),
     }
+    return {name: described(name, schema) for name, schema in made.items()}
 
 
 def _value() -> Schema:
@@ -69,7 +77,7 @@ def _value() -> Schema:
         "$date": {"type": "string", "format": "date"},
     }
     return {
-        "description": "a JSON value, or a tagged one: $tuple, $set, $date … (the README lists all)",
+        "description": "a JSON value, or a tagged one: $tuple, $set, $date … (see the page on the trace format)",
         "anyOf": [*one_of, *(shape({tag: body}, additionalProperties=False) for tag, body in tags.items())],
     }
 
@@ -89,6 +97,7 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
             "default": True,
             "description": "false: the run is cancelled when its last client leaves",
         },
+        "ask_me": _or_none(patterns.text_of(patterns.ASK_ME, maxLength=patterns.MAX_ASK_ME_CHARS)),
     }
     answer_type = patterns.text_of(patterns.TYPE, maxLength=patterns.MAX_TYPE_CHARS)
     question = {
@@ -111,12 +120,23 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
         "values": {"anyOf": [records, _list(typed, maxItems=patterns.MAX_TYPED)]},
     }
     change = patterns.text_of(patterns.CHANGE, maxLength=patterns.MAX_CHANGE_CHARS)
-    again = {"set": _list(change, maxItems=patterns.MAX_CHANGES), "edit": _or_none(TEXT)}
+    again = {
+        "set": _list(change, maxItems=patterns.MAX_CHANGES),
+        "edit": _or_none(TEXT),
+        "model": {**_or_none(TEXT), "description": "answers calls that the run has no value for"},
+    }
     return {
         "Question": {"type": "object", "properties": question, "required": ["question"], "additionalProperties": False},
         "Program": {"type": "object", "properties": program, "required": ["program"], "additionalProperties": False},
         "NewRun": {"anyOf": [ref("Question"), ref("Program")]},
         "Replay": {"type": "object", "properties": again, "additionalProperties": False},
+        "Resume": {"type": "object", "properties": {"model": common["model"]}, "additionalProperties": False},
+        "Answer": {
+            "type": "object",
+            "properties": {"value": ref("Value"), "text": {"type": "string", "maxLength": patterns.MAX_ANSWER_CHARS}},
+            "oneOf": [{"required": ["value"]}, {"required": ["text"]}],
+            "additionalProperties": False,
+        },
     }
 
 
@@ -135,13 +155,33 @@ def _responses() -> dict[str, Schema]:
         "reason": maybe,
         "parent": _or_none(RUN_ID),
     }
+    question: Schema = {
+        "id": QUESTION_ID,
+        "run": RUN_ID,
+        "call": TEXT,
+        "type": TEXT,
+        "wants": TEXT,
+        "line": _COUNT,
+        "asked": {"type": "number", "description": "when, in seconds since 1970"},
+    }
+    spent = {"tokens": _COUNT, "dollars": {**number, "description": "null if the price is unknown"}}
     value = {"description": "the answer as data, tagged where JSON lacks a type; null if it is long (see the trace)"}
-    more = {"value": value, "usage": _OBJECT, "error": {"type": ["object", "null"]}, "artifacts": _list(shape(file))}
+    more = {
+        "value": value,
+        "confidence": {**number, "description": _CONFIDENCE},
+        "usage": _OBJECT,
+        "type": {**maybe, "description": "what the answer had to be"},
+        "ask_me": {**maybe, "description": "functions whose calls a person answers"},
+        "resumed": _COUNT,
+        "error": {"type": ["object", "null"]},
+        "artifacts": _list(shape(file)),
+    }
     info = {
         "version": TEXT,
         "model": maybe,
         "models": _list(TEXT),
         "methods": {"type": "object", "additionalProperties": TEXT},
+        "labels": {"type": "object", "additionalProperties": TEXT, "description": "methods as the page names them"},
         "limits": _OBJECT,
         "mcp": {"enum": ["/mcp", None], "description": "the MCP endpoint, if the extra is installed"},
     }
@@ -150,10 +190,42 @@ def _responses() -> dict[str, Schema]:
         "File": shape({"id": _FILE_ID, **file}),
         "Begun": shape({"id": RUN_ID, "state": {"enum": _STATES}}),
         "Run": shape({**listed, **more, "files": _list(_FILE_ID)}),
-        "Runs": shape({"runs": _list(shape(listed))}),
+        "Runs": shape({"runs": _list(shape({**listed, **spent}))}),
+        "OpenQuestion": shape(question),
+        "Questions": shape({"questions": _list(ref("OpenQuestion"))}),
         "Why": _OBJECT,
-        "Verdict": _OBJECT,
+        "Verdict": _verdict(),
     }
+
+
+def _verdict() -> Schema:
+    """The outcome of `audit.verify_data`: what a client is likely to read of it."""
+    share: Schema = {"type": "number", "minimum": 0, "maximum": 1}
+    sure = {"probability": share, "alternatives": {"type": "object", "additionalProperties": share}}
+    more = {"spread": {"type": "number"}, "samples": _COUNT}
+    confidence = {"type": "object", "properties": {**sure, **more}, "required": ["probability"]}
+    flip: Schema = {
+        "step": _COUNT,
+        "line": _COUNT,
+        "call": _or_none(TEXT),
+        "value": {"description": "the value in the trace, as data"},
+        "confidence": _or_none(confidence),
+        "instead": {"description": "the value that was tried in its place"},
+        "outcome": {"enum": ["changes", "keeps", "unknown"]},
+        "answer": {**TEXT, "description": "the answer with that value"},
+    }
+    told = {**TEXT, "description": "the same in a sentence"}
+    least = "of the model's values that decide the answer, the one that it was least sure of"
+    return shape(
+        {
+            "score": share,
+            "flags": _list(TEXT),
+            "origin": {"enum": ["program", "constant", "input", "model", "reply", "none"]},
+            "replays": {"type": "boolean"},
+            "flips": _list(shape(flip)),
+            "hangs_on": {**_or_none(shape({**flip, "told": told})), "description": least},
+        }
+    )
 
 
 def named(models: Sequence[str]) -> list[str]:
@@ -163,6 +235,13 @@ def named(models: Sequence[str]) -> list[str]:
 
 def openai_names(models: Sequence[str]) -> list[str]:
     return [*METHODS, *(f"{method}:{name}" for name in named(models) for method in METHODS)]
+
+
+def _client_tool() -> Schema:
+    """A function of the client that a program may call."""
+    name = patterns.text_of(patterns.TOOL_NAME)
+    function = {"name": name, "description": _or_none(TEXT), "parameters": {"type": ["object", "null"]}}
+    return shape({"type": {"const": "function"}, "function": {**shape(function), "required": ["name"]}})
 
 
 def _openai(models: Sequence[str]) -> dict[str, Schema]:
@@ -184,7 +263,11 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "stream": either,
         "stream_options": {"type": ["object", "null"]},
         "n": {"enum": [1, None]},
-        "tools": none,
+        "tools": _or_none(_list(_client_tool(), maxItems=64)),
+        "tool_choice": {
+            "enum": ["none", "auto", None],
+            "description": "also `required`, or a function of `tools`: its parameters are the form of the answer",
+        },
         "functions": none,
         "response_format": {"anyOf": [_NOTHING, plainly, shape(deeper)]},
     }
@@ -195,6 +278,7 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "stream": either,
         "tools": none,
         "previous_response_id": _NOTHING,
+        "background": {"enum": [False, None]},
         "text": _or_none({"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plainly, shape(fitting)]}}}),
     }
     model = {"id": TEXT, "object": {"const": "model"}, "created": _COUNT, "owned_by": TEXT}

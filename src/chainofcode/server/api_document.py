@@ -6,12 +6,13 @@ The page and /mcp, which has its own specification, are not in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from .. import __version__
 from . import patterns
-from .api_components import RUN_ID, SHA256, TEXT, Schema, openai_names, ref, schemas
+from .api_components import QUESTION_ID, RUN_ID, SHA256, TEXT, Schema, openai_names, ref, schemas
 from .settings import ServerSettings
+from .store import State
 
 _STATUSES = {
     400: "Invalid request",
@@ -117,6 +118,7 @@ def _server_paths() -> Schema:
 
 def _run_paths() -> Schema:
     last = {"name": "Last-Event-ID", "in": "header", "schema": TEXT}
+    live = _query("live", {"enum": ["0", "1"], "description": "0: only the events so far"})
     limit = _query("limit", {"type": "integer", "minimum": 1, "maximum": 200, "default": 50})
     words = _query(
         "q",
@@ -126,9 +128,14 @@ def _run_paths() -> Schema:
             "description": "runs that contain all of these words",
         },
     )
-    listing = [limit, _query("before", RUN_ID), words]
+    since = {"type": "number", "minimum": 0, "maximum": 1e11, "description": "seconds since 1970"}
+    facts = [_query("state", {"enum": [*get_args(State)]}), _query("method", TEXT), _query("model", TEXT)]
+    listing = [limit, _query("before", RUN_ID), words, *facts, _query("since", since), _query("until", since)]
     events = "trace, program, call, step and answer events; waiting: calls in flight; end is the last"
     removed = {"204": {"description": "Removed"}}
+    follow = _operation(
+        "Follow its events", _raw("text/event-stream", events), parameters=[last, live], refusals=(400,)
+    )
     replay, why = "Replay its programs, perhaps with changes", "What its answer, or a variable, depends on"
     verify = "Whether its answer follows from its reasoning"
     one, all_of = (
@@ -140,14 +147,22 @@ def _run_paths() -> Schema:
         "Start a run: a question, or a program", _json("Begun", 202), body=_sent("NewRun"), refusals=(404,)
     )
     again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
+    resume = _operation(
+        "Resume it: recorded values are used, the rest is asked for",
+        _json("Begun", 202),
+        body=_sent("Resume", required=False),
+        refusals=(409,),
+    )
     paths: Schema = {
         one: {
             "get": _operation("Get a run", _json("Run")),
             "delete": _operation("Remove a run", removed, refusals=(409,)),
         },
-        f"{one}/events": {"get": _operation("Follow its events", _raw("text/event-stream", events), parameters=[last])},
+        f"{one}/events": {"get": follow},
         f"{one}/trace": {"get": _operation("Get its trace", _raw("application/x-ndjson", "JSON lines"))},
+        f"{one}/page": {"get": _operation("Get it as one HTML file", _raw("text/html", "a page"), refusals=(409,))},
         f"{one}/cancel": {"post": _operation("Cancel it", _json("Begun"))},
+        f"{one}/resume": {"post": resume},
         f"{one}/replay": {"post": again},
         f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409,))},
         f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409,))},
@@ -160,7 +175,21 @@ def _run_paths() -> Schema:
             operation["refusals"] = (404, *operation["refusals"])
         places = [_path_parameter("id", RUN_ID), *([_path_parameter("sha256", SHA256)] if "sha256" in path else [])]
         operations["parameters"] = places
-    return {"/api/runs": {**all_of, "post": begin}, **paths}
+    return {"/api/runs": {**all_of, "post": begin}, **paths, **_question_paths()}
+
+
+def _question_paths() -> Schema:
+    listed = _operation(
+        "List the calls that wait for a person, the oldest first",
+        _json("Questions"),
+        parameters=[_query("run", RUN_ID)],
+        refusals=(400,),
+    )
+    answer = _operation("Answer one: its run goes on", _json("Begun", 202), body=_sent("Answer"), refusals=(404, 409))
+    return {
+        "/api/questions": {"get": listed},
+        "/api/questions/{id}": {"post": answer, "parameters": [_path_parameter("id", QUESTION_ID)]},
+    }
 
 
 def _openai_paths(models: Sequence[str]) -> Schema:

@@ -27,6 +27,7 @@ from .metrics import LibraryLog, ServerLog
 from .quotas import Ledger
 from .refusal import Refusal, StorageError
 from .responses import Responses
+from .resuming import Resuming
 from .run_kinds import Models
 from .runs import Runs
 from .settings import ServerSettings
@@ -56,7 +57,8 @@ class Application:
         self.runs = Runs(settings, store=store, sandbox=jail, models=models, ledger=self._ledger, telemetry=telemetry)
         intake = Intake(settings, store, self.runs, models, self._ledger)
         self._mcp = _mcp_endpoint(intake, self.log)
-        routes: list[BaseRoute] = [*Api(intake, telemetry.metrics).routes, *Chat(intake).routes]
+        self._resuming = Resuming(intake, self.log)
+        routes: list[BaseRoute] = [*Api(intake, self._resuming, telemetry.metrics).routes, *Chat(intake).routes]
         routes += Responses(intake).routes
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
@@ -75,13 +77,18 @@ class Application:
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
         await self._ledger.open()
         status = await self._jail.status()
-        if self._settings.has_scratch and status.tier != "A":
+        if self._settings.has_scratch and not status.has_scratch:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush())]
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
+        if self._settings.resumes:
+            tasks.append(asyncio.create_task(self._resuming.resume_all()))
         try:
-            async with self._mcp.open() if self._mcp is not None else contextlib.nullcontext():
+            async with (
+                self.runs.workers.open(),
+                self._mcp.open() if self._mcp is not None else contextlib.nullcontext(),
+            ):
                 yield
         finally:
             await self.runs.close()

@@ -1,12 +1,16 @@
 """`/v1/chat/completions` and `/v1/models` for OpenAI's clients: the content is the answer of a run.
 
+Tools are the form of the answer, or functions that the program may call (see `caller_tools`).
+
 Without an answer the content is empty, and `refusal` says why.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+import dataclasses
+import itertools
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -16,6 +20,7 @@ from starlette.routing import Route
 
 from ..trace import as_json
 from .api import answered, json_body, owner_of
+from .caller_tools import CallerTools, ClientFunction, ClientTool, Offered, PendingCall, ToolChoice, ToolRuns, offered
 from .conversations import (
     AnswerFormat,
     ResponseFormat,
@@ -34,8 +39,9 @@ from .conversations import (
 from .intake import Intake
 from .refusal import Refusal, invalid
 from .run_kinds import decoded
+from .runs import ActiveRun
 from .store import RunRecord
-from .streams import KEEP, event
+from .streams import KEEP, EventStream, event, unless_gone
 
 
 class ChatRequest(msgspec.Struct):
@@ -46,18 +52,26 @@ class ChatRequest(msgspec.Struct):
     stream: bool | None = None
     stream_options: dict[str, Any] | None = None
     n: int | None = None
-    tools: list[Any] | None = None
+    tools: list[ClientTool] | None = None
+    tool_choice: str | ToolChoice | None = None
     functions: list[Any] | None = None
     response_format: ResponseFormat | None = None
 
-    @property
-    def answer_type(self) -> AnswerFormat:
+    def answer_type(self, form: ClientFunction | None) -> AnswerFormat:
+        if form is not None:
+            return form.schema
         return self.response_format.wanted("response_format") if self.response_format is not None else None
+
+    @property
+    def results(self) -> dict[str, str]:
+        """The results of tools at the end of the conversation, by the ids of their calls."""
+        last = itertools.takewhile(lambda turn: turn.role == "tool", reversed(self.messages))
+        return {turn.tool_call_id: turn.text("messages") for turn in last if turn.tool_call_id is not None}
 
 
 class Chat:
     def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+        self._intake, self._tool_runs = intake, ToolRuns()
 
     @property
     def routes(self) -> list[Route]:
@@ -78,62 +92,148 @@ class Chat:
         wanted = decoded(await json_body(request), ChatRequest)
         if wanted.n not in (None, 1):
             raise invalid("n must be 1: send several requests instead", "n")
-        refuse_tools(wanted.tools)
-        refuse_tools(wanted.functions)
+        refuse_tools(wanted.functions, "functions")
+        wish, owner = offered(wanted.tools, wanted.tool_choice), owner_of(request)
+        if resumed := self._tool_runs.resume(owner, wanted.results):
+            return await self._with_tools(request, wanted, *resumed)
         question = question_in(wanted.messages, "messages")
-        active = await begin(self._intake, owner_of(request), wanted.model, question, wanted.answer_type)
-        with_usage = bool((wanted.stream_options or {}).get("include_usage"))
-        chunks = self._chunks(active.run, wanted.model, with_usage) if wanted.stream else None
-        return await respond(request, active, chunks, lambda run: _completion(run, wanted.model))
+        if wish.functions:
+            return await self._begin_with_tools(request, wanted, wish, question)
+        kind = wanted.answer_type(wish.form)
+        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind)
+        form = wish.form.name if wish.form is not None else None
+        chunks = self._chunks(active.run, _Chunks.of(active.run, wanted), form) if wanted.stream else None
+        return await respond(request, active, chunks, lambda run: _completion(run, wanted.model, form))
 
-    async def _chunks(self, run: RunRecord, model: str, with_usage: bool) -> AsyncGenerator[bytes, None]:
-        head = {
-            "id": f"chatcmpl-{run.id}",
-            "object": "chat.completion.chunk",
-            "created": int(run.created),
-            "model": model,
-        }
+    async def _begin_with_tools(
+        self, request: HTTPRequest, wanted: ChatRequest, wish: Offered, question: str
+    ) -> Response:
+        tools, kind = CallerTools(wish.functions), wanted.answer_type(None)
+        if wish.is_required:
+            names = ", ".join(one.name for one in wish.functions)
+            question += f"\n\nGive the answer by calling one of these functions: {names}."
+        active = await begin(
+            self._intake, owner_of(request), wanted.model, question, answer_format=kind, tools=tools.as_tools()
+        )
+        return await self._with_tools(request, wanted, tools, active)
 
-        def chunk(delta: dict[str, Any], finish: str | None = None) -> bytes:
-            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-            return event(None, as_json({**head, "choices": [choice], **({"usage": None} if with_usage else {})}))
+    async def _with_tools(
+        self, request: HTTPRequest, wanted: ChatRequest, tools: CallerTools, active: ActiveRun
+    ) -> Response:
+        """Wait until the program calls tools of the client, or the run is over."""
+        is_sent = False
+        try:
+            calls = await unless_gone(request, tools.next_calls(active))
+            is_sent = calls is not None
+        finally:
+            if not is_sent:
+                active.cancel()  # the client has left
+        if calls:
+            self._tool_runs.keep(calls, tools, active)
+        else:
+            await active.over.wait()
+            check_ran(active.run)
+        message = _tool_message(calls) if calls else _message(active.run, None)
+        finish = "tool_calls" if calls else _finish(active.run)
+        if not wanted.stream:
+            return answered(_body(active.run, wanted.model, message, finish), headers={"x-coc-run": active.run.id})
+        chunks = _Chunks.of(active.run, wanted)
+        if calls:
+            message["tool_calls"] = [call.as_data(place) for place, call in enumerate(calls)]
+        return EventStream(chunks.whole(message, finish), {"x-coc-run": active.run.id})
 
-        yield chunk({"role": "assistant", "content": ""})
+    async def _chunks(self, run: RunRecord, chunks: _Chunks, form: str | None) -> AsyncGenerator[bytes, None]:
+        yield chunks.chunk({"role": "assistant", "content": ""})
         async with contextlib.aclosing(self._intake.runs.follow(run)) as batches:
             async for batch in batches:
                 for _, kind, data in batch:
                     if kind == "keep":
                         yield KEEP
                     elif kind in ("program", "step", "answer") and (line := step_line(kind, data)):
-                        yield chunk({"reasoning_content": line})
+                        yield chunks.chunk({"reasoning_content": line})
         try:
             check_ran(run)
         except Refusal as refusal:
             error = {"message": refusal.message, "type": "server_error", "param": None, "code": refusal.kind}
             yield event(None, as_json({"error": error}))
             return
-        yield chunk({"content": run.answer} if run.answer is not None else {"refusal": why_not(run)})
-        yield chunk({}, _finish(run))
-        if with_usage:
-            yield event(None, as_json({**head, "choices": [], "usage": _usage(run)}))
+        message = _message(run, form)
+        if "tool_calls" in message:
+            message["tool_calls"] = [{"index": 0, **call} for call in message["tool_calls"]]
+        for part in chunks.last({name: value for name, value in message.items() if value is not None}, _finish(run)):
+            yield part
+
+
+@dataclasses.dataclass(frozen=True)
+class _Chunks:
+    """The chunks of one streamed completion."""
+
+    run: RunRecord
+    model: str
+    with_usage: bool
+
+    @classmethod
+    def of(cls, run: RunRecord, wanted: ChatRequest) -> _Chunks:
+        return cls(run, wanted.model, bool((wanted.stream_options or {}).get("include_usage")))
+
+    @property
+    def _head(self) -> dict[str, Any]:
+        return {**_head(self.run, self.model), "object": "chat.completion.chunk"}
+
+    def chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        usage = {"usage": None} if self.with_usage else {}
+        return event(None, as_json({**self._head, "choices": [choice], **usage}))
+
+    def last(self, delta: dict[str, Any], finish: str) -> Iterator[bytes]:
+        yield self.chunk({name: value for name, value in delta.items() if name != "role"})
+        yield self.chunk({}, finish)
+        if self.with_usage:
+            yield event(None, as_json({**self._head, "choices": [], "usage": _usage(self.run)}))
         yield event(None, b"[DONE]")
+
+    async def whole(self, message: dict[str, Any], finish: str) -> AsyncGenerator[bytes, None]:
+        """A message that is there already, as a stream."""
+        yield self.chunk({"role": "assistant", "content": ""})
+        for part in self.last({name: value for name, value in message.items() if value is not None}, finish):
+            yield part
 
 
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "chainofcode"}
 
 
-def _completion(run: RunRecord, model: str) -> dict[str, Any]:
-    refusal = why_not(run) if run.answer is None else None
-    message = {"role": "assistant", "content": run.answer, "refusal": refusal}
+def _head(run: RunRecord, model: str) -> dict[str, Any]:
     return {
         "id": f"chatcmpl-{run.id}",
         "object": "chat.completion",
         "created": int(run.created),
         "model": model,
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(run)}],
-        "usage": _usage(run),
     }
+
+
+def _completion(run: RunRecord, model: str, form: str | None) -> dict[str, Any]:
+    return _body(run, model, _message(run, form), _finish(run))
+
+
+def _body(run: RunRecord, model: str, message: dict[str, Any], finish: str) -> dict[str, Any]:
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
+    return {**_head(run, model), "choices": [choice], "usage": _usage(run)}
+
+
+def _message(run: RunRecord, form: str | None) -> dict[str, Any]:
+    """The answer as a message: text, or a call of the function whose parameters are the form of the answer."""
+    if run.answer is None:
+        return {"role": "assistant", "content": None, "refusal": why_not(run)}
+    if form is None:
+        return {"role": "assistant", "content": run.answer, "refusal": None}
+    call = {"id": f"call_{run.id}", "type": "function", "function": {"name": form, "arguments": run.answer}}
+    return {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
+
+
+def _tool_message(calls: Sequence[PendingCall]) -> dict[str, Any]:
+    made = [call.as_data() for call in calls]
+    return {"role": "assistant", "content": None, "refusal": None, "tool_calls": made}
 
 
 def _finish(run: RunRecord) -> str:

@@ -9,7 +9,9 @@ import msgspec
 from starlette.requests import Request as HTTPRequest
 from starlette.responses import Response
 
+from ..emulator.tools import Tool
 from ..methods import METHODS
+from ..methods.prompting import question_after
 from .api import answered
 from .intake import Intake
 from .patterns import SAYS_SOMETHING, fits
@@ -19,7 +21,13 @@ from .runs import MAX_ANSWER_CHARS, ActiveRun
 from .store import RunRecord
 from .streams import EventStream, unless_gone
 
-_ROLES = {"system": "Instructions", "developer": "Instructions", "user": "User", "assistant": "Assistant"}
+_ROLES = {
+    "system": "Instructions",
+    "developer": "Instructions",
+    "user": "User",
+    "assistant": "Assistant",
+    "tool": "Result of a function",
+}
 _FORMATS = ("text", "json_object", "json_schema")
 AnswerFormat = str | dict[str, Any] | None  # the name of a type, a JSON schema, or anything
 
@@ -51,34 +59,48 @@ class TextPart(msgspec.Struct):
     text: str | None = None
 
 
+class MadeFunction(msgspec.Struct):
+    name: str
+    arguments: str = ""
+
+
+class MadeCall(msgspec.Struct):
+    """A tool call of an earlier response, as the client sends it back."""
+
+    id: str
+    function: MadeFunction
+
+
 class Turn(msgspec.Struct):
     """A message of a conversation, or an item of a response's input."""
 
     role: str
     content: str | list[TextPart] | None = None
     type: str = "message"
+    tool_calls: list[MadeCall] | None = None
+    tool_call_id: str | None = None
 
     def text(self, where: str) -> str:
         if self.type != "message" or self.role not in _ROLES:
             raise invalid(f"only messages of {', '.join(_ROLES)} are supported", where)
         if not isinstance(self.content, list):
-            return (self.content or "").strip()
-        if any(part.text is None for part in self.content):
+            said = (self.content or "").strip()
+        elif any(part.text is None for part in self.content):
             raise invalid("only text is supported: upload files to /api/files", where)
-        return "\n".join(part.text or "" for part in self.content).strip()
+        else:
+            said = "\n".join(part.text or "" for part in self.content).strip()
+        calls = [f"called {call.function.name}({call.function.arguments})" for call in self.tool_calls or ()]
+        return "\n".join(filter(None, [said, *calls]))
 
 
 def question_in(turns: Sequence[Turn], where: str, instructions: str | None = None) -> str:
-    """The user's last message, below everything else that was said."""
+    """The user's last message, below the earlier ones."""
     messages = [("system", (instructions or "").strip()), *((turn.role, turn.text(where)) for turn in turns)]
     asked = [place for place, (role, text) in enumerate(messages) if role == "user" and fits(SAYS_SOMETHING, text)]
     if not asked:
         raise invalid("there must be a message of the user that is not empty", where)
     _, question = messages.pop(asked[-1])
-    before = [f"{_ROLES[role]}: {text}" for role, text in messages if text]
-    if not before:
-        return question
-    return "\n".join(["What was said before:", *before, "", f"The question now: {question}"])
+    return question_after([(_ROLES[role], text) for role, text in messages if text], question)
 
 
 def method_and_model(intake: Intake, name: str) -> tuple[str, str | None]:
@@ -94,13 +116,22 @@ def model_names(intake: Intake) -> list[str]:
     return [*METHODS, *(f"{method}:{model}" for model in intake.models.names for method in METHODS)]
 
 
-async def begin(intake: Intake, owner: str, model: str, question: str, answer_format: AnswerFormat) -> ActiveRun:
+async def begin(
+    intake: Intake,
+    owner: str,
+    model: str,
+    question: str,
+    *,
+    answer_format: AnswerFormat = None,
+    tools: Sequence[Tool] = (),
+) -> ActiveRun:
+    """Start a run; one whose program may call tools of the client goes on between the client's requests."""
     method, full_name = method_and_model(intake, model)
     request = RunRequest(question=question, method=method, model=full_name)
     if isinstance(answer_format, str):
         request.type = answer_format
     schema = answer_format if isinstance(answer_format, dict) else None
-    return await intake.begin(owner, request, detach=False, schema=schema)
+    return await intake.begin(owner, request, detach=bool(tools), schema=schema, tools=tools)
 
 
 async def respond(
@@ -122,9 +153,9 @@ async def respond(
     return answered(body(active.run), headers=headers)
 
 
-def refuse_tools(tools: Any) -> None:
+def refuse_tools(tools: Any, where: str = "tools") -> None:
     if tools:
-        raise invalid("tools of clients are not supported: programs use Python and the model", "tools")
+        raise invalid(f"{where} is not supported here: send tools to /v1/chat/completions", where)
 
 
 def why_not(run: RunRecord) -> str:

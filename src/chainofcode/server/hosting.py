@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import uvicorn
@@ -23,6 +24,7 @@ from .store import Store
 
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
+_MAX_RUN_THREADS, _OTHER_THREADS = 256, 32
 _DESCRIPTORS = 65_536
 _IDLE_SECONDS = 75  # shorter, and connections would be closed during the next request
 _LAST_SECONDS = 10  # for connections that are left when all runs are over
@@ -39,6 +41,8 @@ async def host(
 ) -> None:
     """Serve on a bound socket until a signal."""
     _allow_descriptors()
+    threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
     status = await jail.status()  # raises where no sandbox can be built
     application = Application(settings, store=store, models=models, jail=jail, spans=spans)
     config = uvicorn.Config(

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
+import functools
 import importlib.util
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from .. import __version__
-from ..audit import Chain, Verdict, afollow, averify, check_chain, why_data
+from ..emulator.tools import Tool
 from ..engine import arun
 from ..errors import BudgetError, ChainOfCodeError, InputError, TraceError
-from ..methods import METHODS
-from ..sandbox import Sandbox
-from ..trace import Trace
+from ..methods import LABELS, METHODS
+from ..trace import Trace, as_json
 from . import patterns
+from .fair_share import FairSlots
 from .quotas import Ledger, seconds_to_midnight
 from .refusal import Refusal, StorageError, invalid
-from .run_kinds import Models, ReplayRequest, RunRequest, check_counts, replay_of, source_of
+from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, replay_of, source_of
 from .runs import ActiveRun, Runs, new_run
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
+from .sharing import as_html
 from .store import RunRecord, Store, StoredFile, new_file
 
 T = TypeVar("T")
-_AUDIT_SECONDS = 120.0
+_THREADS = 4
 _READY_SECONDS = 20.0
+
+
+class KeptRequest(msgspec.Struct):
+    """What a run is resumed from."""
+
+    request: RunRequest
+    schema: dict[str, Any] | None = None
+    is_detached: bool = True
 
 
 class Intake:
@@ -32,38 +47,99 @@ class Intake:
 
     def __init__(self, settings: ServerSettings, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.settings, self.store, self.runs, self.models, self._ledger = settings, store, runs, models, ledger
-        self._audits = 0
+        self.workers, self._threads = runs.workers, FairSlots(_THREADS, settings.tokens)
+        self._claimed: set[str] = set()  # runs that are about to be resumed
         self._checking: asyncio.Task[dict[str, str]] | None = None
         self.has_mcp = importlib.util.find_spec("mcp") is not None
 
     # --- runs -------------------------------------------------------------------------------------------------
 
     async def begin(
-        self, owner: str, request: RunRequest, *, detach: bool, schema: Mapping[str, Any] | None = None
+        self,
+        owner: str,
+        request: RunRequest,
+        *,
+        detach: bool,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
     ) -> ActiveRun:
-        """Queue a run, stored when this returns; `schema` is a JSON schema for its answer. Raises Refusal."""
+        """Queue a run, stored when this returns; `schema` is a JSON schema for its answer, `tools` are functions that
+        its program may call. Raises Refusal."""
         is_asking = request.program is None
         model = self.models.named(request.model) if is_asking or request.model is not None else None
-        if model is not None:
-            self._check_budget(owner)
-        self.runs.check_room()
+        source = await self.source(owner, request, model=model, schema=schema, tools=tools)
+        method = request.method if is_asking else "run"
+        given = {"files": request.files, "type": request.type, "ask_me": request.ask_me}
+        run = new_run(owner, request.question, method, model, **given)
+        kept = None
+        if not tools:  # those are answered by the client of this request alone
+            kept = as_json(KeptRequest(request, None if schema is None else dict(schema), detach))
+        return await self.runs.submit(run, source, detach=detach, request=kept)
+
+    async def source(
+        self,
+        owner: str,
+        request: RunRequest,
+        *,
+        model: str | None,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> EventSource:
+        """Check a request, and whether it may begin now. Return what carries it out. Raises Refusal."""
+        self.check_start(owner, model)
         check_counts(request)
         paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
-        # In a thread, because requests can be large.
-        source = await asyncio.to_thread(source_of, request, paths, self.settings, model=model, schema=schema)
-        method = request.method if is_asking else "run"
-        run = new_run(owner, request.question, method, model, files=request.files)
-        return await self.runs.submit(run, source, detach=detach)
+        await self._check_values(owner, request)
+        make = functools.partial(source_of, request, paths, self.settings, model=model, schema=schema, tools=tools)
+        return await self.in_thread(owner, make)
+
+    def check_start(self, owner: str, model: str | None) -> None:
+        """Raise Refusal if a run may not begin now: its owner's budget is spent, or the queue is full."""
+        if model is not None:
+            self._check_budget(owner)
+        self.runs.check_room(owner)
+
+    @contextlib.contextmanager
+    def claimed(self, id: str) -> Iterator[None]:
+        """Keep a finished run from being resumed twice, or removed meanwhile."""
+        self._check_unclaimed(id)
+        self._claimed.add(id)
+        try:
+            yield
+        finally:
+            self._claimed.discard(id)
+
+    def _check_unclaimed(self, id: str) -> None:
+        if id in self._claimed:
+            raise Refusal(409, "not_over", "the run is being resumed")
 
     async def replay(self, owner: str, id: str, request: ReplayRequest) -> ActiveRun:
-        """Run the programs of a run again, without a model: unchanged, or with changes."""
+        """Run the programs of a run again: unchanged, or with changes. A model, if named, answers new calls."""
         parent = await self.finished(id, owner)
-        source = await asyncio.to_thread(replay_of, await self.trace(parent), request)
-        run = new_run(owner, parent.question, "replay", None, parent=parent.id, files=parent.files)
+        model = self.models.named(request.model) if request.model is not None else None
+        if model is not None:
+            self._check_budget(owner)
+        trace = await self.trace(parent)
+        source = await self.in_thread(owner, lambda: replay_of(trace, request, model))
+        run = new_run(owner, parent.question, "replay", model, parent=parent.id, files=parent.files)
         return await self.runs.submit(run, source)
 
+    async def _check_values(self, owner: str, request: RunRequest) -> None:
+        values = [value["value"] for value in request.values if isinstance(value, dict) and "value" in value]
+        try:
+            await self.workers.check_values(owner, [*request.inputs.values(), *values])
+        except InputError as error:
+            raise invalid(str(error)) from None
+
+    async def in_thread(self, owner: str, work: Callable[[], T]) -> T:
+        """Run CPU-heavy work in a thread, a few at a time, so that the event loop gets its turn."""
+        async with self._threads.taken(owner):
+            return await asyncio.to_thread(work)
+
     async def remove(self, owner: str, id: str) -> None:
-        await self.runs.remove(await self.finished(id, owner))
+        run = await self.finished(id, owner)
+        self._check_unclaimed(id)
+        await self.runs.remove(run)
 
     def _check_budget(self, owner: str) -> None:
         try:
@@ -83,50 +159,45 @@ class Intake:
             raise Refusal(409, "not_over", "the run is not over yet")
         return run
 
-    async def trace(self, run: RunRecord) -> Trace:
+    def _trace_path(self, run: RunRecord) -> Path:
         path = self.store.trace_path(run.id)
         if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run ended before anything happened: it has no trace")
+        return path
+
+    async def trace(self, run: RunRecord) -> Trace:
+        path = self._trace_path(run)
         try:
-            return await asyncio.to_thread(Trace.read, path)
+            return await self.in_thread(run.owner, lambda: Trace.read(path))
         except TraceError:  # damaged, or being removed
             raise Refusal(422, "cannot_follow", "the trace of the run cannot be read") from None
 
+    async def page(self, run: RunRecord) -> str:
+        """A run as one HTML file."""
+        trace = await self.trace(run)
+        return await self.in_thread(run.owner, lambda: as_html(trace, title=run.question or ""))
+
     # --- audits -----------------------------------------------------------------------------------------------
 
-    async def why(self, owner: str, id: str, name: str | None) -> dict[str, Any]:
-        trace = await self.trace(await self.finished(id, owner))
+    async def why(self, owner: str, id: str, name: str | None) -> msgspec.Raw:
+        """See `audit.why_data`; as JSON."""
+        job = {"audit": "why", "path": str(self._trace_path(await self.finished(id, owner)))}
+        return await self._audited(owner, {**job, "name": name})
 
-        async def follow(sandbox: Sandbox) -> dict[str, Any]:
-            return why_data(await afollow(trace, name, sandbox=sandbox))
+    async def verify(self, owner: str, id: str) -> msgspec.Raw:
+        """See `audit.verify_data`; as JSON."""
+        path = self._trace_path(await self.finished(id, owner))
+        return await self._audited(owner, {"audit": "verify", "path": str(path)})
 
-        return await self._audited(follow)
+    async def verify_text(self, owner: str, text: str) -> msgspec.Raw:
+        """Verify a trace from any source, within the limits of this server's own runs."""
+        limits, scratch = dataclasses.asdict(self.settings.limits), self.settings.has_scratch
+        return await self._audited(owner, {"audit": "verify", "text": text, "limits": limits, "scratch": scratch})
 
-    async def verify(self, owner: str, id: str) -> Verdict:
-        trace = await self.trace(await self.finished(id, owner))
-        return await self.verify_trace(trace, await asyncio.to_thread(check_chain, self.store.trace_path(id)))
-
-    async def verify_trace(self, trace: Trace, chain: Chain) -> Verdict:
-        async def verify(sandbox: Sandbox) -> Verdict:
-            return await averify(trace, chain=chain, sandbox=sandbox)
-
-        return await self._audited(verify)
-
-    async def _audited(self, audit: Callable[[Sandbox], Awaitable[T]]) -> T:
-        """Audit in a slot for runs: it starts guests, too."""
-        self.runs.check_room()
-        if self._audits > self.settings.runs:
-            raise Refusal(429, "busy", "too many audits are under way", retry_seconds=5)
-        self._audits += 1
-        try:
-            async with asyncio.timeout(_AUDIT_SECONDS), self.runs.slots:
-                return await audit(self.runs.sandbox)
-        except TimeoutError:
-            raise Refusal(503, "too_slow", f"it took over {_AUDIT_SECONDS:g} seconds", retry_seconds=30) from None
-        except InputError as error:
-            raise Refusal(409, "cannot_follow", str(error)) from None
-        finally:
-            self._audits -= 1
+    async def _audited(self, owner: str, job: dict[str, Any]) -> msgspec.Raw:
+        if self.runs.is_draining:
+            raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self.settings.drain_seconds)
+        return await self.workers.audited(owner, job)
 
     # --- files ------------------------------------------------------------------------------------------------
 
@@ -156,6 +227,7 @@ class Intake:
             "model": names[0],
             "models": names,
             "methods": METHODS,
+            "labels": LABELS,
             "limits": limits,
             "mcp": "/mcp" if self.has_mcp else None,
         }

@@ -16,9 +16,14 @@ _ANY = r"[\s\S]*"
 SAYS_SOMETHING = rf"{_ANY}[^{_SPACES}]{_ANY}"
 RUN_ID = r"[0-9a-f]{24}"
 FILE_ID = r"[0-9a-f]{24}"
+QUESTION_ID = r"[0-9a-f]{24}"
 SHA256 = r"[0-9a-f]{64}"
+TOOL_NAME = r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 CHANGE = rf"[^=]+={_ANY}[^={_SPACES}]{_ANY}"
+# Functions that a person answers. A part of the syntax of regular expressions that matches in linear time.
+_FUNCTIONS = r"([A-Za-z_][A-Za-z0-9_]*(\.\*)?|\.\*)"
+ASK_ME = rf"{_FUNCTIONS}(\|{_FUNCTIONS})*"
 # A call and its value, a Python literal nested at most once.
 _NUMBER = r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?"
 _QUOTED = "|".join(rf"{quote}[^{quote}\\\u0000-\u001f]*{quote}" for quote in ("'", '"'))
@@ -38,6 +43,8 @@ MAX_WORDS_CHARS = 200
 MAX_TYPED = 100
 MAX_TYPED_CHARS = 500
 MAX_CHANGES = 100
+MAX_ASK_ME_CHARS = 500
+MAX_ANSWER_CHARS = 20_000  # of a person
 MAX_CHANGE_CHARS = 2000
 
 

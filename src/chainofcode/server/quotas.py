@@ -7,7 +7,7 @@ import collections
 import datetime
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import BudgetError
 from ..lm import LM, Around, Completion, Message, Usage
@@ -15,8 +15,8 @@ from .refusal import StorageError
 from .store import Store
 from .telemetry import Telemetry
 
+Key = TypeVar("Key")
 _MAX_KNOWN = 10_000
-_CHARS_A_TOKEN = 4  # about, in English and in code
 
 
 class RateLimiter:
@@ -45,7 +45,7 @@ class Ledger:
         self._budget, self._store = budget, store
         self._day = ""
         self._spent: dict[str, tuple[int, float]] = {}
-        self._new: dict[str, tuple[int, float]] = {}
+        self._new: dict[tuple[str, str], tuple[int, float]] = {}  # by day and owner
 
     async def open(self) -> None:
         self._day = today()
@@ -53,44 +53,47 @@ class Ledger:
 
     def check(self, owner: str) -> None:
         """Raise BudgetError when an owner's budget is spent."""
-        if today() != self._day:
-            self._day, self._spent = today(), {}
+        self._start_new_day()
         tokens, dollars = self._spent.get(owner, (0, 0.0))
         for which, used, word in (("tokens", tokens, "tokens"), ("dollars", dollars, "money")):
             allowed = self._budget.get(which)
             if allowed is not None and used >= allowed:
                 raise BudgetError(word, f"the budget of {allowed:g} {which} a day is spent")
 
-    def add(self, owner: str, usage: Usage) -> None:
-        amount = (usage.prompt_tokens + usage.completion_tokens, usage.dollars or 0.0)
-        for table in (self._spent, self._new):
-            _add(table, owner, amount)
+    def _start_new_day(self) -> None:
+        """Begin a new ledger day at midnight."""
+        if today() != self._day:
+            self._day, self._spent = today(), {}
 
-    def add_unanswered(self, owner: str, prompt_chars: int) -> None:
-        """Estimate a cancelled request: its prompt, at the price that this owner has paid per token so far."""
-        tokens = prompt_chars // _CHARS_A_TOKEN
-        spent_tokens, spent_dollars = self._spent.get(owner, (0, 0.0))
-        price = spent_dollars / spent_tokens if spent_tokens else 0.0
-        self.add(owner, Usage(prompt_tokens=tokens, dollars=tokens * price))
+    def add(self, owner: str, usage: Usage) -> None:
+        self._start_new_day()
+        amount = (usage.prompt_tokens + usage.completion_tokens, usage.dollars or 0.0)
+        _add(self._spent, owner, amount)
+        _add(self._new, (self._day, owner), amount)
 
     @property
     def counts_money(self) -> bool:
         return "dollars" in self._budget
 
     async def flush(self) -> None:
-        if self._new:
-            new, self._new = self._new, {}
+        days: dict[str, dict[str, tuple[int, float]]] = {}
+        for (day, owner), amount in self._new.items():
+            days.setdefault(day, {})[owner] = amount
+        self._new = {}
+        while days:
+            day, amounts = days.popitem()
             try:
-                await self._store.spend(self._day, new)
+                await self._store.spend(day, amounts)
             except StorageError:
-                for owner, amount in new.items():
-                    _add(self._new, owner, amount)
+                for left, unwritten in (*days.items(), (day, amounts)):
+                    for owner, amount in unwritten.items():
+                        _add(self._new, (left, owner), amount)
                 raise
 
 
-def _add(table: dict[str, tuple[int, float]], owner: str, amount: tuple[int, float]) -> None:
-    tokens, dollars = table.get(owner, (0, 0.0))
-    table[owner] = (tokens + amount[0], dollars + amount[1])
+def _add(table: dict[Key, tuple[int, float]], key: Key, amount: tuple[int, float]) -> None:
+    tokens, dollars = table.get(key, (0, 0.0))
+    table[key] = (tokens + amount[0], dollars + amount[1])
 
 
 def today() -> str:
@@ -128,7 +131,7 @@ class MeteredLM(Around):
             replies = await self._lm.complete(messages, **options)
         except asyncio.CancelledError:  # the provider may charge for it
             self._metrics.add("coc_lm_requests_total", model=self.name, outcome="cancelled")
-            self._ledger.add_unanswered(self._owner, sum(len(message.content) for message in messages))
+            self._ledger.add(self._owner, self.estimate(messages))
             raise
         except Exception:
             self._metrics.add("coc_lm_requests_total", model=self.name, outcome="failed")

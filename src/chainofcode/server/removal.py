@@ -12,6 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from . import pending
+from .trace_files import PARTIAL
+
 TABLES = """
 CREATE TABLE IF NOT EXISTS artifacts (sha256 TEXT NOT NULL, run TEXT NOT NULL, PRIMARY KEY (sha256, run));
 CREATE INDEX IF NOT EXISTS artifacts_of ON artifacts (run);
@@ -22,7 +25,12 @@ CREATE INDEX IF NOT EXISTS uses_of ON uses (run);
 _KNOWS_ALL_FILES = 1
 _HAS_UNKNOWN_FILES = 2  # created in a directory that already had files: those must stay
 _ENDED = """SELECT id, record FROM runs WHERE state NOT IN ('queued', 'running') ORDER BY number LIMIT ?"""
-_FORGET = ("DELETE FROM runs WHERE id = ?", "DELETE FROM artifacts WHERE run = ?", "DELETE FROM uses WHERE run = ?")
+_FORGET = (
+    "DELETE FROM runs WHERE id = ?",
+    "DELETE FROM artifacts WHERE run = ?",
+    "DELETE FROM uses WHERE run = ?",
+    *pending.FORGET,
+)
 _UNUSED = "SELECT id FROM files WHERE created < ? AND NOT EXISTS (SELECT 1 FROM uses WHERE file = files.id)"
 
 
@@ -36,7 +44,7 @@ class _RunFacts(msgspec.Struct):
 def upgrade_and_sweep(database: sqlite3.Connection, directory: Path) -> None:
     """At the start: upgrade an old database, and remove what a killed server left in the directory.
 
-    Files are removed only if the database knows all files of the directory, which a new one beside old files does not.
+    Files are removed only if the database knows all files of the directory, which a new one next to old files does not.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == 0:
@@ -81,7 +89,8 @@ def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
 def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], artifacts: Iterable[str]) -> None:
     """Delete the files of runs that have no rows any more. Another run may have left the same artifact since."""
     for run in runs:
-        (directory / "traces" / f"{run}.jsonl").unlink(missing_ok=True)
+        for suffix in (".jsonl", PARTIAL):
+            (directory / "traces" / f"{run}{suffix}").unlink(missing_ok=True)
     for sha256 in artifacts:
         if database.execute("SELECT 1 FROM artifacts WHERE sha256 = ?", (sha256,)).fetchone() is None:
             (directory / "artifacts" / sha256).unlink(missing_ok=True)

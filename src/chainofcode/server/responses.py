@@ -45,6 +45,7 @@ class ResponseRequest(msgspec.Struct):
     stream: bool | None = None
     tools: list[Any] | None = None
     previous_response_id: str | None = None
+    background: bool | None = None
     text: TextOptions | None = None
 
     @property
@@ -64,11 +65,15 @@ class Responses:
     async def respond(self, request: HTTPRequest) -> Response:
         wanted = decoded(await json_body(request), ResponseRequest)
         refuse_tools(wanted.tools)
+        if wanted.background:
+            raise invalid(
+                "background is not supported: POST /api/runs starts a run that goes on by itself", "background"
+            )
         if wanted.previous_response_id is not None:
             raise invalid("responses are not linked: send earlier messages again, as input", "previous_response_id")
         turns = [Turn(role="user", content=wanted.input)] if isinstance(wanted.input, str) else wanted.input
         question = question_in(turns, "input", wanted.instructions)
-        active = await begin(self._intake, owner_of(request), wanted.model, question, wanted.answer_type)
+        active = await begin(self._intake, owner_of(request), wanted.model, question, answer_format=wanted.answer_type)
         events = self._events(active.run, wanted.model) if wanted.stream else None
         return await respond(request, active, events, lambda run: _response(run, wanted.model))
 

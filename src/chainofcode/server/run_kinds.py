@@ -6,8 +6,8 @@ cannot name paths, tools or grants.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import dataclasses
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,16 +15,20 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..audit import Changes, areplay, call_and_value, runs_of
+from ..audit.replay.resume import Resumed
 from ..emulator import Emulator, First, Table, asking
+from ..emulator.person import Asked, AskMe
+from ..emulator.tools import Tool
 from ..engine import RunOptions, execute
 from ..errors import InputError
-from ..lm import LM, connect
-from ..lm.wrappers import Limited
+from ..lm import LM, Around, Completion, Message, connect
 from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
+from ..methods.isolated import Worker, in_thread
 from ..sandbox import Sandbox
 from ..trace import Event, Produced, Trace
 from ..values.codec import ValueFormatError, decode, encode
 from . import patterns
+from .fair_share import FairSlots
 from .refusal import Refusal, invalid
 from .settings import MAX_QUESTION_CHARS, ServerSettings
 
@@ -36,17 +40,27 @@ _MAX_CHANGES_CHARS = 20_000  # in all: finding the value in a change takes quadr
 
 
 class RunRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of POST /api/runs: a question, or a program with values for its calls."""
+    """The body of POST /api/runs: a question, or a program with values for its calls.
+
+    Values from clients stay JSON until they are checked: decoding hostile ones can take long.
+    """
 
     question: str | None = None
     method: str = "coc"
     model: str | None = None
     type: str | None = None
     files: list[str] = []
-    inputs: dict[str, Any] = {}
+    inputs: dict[str, msgspec.Raw] = {}
     program: str | None = None
-    values: list[dict[str, Any] | str] = []  # {"call": …, "value": …}, or CALL=VALUE with a Python literal
+    values: list[dict[str, msgspec.Raw] | str] = []  # {"call": …, "value": …}, or CALL=VALUE with a Python literal
     detach: bool = True
+    ask_me: str | None = None  # functions whose calls a person answers: approve_.*|confirm
+
+
+class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of POST /api/runs/ID/resume."""
+
+    model: str | None = None  # another model than before
 
 
 class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,29 +68,61 @@ class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
 
     set: list[str] = []
     edit: str | None = None
+    model: str | None = None  # answers calls that the trace has no value for
 
 
 @dataclass
 class RunContext:
-    """What a run uses: the sandbox, and models by name."""
+    """What a run uses: the sandbox, models by name, the worker that inspects files, and a way to ask a person.
+
+    `resumed` is what is known of a run that is resumed.
+    """
 
     sandbox: Sandbox
     lm: Callable[[str], LM]
+    inspect: Worker
+    asked: Asked
+    resumed: Resumed | None = None
+
+    def options(self, options: RunOptions) -> RunOptions:
+        if self.resumed is None:
+            return options
+        return dataclasses.replace(options, tools=dataclasses.replace(options.toolbox, recall=self.resumed.recall))
+
+    def writer(self, lm: LM) -> LM:
+        """The model that writes programs: replies that are recorded are not paid for again."""
+        return lm if self.resumed is None else self.resumed.model(lm)
+
+    def layer(self, request: RunRequest) -> AskMe | None:
+        return AskMe(request.ask_me, self.asked) if request.ask_me is not None else None
 
 
 EventSource = Callable[[RunContext], AsyncIterator[Event]]
 
 
-class Models:
-    """The models that the server offers: one connection each, with a limit on concurrent requests."""
+class SharedLM(Around):
+    """A model for one owner: its requests take turns with those of other owners."""
 
-    def __init__(self, names: Sequence[str], requests: int) -> None:
+    def __init__(self, lm: LM, owner: str, slots: FairSlots) -> None:
+        super().__init__(lm)
+        self._owner, self._slots = owner, slots
+        self.in_flight = min(self.in_flight, slots.total)
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        async with self._slots.taken(self._owner):
+            return await self._lm.complete(messages, **options)
+
+
+class Models:
+    """The models that the server offers: one connection each, and one limit on concurrent requests for all owners."""
+
+    def __init__(self, names: Sequence[str], requests: int, owners: Iterable[str] = ()) -> None:
         self.names = tuple(names)
         self._raw = {name: connect(name) for name in self.names}
-        self._lms: dict[str, LM] = {name: Limited(lm, in_flight=requests) for name, lm in self._raw.items()}
+        self._slots = {name: FairSlots(requests, owners) for name in self.names}
 
-    def __getitem__(self, name: str) -> LM:
-        return self._lms[name]
+    def shared(self, name: str, owner: str) -> LM:
+        return SharedLM(self._raw[name], owner, self._slots[name])
 
     def named(self, name: str | None) -> str:
         """The full name of a model: None is the first one, a provider's name its first model."""
@@ -107,14 +153,17 @@ def source_of(
     *,
     model: str | None,
     schema: Mapping[str, Any] | None = None,
+    tools: Sequence[Tool] = (),
 ) -> EventSource:
-    """Check a request and return what carries it out; `schema` is a JSON schema for the answer. Raises Refusal."""
+    """Check a request and return what carries it out; `schema` is a JSON schema for the answer, `tools` are functions
+    that the program may call. Raises Refusal."""
     if request.method not in METHODS:
         known = ", ".join(METHODS)
-        raise invalid(f"there is no method {request.method[:100]!r}; there are {known}")
+        raise invalid(f"unknown method {request.method[:100]!r} (expected one of: {known})")
     if len(request.question or "") > MAX_QUESTION_CHARS:
         raise invalid(f"a question has {MAX_QUESTION_CHARS:,} characters at most")
-    options = _options(request, settings)
+    _check_ask_me(request.ask_me)
+    options = dataclasses.replace(_options(request, settings), tools=tools)
     if request.program is not None:
         return _program_source(request, paths, options, model)
     if request.values:
@@ -125,9 +174,17 @@ def source_of(
     return _question_source(request, paths, options, model=model or "", wanted=wanted)
 
 
+def _check_ask_me(pattern: str | None) -> None:
+    """Raise Refusal for a pattern that is not a simple one: matching any other could take for ever."""
+    if pattern is None:
+        return
+    if len(pattern) > patterns.MAX_ASK_ME_CHARS or not patterns.fits(patterns.ASK_ME, pattern):
+        raise invalid("ask_me is names of functions, or beginnings of them: approve_.*|confirm", "ask_me")
+
+
 def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
     try:
-        inputs = {name: decode(value) for name, value in request.inputs.items()}
+        inputs = {name: decode(msgspec.json.decode(value)) for name, value in request.inputs.items()}
     except (ValueFormatError, RecursionError) as error:
         raise invalid(f"inputs: {error}") from None
     for name in inputs:
@@ -168,15 +225,18 @@ def _question_source(
     async def answer(context: RunContext) -> AsyncIterator[Event]:
         kind = wanted
         if isinstance(wanted, Mapping):  # checking a schema takes a while
-            kind = await asyncio.to_thread(answer_type_of, wanted)
+            kind = await in_thread(answer_type_of, wanted)
+        lm = context.lm(model)
         events = ask(
             question,
-            context.lm(model),
+            context.writer(lm),
+            emulator=lm if context.resumed is not None else None,
+            cache=context.layer(request),
             method=method,
             answer_type=kind,
-            files=paths,
+            files=await files_of(paths, options, context.sandbox, context.inspect),
             sandbox=context.sandbox,
-            options=options,
+            options=context.options(options),
         )
         async for event in events:
             yield event
@@ -194,19 +254,24 @@ def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOpti
         raise invalid(str(error)) from None
 
     async def run(context: RunContext) -> AsyncIterator[Event]:
-        granted = (await files_of(paths, options, context.sandbox)).granted(options)
-        emulator: Emulator = table if model is None else First(table, asking(context.lm(model)))
-        async for event in execute(program, emulator, sandbox=context.sandbox, options=granted):
+        granted = (await files_of(paths, options, context.sandbox, context.inspect)).granted(options)
+        others: Emulator | None = asking(context.lm(model)) if model is not None else None
+        layer = context.layer(request)
+        if layer is not None:
+            others = layer.emulator(others if others is not None else Table([]))
+        emulator = First(table, others) if others is not None else table
+        async for event in execute(program, emulator, sandbox=context.sandbox, options=context.options(granted)):
             yield event
 
     return run
 
 
-def _records(values: Sequence[dict[str, Any] | str]) -> list[dict[str, Any]]:
+def _records(values: Sequence[dict[str, msgspec.Raw] | str]) -> list[dict[str, Any]]:
     """Values as JSON objects; or all of them as text that a person typed."""
     typed = [value for value in values if isinstance(value, str)]
     if not typed:
-        return [value for value in values if not isinstance(value, str)]
+        objects = [value for value in values if not isinstance(value, str)]
+        return [{name: msgspec.json.decode(part) for name, part in value.items()} for value in objects]
     if len(typed) < len(values) or len(typed) > patterns.MAX_TYPED:
         raise InputError(f"values are objects, or {patterns.MAX_TYPED} texts at most")
     return [_typed_record(value) for value in typed]
@@ -219,7 +284,7 @@ def _typed_record(text: str) -> dict[str, Any]:
     return {"call": call, "value": encode(value)}
 
 
-def replay_of(trace: Trace, request: ReplayRequest) -> EventSource:
+def replay_of(trace: Trace, request: ReplayRequest, model: str | None) -> EventSource:
     """A replay of a trace, perhaps with changes. Raises Refusal for changes that do not apply to it."""
     _check_changes(request.set)
     try:
@@ -233,7 +298,8 @@ def replay_of(trace: Trace, request: ReplayRequest) -> EventSource:
         raise Refusal(409, "does_not_fit", str(error)) from None
 
     async def run(context: RunContext) -> AsyncIterator[Event]:
-        done = await areplay(trace, changes=changes, program=request.edit, sandbox=context.sandbox)
+        emulator = asking(context.lm(model)) if model is not None else None
+        done = await areplay(trace, changes=changes, program=request.edit, emulator=emulator, sandbox=context.sandbox)
         yield done.trace.header
         yield Produced(dict(done.artifacts or {}))
         for event in done.trace.events:

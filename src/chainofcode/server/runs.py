@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
+import functools
 import secrets
 import time
 from collections.abc import AsyncGenerator, Iterator, Sequence
@@ -18,78 +18,27 @@ import msgspec
 from ..audit import parted
 from ..engine import Result
 from ..errors import ChainOfCodeError
-from ..lm import Usage
 from ..methods.presentation import in_words
-from ..reasons import Reason
-from ..render import cut
 from ..sandbox import Sandbox
-from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
+from ..trace import Answer, Event, Produced, Returned, Sent, as_json
+from .active_run import ActiveRun, is_set_within
+from .continuation import Continuation
+from .fair_share import FairSlots, has_room
+from .questions import asked_person
 from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import RunRecord, State, Store
+from .store import ANY_RUN, RunFilter, RunRecord, State, Store
 from .telemetry import Telemetry
 from .trace_files import TraceReader, TraceWriter
+from .workers import Workers
 
 KEEP_SECONDS = 15.0
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
-_MAX_WAITING, _MAX_CALL_CHARS = 64, 300
 StreamEvent = tuple[int | None, str, bytes]  # number, kind, data
-
-
-class ActiveRun:
-    """A run that is queued or running."""
-
-    def __init__(self, run: RunRecord, source: EventSource, sandbox: Sandbox, *, detach: bool) -> None:
-        self.run, self.source, self.is_detached = run, source, detach
-        self.sandbox = sandbox
-        self._sent: dict[int, Sent] = {}  # calls that are under way
-        self.task: asyncio.Task[None] | None = None
-        self.store: dict[str, bytes] = {}
-        self.file: TraceWriter | None = None
-        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
-        self.state_if_cancelled: State = "cancelled"
-        self.is_begun = self.is_ending = False
-        self.followers = 0
-        self.changed, self.over = asyncio.Event(), asyncio.Event()
-
-    @property
-    def waiting(self) -> list[dict[str, Any]]:
-        """The calls that are under way, as the page shows them."""
-        calls = itertools.islice(self._sent.values(), _MAX_WAITING)
-        return [
-            {"id": call.id, "line": call.line, "statement": call.statement, "text": cut(call.call, _MAX_CALL_CHARS)}
-            for call in calls
-        ]
-
-    def note(self, event: Event) -> None:
-        """Keep what the server needs to know of an event."""
-        match event:
-            case Sent():
-                self._sent[event.id] = event
-            case Returned():
-                self._sent.pop(event.id, None)
-            case Produced():
-                self.store |= event.files
-            case Call():
-                self.usage += event.usage
-            case Answer():
-                self.answer = event
-                self._sent.clear()
-
-    def wake(self) -> None:
-        changed, self.changed = self.changed, asyncio.Event()
-        changed.set()
-
-    def cancel(self, state: State = "cancelled") -> None:
-        if not self.is_ending:
-            self.state_if_cancelled = state
-            self.is_ending = True
-            if self.task is not None and self.is_begun:  # a task cancelled before it began would skip its own cleanup
-                self.task.cancel()
 
 
 class Runs:
@@ -110,7 +59,10 @@ class Runs:
         self._log, self._metrics = telemetry.log, telemetry.metrics
         self._active: dict[str, ActiveRun] = {}
         self._unkept: dict[str, RunRecord] = {}  # finished, but the store could not write it
-        self.slots = asyncio.Semaphore(settings.runs)
+        owners = list(settings.tokens)
+        self._slots = FairSlots(settings.runs, owners)
+        lowest = f"{settings.sandbox_at_least}+" if settings.sandbox_at_least else "auto"
+        self.workers = Workers(owners, settings.limits.memory_bytes, sandbox=lowest)
         self.is_draining = False
         self._streams = 0
         self._metrics.gauges |= {
@@ -124,27 +76,45 @@ class Runs:
 
     # --- starting ---------------------------------------------------------------------------------------------
 
-    async def submit(self, run: RunRecord, source: EventSource, *, detach: bool = True) -> ActiveRun:
-        """Store a run and queue it. Raises Refusal when the queue is full."""
-        self.check_room()
-        active = self._active[run.id] = ActiveRun(run, source, self.sandbox, detach=detach)
+    async def submit(
+        self,
+        run: RunRecord,
+        source: EventSource,
+        *,
+        detach: bool = True,
+        request: bytes | None = None,
+        continued: Continuation | None = None,
+    ) -> ActiveRun:
+        """Store a run and queue it. Raises Refusal when the queue is full.
+
+        `request` is what it can be resumed from, `continued` the recorded part of a run that is resumed.
+        """
+        self.check_room(run.owner)
+        active = ActiveRun(run, source, self.sandbox, detach=detach, continued=continued)
+        self._active[run.id] = active
         try:
-            await self._store.keep(run)
+            if continued is not None:
+                await self._rewrite(active, continued)
+            await self._store.keep(run, request=request)
         except asyncio.CancelledError:  # the client has left, but the run is being written
             active.cancel()
             active.task = asyncio.create_task(self._carry_out(active))
             raise
         except BaseException:
+            if active.file is not None:
+                active.file.close()
             del self._active[run.id]
             raise
         self._log.say("run queued", {"question": run.question}, run=run.id, method=run.method, model=run.model)
         active.task = asyncio.create_task(self._carry_out(active))
         return active
 
-    def check_room(self) -> None:
+    def check_room(self, owner: str) -> None:
         if self.is_draining:
             raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._settings.drain_seconds)
-        if len(self._active) >= self._settings.runs + self._settings.queue:
+        held = sum(active.run.owner == owner for active in self._active.values())
+        total, is_shared = self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1
+        if not has_room(held, len(self._active), total, is_shared=is_shared):
             raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
 
     # --- carrying out -----------------------------------------------------------------------------------------
@@ -155,7 +125,7 @@ class Runs:
         try:
             if active.is_ending:
                 raise asyncio.CancelledError
-            async with self.slots:
+            async with self._slots.taken(run.owner):
                 run.state, started = "running", time.monotonic()
                 active.wake()
                 asked = [("user", run.question)] if run.question else []
@@ -168,6 +138,8 @@ class Runs:
             state: State = "done"
         except asyncio.CancelledError:
             state = active.state_if_cancelled
+            if state == "interrupted" and active.asked:  # it goes on when a person answers
+                state = "waiting"
         except ChainOfCodeError as error:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
         except StorageError as error:
@@ -176,21 +148,45 @@ class Runs:
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
         active.is_ending = True
-        run.seconds = round(time.monotonic() - started, 6)
+        run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
         await self._end(active, state)
 
     async def _work(self, active: ActiveRun) -> None:
-        context = RunContext(active.sandbox, lambda name: self._metered(name, active.run.owner))
+        owner = active.run.owner
+        context = RunContext(
+            active.sandbox,
+            lambda name: self._metered(name, owner),
+            self.workers.inspecting(owner),
+            functools.partial(asked_person, self._store, active),
+            active.continued.resumed if active.continued is not None else None,
+        )
         async with contextlib.aclosing(active.source(context)) as events:  # type: ignore[type-var]
             async for event in events:
-                if not isinstance(event, (Sent, Returned, Produced)):
-                    active.file = active.file or TraceWriter(self._store.trace_path(active.run.id))
-                    active.file.append(event)
-                active.note(event)
-                active.wake()
+                if isinstance(event, (Sent, Returned, Produced)) or await self._is_written(active, event):
+                    active.note(event)
+                    active.wake()
+
+    async def _is_written(self, active: ActiveRun, event: Event) -> bool:
+        """Write an event to the trace, unless it is in the recorded part of a resumed run."""
+        continued = active.continued
+        if continued is not None:
+            if continued.is_recorded(event):
+                return False
+            if continued.is_parting:
+                continued.part()
+                await self._rewrite(active, continued)
+        active.file = active.file or TraceWriter(self._store.trace_path(active.run.id))
+        active.file.append(event)
+        return True
+
+    async def _rewrite(self, active: ActiveRun, continued: Continuation) -> None:
+        before, path = active.file, self._store.trace_path(active.run.id)
+        active.file = await asyncio.to_thread(TraceWriter.replacing, path, continued.lines)
+        if before is not None:
+            before.close()
 
     def _metered(self, name: str, owner: str) -> MeteredLM:
-        return MeteredLM(self._models[name], owner, self._ledger, self._telemetry)
+        return MeteredLM(self._models.shared(name, owner), owner, self._ledger, self._telemetry)
 
     async def _end(self, active: ActiveRun, state: State) -> None:
         run = active.run
@@ -198,8 +194,10 @@ class Runs:
         if state == "done":
             run.reason, answer = active.answer.reason, active.answer
             if answer.is_answered:
-                run.answer = in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
-                run.value = answer.value if len(as_json(answer.value)) <= _MAX_VALUE_BYTES else None
+                is_short = len(as_json(answer.value)) <= _MAX_VALUE_BYTES
+                words = _words(answer) if is_short else await asyncio.to_thread(_words, answer)
+                run.answer, run.value = words, answer.value if is_short else None
+                run.confidence = active.confidence
             elif answer.error is not None:
                 run.error = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
             run.artifacts = msgspec.to_builtins(answer.artifacts)
@@ -239,8 +237,8 @@ class Runs:
         run = self._active[id].run if id in self._active else self._unkept.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def listed(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
-        kept = await self._store.runs(owner, limit, before, words)
+    async def listed(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+        kept = await self._store.runs(owner, limit, before, wanted)
         return [self._newest(run.id, owner) or run for run in kept]
 
     async def remove(self, run: RunRecord) -> None:
@@ -260,8 +258,13 @@ class Runs:
             await self._store.keep(run)
             self._unkept.pop(run.id, None)
 
-    async def follow(self, run: RunRecord, after: int = -1) -> AsyncGenerator[list[StreamEvent], None]:
-        """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end."""
+    async def follow(
+        self, run: RunRecord, after: int = -1, *, is_live: bool = True
+    ) -> AsyncGenerator[list[StreamEvent], None]:
+        """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
+
+        Not live, it ends with the events so far.
+        """
         active, number, reported = self.active(run.id, run.owner), 0, b"[]"
         path = self._store.trace_path(run.id)
         with self._counted_stream(active), contextlib.closing(TraceReader(path)) as reader:
@@ -278,8 +281,11 @@ class Runs:
                 if active is None or changed is None:
                     break
                 waiting = as_json(active.waiting)
+                if not is_live:
+                    yield [(None, "waiting", b'{"calls":%s}' % waiting)]
+                    return
                 is_new = waiting != reported
-                if not await _is_set_within(changed, _STILL_SECONDS if is_new else KEEP_SECONDS):
+                if not await is_set_within(changed, _STILL_SECONDS if is_new else KEEP_SECONDS):
                     yield [(None, "waiting", b'{"calls":%s}' % waiting) if is_new else (None, "keep", b"")]
                     reported = waiting
             state = active.run.state if active is not None else run.state
@@ -305,6 +311,9 @@ class Runs:
     async def cancel(self, run: RunRecord) -> RunRecord:
         active = self.active(run.id, run.owner)
         if active is None:
+            if run.state == "waiting":
+                run.state = "cancelled"
+                await self._store.keep(run)
             return run
         active.cancel()
         await active.over.wait()
@@ -328,6 +337,10 @@ class Runs:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _words(answer: Answer) -> str:
+    return in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
+
+
 def _kind(line: bytes) -> str:
     """The kind of an event: the first member of its line."""
     return line[10 : line.index(b'"', 10)].decode() if line.startswith(b'{"event":"') else "step"
@@ -339,15 +352,6 @@ def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
 
 def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
     return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]
-
-
-async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:

@@ -52,9 +52,11 @@ class ServerSettings:
     packages: tuple[str, ...] = ()
     has_scratch: bool = False
     limits: Limits = field(default_factory=Limits)
+    sandbox_at_least: str = ""  # the lowest tier that is allowed
     log: Literal["text", "json"] = "text"
     logs_content: bool = False
     has_spans: bool = False
+    resumes: bool = False  # interrupted runs, after a restart
 
     def check(self) -> None:
         """Raise InputError for settings that are invalid or unsafe."""
@@ -78,7 +80,7 @@ class ServerSettings:
                 which = f" of {name}" if name else ""
                 raise InputError(f"the token{which} must have {_MIN_TOKEN_CHARS} or more ASCII characters, no spaces")
         if len(set(self.tokens.values())) < len(self.tokens):
-            raise InputError("two tokens are the same: requests could not be told apart")
+            raise InputError("two tokens are equal; give each client a different one")
 
     def knows_host(self, name: str) -> bool:
         """Whether a Host header names this server: any other name may be DNS rebinding."""

@@ -1,7 +1,8 @@
 """The store of `coc serve`: runs, uploads and budgets in SQLite; traces, uploads and artifacts as files.
 
-Covered: acknowledged writes survive kill -9; a trace then lacks at most its last events. Not covered: two servers in
-one directory (refused), and disks that report writes they have not done.
+Covered: acknowledged writes survive kill -9; a trace then lacks at most its last events. On a full disk, writes fail
+and leave nothing, reads and removals work. Not covered: two servers in one directory (refused), and disks that report
+writes they have not done.
 """
 
 from __future__ import annotations
@@ -13,22 +14,28 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from ..errors import InputError
 from ..trace import as_json
-from . import removal
+from . import pending, removal, search_index
+from .disk_reserve import DiskReserve
+from .fair_share import FairSlots
+from .readers import Readers
 from .refusal import Refusal, StorageError
 from .settings import MAX_FILES_BYTES
-from .store import RunRecord, StoredFile
+from .store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
 from .trace_files import TraceWriter, remove_partial_line
 
 T = TypeVar("T")
+_DATABASE = "runs.sqlite"
+_LOOKUP_THREADS, _SEARCH_THREADS = 2, 2
+_SEARCH_SECONDS = 5.0
 _SEARCHED_CHARS = 2000  # of a question, and of an answer
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
@@ -53,7 +60,10 @@ ON CONFLICT (day, owner) DO UPDATE SET tokens = tokens + excluded.tokens, dollar
 
 
 class SQLiteStore:
-    """A `Store` in one directory, for one server. SQLite runs in a thread of its own; awaited writes are committed."""
+    """A `Store` in one directory, for one server. Awaited writes are committed.
+
+    One thread writes. Others read, so that no reader waits for a write or for another search.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -70,113 +80,169 @@ class SQLiteStore:
             raise InputError(f"another server keeps its runs in {directory}: give this one its own --data") from None
         self._thread = ThreadPoolExecutor(1, "store")
         self._turn = threading.Lock()
-        self._waiting: list[tuple[Callable[[sqlite3.Connection], Any], asyncio.Future[Any]]] = []
+        self._waiting: list[_Write] = []
+        self._reserve = DiskReserve(directory / "reserve")
         try:
             self._database: sqlite3.Connection = self._thread.submit(self._open).result()
         except sqlite3.Error as error:
             self._thread.shutdown()
             os.close(self._lock)
             raise InputError(f"cannot keep runs in {directory}: {error}") from None
+        self._lookups = Readers(directory / _DATABASE, _LOOKUP_THREADS)
+        self._searches, self._search_slots = Readers(directory / _DATABASE, _SEARCH_THREADS), FairSlots(_SEARCH_THREADS)
 
     def _open(self) -> sqlite3.Connection:
-        os.close(os.open(self._directory / "runs.sqlite", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        database = sqlite3.connect(self._directory / "runs.sqlite", isolation_level=None)
+        self._reserve.fill()
+        os.close(os.open(self._directory / _DATABASE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        database = sqlite3.connect(self._directory / _DATABASE, isolation_level=None)
         database.execute("PRAGMA journal_mode=WAL")
         database.execute("PRAGMA synchronous=FULL")
-        database.executescript(_TABLES + removal.TABLES)
+        database.executescript(_TABLES + removal.TABLES + pending.TABLES)
         if "words" not in {column[1] for column in database.execute("PRAGMA table_info(runs)")}:
             _add_words(database)
+        self._has_index = search_index.prepare(database)
         removal.upgrade_and_sweep(database, self._directory)
-        rows = database.execute("SELECT record FROM runs WHERE state IN ('queued', 'running')").fetchall()
-        for (record,) in rows:  # a server was killed during these runs
+        for (record,) in database.execute(pending.BROKEN_OFF).fetchall():  # a server was killed during these runs
             run = msgspec.json.decode(record, type=RunRecord)
-            run.state = "interrupted"
+            run.state = "waiting" if pending.questions(database, run.owner, 1, run.id) else "interrupted"
             remove_partial_line(self.trace_path(run.id))
             database.execute(_KEEP, _row(run))
         return database
 
-    async def _do(self, function: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a function in the next transaction: writes that wait for the disk share one commit."""
+    async def _do(
+        self, function: Callable[[sqlite3.Connection], T], undo: Callable[[sqlite3.Connection], object] | None = None
+    ) -> T:
+        """Run a function in the next transaction: writes that wait for the disk share one commit.
+
+        `undo` removes what the function did to files, in case it is not committed.
+        """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
         with self._turn:
-            self._waiting.append((function, done))
+            self._waiting.append(_Write(function, undo, done))
             is_first = len(self._waiting) == 1
         if is_first:
             loop.run_in_executor(self._thread, self._do_waiting, loop)
-        try:
+        with _storage_errors():
             return await done
-        except sqlite3.OperationalError as error:
-            raise StorageError(str(error)) from None
-        except OSError as error:
-            raise StorageError(error.strerror or str(error)) from None
 
     def _do_waiting(self, loop: asyncio.AbstractEventLoop) -> None:
         with self._turn:
             waiting, self._waiting = self._waiting, []
-        outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]] = []
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            for function, done in waiting:
-                try:
-                    outcomes.append((done, function(self._database), None))
-                except Exception as error:  # for this caller alone
-                    outcomes.append((done, None, error))
+            outcomes = [(write, *self._outcome(write)) for write in waiting]
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
-            outcomes = [(done, None, error) for _, done in waiting]
+            outcomes = [(write, None, error) for write in waiting]
+        for write, _, failure in outcomes:
+            if failure is not None and write.undo is not None:
+                with contextlib.suppress(OSError, sqlite3.Error):
+                    write.undo(self._database)
         loop.call_soon_threadsafe(_settle, outcomes)
+
+    def _outcome(self, write: _Write) -> tuple[Any, Exception | None]:
+        """The result of one write in a transaction, or its error; the other writes are unaffected."""
+        self._database.execute("SAVEPOINT one")
+        try:
+            result = write.function(self._database)
+        except Exception as error:  # only this caller gets it
+            if not self._database.in_transaction:  # a full disk ends the whole transaction
+                raise
+            self._database.execute("ROLLBACK TO one")
+            self._database.execute("RELEASE one")
+            return None, error
+        self._database.execute("RELEASE one")
+        return result, None
 
     def close(self) -> None:
         self._thread.submit(self._database.close).result()
         self._thread.shutdown()
+        self._lookups.close()
+        self._searches.close()
         os.close(self._lock)
 
     async def check(self) -> None:
         row = (time.time(),)
         await self._do(lambda database: database.execute("INSERT OR REPLACE INTO alive VALUES (1, ?)", row))
+        await self._write(self._reserve.fill)
 
     # --- runs -------------------------------------------------------------------------------------------------
 
     def trace_path(self, id: str) -> Path:
         return self._directory / "traces" / f"{id}.jsonl"
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None) -> None:
+    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
         row, used = _row(run), [(file, run.id) for file in run.files]
 
+        if trace is not None:
+            await asyncio.to_thread(trace.close)
+
         def keep(database: sqlite3.Connection) -> None:
-            if trace is not None:
-                trace.close()
             database.execute(_KEEP, row)
             if used:
                 database.executemany("INSERT OR IGNORE INTO uses VALUES (?, ?)", used)
+            if request is not None:
+                database.execute("INSERT OR REPLACE INTO requests VALUES (?, ?)", (run.id, request))
+            if run.is_final:
+                pending.forget(database, run.id)
 
         await self._do(keep)
 
     async def run(self, id: str, owner: str) -> RunRecord | None:
         sql = "SELECT record FROM runs WHERE id = ? AND owner = ?"
-        row = await self._do(lambda database: database.execute(sql, (id, owner)).fetchone())
+        row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return msgspec.json.decode(row[0], type=RunRecord) if row else None
 
-    async def runs(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
-        sql = "SELECT record FROM runs WHERE owner = ?"
-        given: list[Any] = [owner]
-        if before is not None:
-            sql += " AND number < (SELECT number FROM runs WHERE id = ? AND owner = ?)"
-            given += [before, owner]
-        for word in words:
-            sql += " AND instr(words, ?)"
-            given.append(word.casefold())
-        given.append(limit)
-        sql += " ORDER BY number DESC LIMIT ?"
-        rows = await self._do(lambda database: database.execute(sql, given).fetchall())
-        return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]
+    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+        def find(database: sqlite3.Connection) -> list[RunRecord]:
+            sql, given = search_index.query(database, owner, wanted, before=before, has_index=self._has_index)
+            rows = database.execute(sql, {**given, "limit": limit})
+            return [msgspec.json.decode(row[0], type=RunRecord) for row in rows]
+
+        if wanted.is_empty:
+            return await self._lookups.do(find)
+        try:
+            async with self._search_slots.taken(owner):
+                return await self._searches.do(find, seconds=_SEARCH_SECONDS)
+        except TimeoutError:
+            raise Refusal(
+                503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5
+            ) from None
 
     async def remove(self, ids: Sequence[str]) -> None:
-        had = await self._do(lambda database: removal.forget(database, ids))
+        try:
+            had = await self._do(lambda database: removal.forget(database, ids))
+        except StorageError:  # a full disk: a removal frees more than it writes
+            had = await self._do_with_reserve(lambda database: removal.forget(database, ids))
         await self._do(lambda database: removal.clear(database, self._directory, ids, had))
+        await self._write(self._reserve.fill)
+
+    async def _do_with_reserve(self, function: Callable[[sqlite3.Connection], T]) -> T:
+        """Run a separate transaction with the disk space that is reserved for removals."""
+
+        def remove() -> T:
+            self._reserve.release()
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                result = function(self._database)
+                self._database.execute("COMMIT")
+            except sqlite3.Error:
+                if self._database.in_transaction:
+                    self._database.execute("ROLLBACK")
+                self._reserve.fill()
+                raise
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return result
+
+        return await self._write(remove)
+
+    async def _write(self, function: Callable[[], T]) -> T:
+        """Run a function in the thread that writes."""
+        with _storage_errors():
+            return await asyncio.get_running_loop().run_in_executor(self._thread, function)
 
     async def remove_before(self, when: float) -> int:
         count = 0
@@ -186,6 +252,29 @@ class SQLiteStore:
         files = await self._do(lambda database: removal.forget_files(database, when))
         await asyncio.to_thread(removal.clear_files, self._directory, files)
         return count
+
+    async def request(self, run: str) -> bytes | None:
+        return await self._lookups.do(lambda database: pending.request(database, run))
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        return await self._lookups.do(pending.interrupted)
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    async def keep_question(self, question: PendingQuestion) -> None:
+        await self._do(lambda database: pending.keep_question(database, question))
+
+    async def question(self, id: str, owner: str) -> PendingQuestion | None:
+        return await self._lookups.do(lambda database: pending.question(database, id, owner))
+
+    async def question_of(self, run: str, call: str) -> PendingQuestion | None:
+        return await self._lookups.do(lambda database: pending.question_of(database, run, call))
+
+    async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
+        return await self._lookups.do(lambda database: pending.questions(database, owner, limit, run))
+
+    async def answer_question(self, id: str, answer: str) -> bool:
+        return await self._do(lambda database: pending.answer_question(database, id, answer))
 
     # --- files ------------------------------------------------------------------------------------------------
 
@@ -197,36 +286,53 @@ class SQLiteStore:
 
     async def keep_file(self, file: StoredFile, owner: str, data: bytes) -> None:
         path = self.file_path(file)
+        row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
+        size = max(file.bytes, _LEAST_BYTES)
+
+        def check_room(database: sqlite3.Connection) -> None:
+            (used,) = database.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
+            if used + size > MAX_FILES_BYTES:
+                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
 
         def keep(database: sqlite3.Connection) -> None:
-            (used,) = database.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
-            if (
-                used + max(file.bytes, _LEAST_BYTES) > MAX_FILES_BYTES
-            ):  # checked in the transaction: uploads may be concurrent
-                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
-            path.parent.mkdir(mode=0o700)
-            _write(path, data)
-            row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
+            check_room(database)  # again, in the transaction: uploads may be concurrent
             database.execute("INSERT INTO files VALUES (?, ?, ?, ?, ?, ?)", row)
 
-        await self._do(keep)
+        def undo(database: sqlite3.Connection | None = None) -> None:
+            removal.clear_files(self._directory, [file.id])
+
+        await self._lookups.do(check_room)
+        with _storage_errors():
+            await asyncio.to_thread(_written, {path: data}, undo)
+        await self._do(keep, undo)
 
     async def file(self, id: str, owner: str) -> StoredFile | None:
         sql = "SELECT id, name, bytes, sha256 FROM files WHERE id = ? AND owner = ?"
-        row = await self._do(lambda database: database.execute(sql, (id, owner)).fetchone())
+        row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
 
     def artifact_path(self, sha256: str) -> Path:
         return self._directory / "artifacts" / sha256
 
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
+        partial = {sha256: self.artifact_path(f"{sha256}.{run}.partial") for sha256 in artifacts}
+
         def keep(database: sqlite3.Connection) -> None:
             removal.link(database, run, artifacts)
-            for sha256, data in artifacts.items():
-                if not self.artifact_path(sha256).exists():
-                    _write(self.artifact_path(sha256), data)
+            for sha256, path in partial.items():
+                path.replace(self.artifact_path(sha256))
 
-        await self._do(keep)
+        def discard() -> None:
+            for path in partial.values():
+                path.unlink(missing_ok=True)
+
+        def undo(database: sqlite3.Connection) -> None:
+            discard()
+            removal.clear(database, self._directory, (), artifacts)
+
+        with _storage_errors():
+            await asyncio.to_thread(_written, {partial[sha256]: data for sha256, data in artifacts.items()}, discard)
+        await self._do(keep, undo)
 
     # --- budgets ----------------------------------------------------------------------------------------------
 
@@ -236,15 +342,15 @@ class SQLiteStore:
 
     async def spent(self, day: str) -> dict[str, tuple[int, float]]:
         sql = "SELECT owner, tokens, dollars FROM spent WHERE day = ?"
-        rows = await self._do(lambda database: database.execute(sql, (day,)).fetchall())
+        rows = await self._lookups.do(lambda database: database.execute(sql, (day,)).fetchall())
         return {owner: (tokens, dollars) for owner, tokens, dollars in rows}
 
 
 def _row(run: RunRecord) -> tuple[str, str, str, bytes, str]:
     """A run as a row of the table, with the text in which searches look."""
     parts = (run.question, run.answer, run.method, run.model, run.reason, run.state, run.id)
-    words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts).casefold()
-    return run.id, run.owner, run.state, as_json(run), words.encode(errors="replace").decode()
+    words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts)
+    return run.id, run.owner, run.state, as_json(run), search_index.searched(words)
 
 
 def _add_words(database: sqlite3.Connection) -> None:
@@ -256,20 +362,43 @@ def _add_words(database: sqlite3.Connection) -> None:
     database.execute("COMMIT")
 
 
-def _settle(outcomes: list[tuple[asyncio.Future[Any], Any, Exception | None]]) -> None:
-    for done, result, error in outcomes:
-        if done.done():  # the caller was cancelled
+class _Write(NamedTuple):
+    """A function that waits for the next transaction."""
+
+    function: Callable[[sqlite3.Connection], Any]
+    undo: Callable[[sqlite3.Connection], object] | None
+    done: asyncio.Future[Any]
+
+
+def _settle(outcomes: list[tuple[_Write, Any, Exception | None]]) -> None:
+    for write, result, error in outcomes:
+        if write.done.done():  # the caller was cancelled
             continue
         if error is not None:
-            done.set_exception(error)
+            write.done.set_exception(error)
         else:
-            done.set_result(result)
+            write.done.set_result(result)
 
 
-def _write(path: Path, data: bytes) -> None:
-    partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+@contextlib.contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StorageError(str(error)) from None
+    except OSError as error:
+        raise StorageError(error.strerror or str(error)) from None
+
+
+def _written(files: Mapping[Path, bytes], undo: Callable[[], object]) -> None:
+    """Write files so that they survive a crash: all of them, or none."""
+    try:
+        for path, data in files.items():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            with path.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+    except BaseException:
+        undo()
+        raise

@@ -14,11 +14,14 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from ..emulator.person import Question
+from ..reasons import Reason
 from .trace_files import TraceWriter
 
-State = Literal["queued", "running", "done", "cancelled", "interrupted", "failed"]
-UNFINISHED = ("queued", "running")
-_ONLY_WHOLE = ("value", "usage", "error", "artifacts", "files")
+State = Literal["queued", "running", "waiting", "done", "cancelled", "interrupted", "failed"]
+UNFINISHED = ("queued", "running", "waiting")  # `waiting`: for a person's answer
+_FINAL = (Reason.ANSWERED, Reason.ERROR)
+_ONLY_WHOLE = ("value", "confidence", "usage", "error", "artifacts", "files", "type", "ask_me", "resumed")
 
 
 class RunRecord(msgspec.Struct):
@@ -33,17 +36,26 @@ class RunRecord(msgspec.Struct):
     seconds: float | None = None
     answer: str | None = None
     value: Any = None  # the answer as data, unless it is too long
+    confidence: float | None = None  # see `trace.answer_confidence`
     reason: str | None = None
     parent: str | None = None
     usage: dict[str, Any] = {}
     error: dict[str, Any] | None = None
     artifacts: list[dict[str, Any]] = []
     files: list[str] = []
+    type: str | None = None  # what the answer had to be, as the request named it
+    ask_me: str | None = None  # functions whose calls a person answers
+    resumed: int = 0  # how often it was taken up again
     owner: str = ""
 
     @property
     def is_over(self) -> bool:
         return self.state not in UNFINISHED
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing is left to do: the run was not interrupted, nor ended by a limit."""
+        return self.state == "done" and self.reason in _FINAL
 
     def as_data(self) -> dict[str, Any]:
         """The record as the API returns it."""
@@ -54,10 +66,52 @@ class RunRecord(msgspec.Struct):
     def as_listed(self, max_chars: int) -> dict[str, Any]:
         """The record as an entry of a list: short fields only, long texts cut."""
         data = {name: value for name, value in self.as_data().items() if name not in _ONLY_WHOLE}
+        data["tokens"] = self.usage.get("prompt_tokens", 0) + self.usage.get("completion_tokens", 0)
+        data["dollars"] = self.usage.get("dollars", 0.0)
         for name in ("question", "answer"):
             if data[name] is not None and len(data[name]) > max_chars:
                 data[name] = data[name][: max_chars - 1] + "…"
         return data
+
+
+class RunFilter(msgspec.Struct, frozen=True):
+    """Which runs to list: those in which all `words` occur, and with these facts; None allows any."""
+
+    words: tuple[str, ...] = ()
+    state: str | None = None
+    method: str | None = None
+    model: str | None = None
+    since: float | None = None  # seconds since 1970
+    until: float | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self == ANY_RUN
+
+
+ANY_RUN = RunFilter()
+
+
+class PendingQuestion(msgspec.Struct, frozen=True):
+    """A call of a run that a person answers. `answer` is the text that was given, None before that."""
+
+    id: str
+    run: str
+    call: str
+    type: str  # of the value, as the text of an annotation
+    line: int
+    asked: float
+    answer: str | None = None
+
+    @property
+    def question(self) -> Question:
+        return Question(self.call, self.type, self.line)
+
+    def as_data(self) -> dict[str, Any]:
+        """The question as the API returns it."""
+        data: dict[str, Any] = msgspec.to_builtins(self)
+        data.pop("answer")
+        return {**data, "wants": self.question.wants}
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -85,13 +139,21 @@ class Store(Protocol):
     async def check(self) -> None:
         """Raise StorageError if nothing can be written."""
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None) -> None:
-        """Insert or replace a run. `trace` is closed before the run is marked as finished."""
+    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
+        """Insert or replace a run. `trace` is closed before the run is marked as finished.
+
+        `request` is what the run is resumed from, kept until the run is final.
+        """
+
+    async def request(self, run: str) -> bytes | None: ...
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        """The id and owner of each interrupted run that has a request, the oldest first."""
 
     async def run(self, id: str, owner: str) -> RunRecord | None: ...
 
-    async def runs(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
-        """The newest runs that contain all `words`; `before` is the id of the last run of the previous page."""
+    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+        """The newest runs that match a filter; `before` is the id of the last run of the previous page."""
 
     async def remove(self, ids: Sequence[str]) -> None:
         """Remove finished runs with their traces, and artifacts that no other run has."""
@@ -100,6 +162,19 @@ class Store(Protocol):
         """Remove finished runs and unused uploads that are older. Return the number of runs."""
 
     def trace_path(self, id: str) -> Path: ...
+
+    async def keep_question(self, question: PendingQuestion) -> None:
+        """Keep a question until its run is final. It replaces an earlier one for the same call of the run."""
+
+    async def question(self, id: str, owner: str) -> PendingQuestion | None: ...
+
+    async def question_of(self, run: str, call: str) -> PendingQuestion | None: ...
+
+    async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
+        """The unanswered questions of unfinished runs, the oldest first."""
+
+    async def answer_question(self, id: str, answer: str) -> bool:
+        """Keep an answer. Return False if there was one already."""
 
     async def keep_file(self, file: StoredFile, owner: str, data: bytes) -> None:
         """Keep an upload. Raises Refusal when the owner has no room left."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Self
 
 from ..trace import as_json, chained, linked
 from .refusal import StorageError
 
+PARTIAL = ".partial"  # the suffix of a trace that is to replace another
 _MAX_BATCH_BYTES = 65_536
 
 
@@ -22,6 +24,26 @@ class TraceWriter:
         except OSError as error:
             raise StorageError(error.strerror or str(error)) from None
         self._digest, self._bytes = "", 0
+
+    @classmethod
+    def replacing(cls, path: Path, items: Iterable[object]) -> Self:
+        """Replace a trace by these events, and go on from there. A crash leaves the old trace or the new one."""
+        partial = path.with_suffix(PARTIAL)
+        partial.unlink(missing_ok=True)
+        writer = cls(partial)
+        try:
+            for item in items:
+                writer.append(item)
+            os.fsync(writer._fd)
+            partial.replace(path)
+        except OSError as error:
+            writer.close()
+            raise StorageError(error.strerror or str(error)) from None
+        except StorageError:
+            writer.close()
+            partial.unlink(missing_ok=True)
+            raise
+        return writer
 
     def append(self, item: object) -> None:
         """Write an event as one line; a line that cannot be written whole is removed again."""
@@ -46,15 +68,16 @@ class TraceWriter:
 
 
 class TraceReader:
-    """Reads the lines of a trace that may still grow."""
+    """Reads the lines of a trace that may still grow, or be replaced: then it goes on at the same line."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._partial = path, b""
+        self._path, self._partial, self._count = path, b"", 0
         self._file: BinaryIO | None = None
 
     def batch(self) -> list[bytes]:
         """The next whole lines, up to a size that is sent at once; empty when there are no new ones."""
         lines, size = list[bytes](), 0
+        self._reopen_if_replaced()
         while size < _MAX_BATCH_BYTES and (line := self._next()) is not None:
             lines.append(line)
             size += len(line)
@@ -70,7 +93,18 @@ class TraceReader:
         if not self._partial.endswith(b"\n"):
             return None
         line, self._partial = self._partial[:-1], b""
+        self._count += 1
         return line
+
+    def _reopen_if_replaced(self) -> None:
+        if self._file is None:
+            return
+        with contextlib.suppress(FileNotFoundError):
+            if self._path.stat().st_ino != os.fstat(self._file.fileno()).st_ino:
+                self._file.close()
+                self._file, self._partial = self._path.open("rb"), b""
+                for _ in range(self._count):
+                    self._file.readline()
 
     def close(self) -> None:
         if self._file is not None:

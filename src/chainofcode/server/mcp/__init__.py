@@ -15,19 +15,28 @@ from starlette.applications import Starlette
 
 from ...lm import LM
 from ...sandbox import Limits, Sandbox
+from ..workers import Workers
 from .standalone import StandaloneBackend
 from .tool_list import build_server
 
 
 def mcp_server(
-    lm: LM | None, sandbox: Sandbox, *, limits: Limits | None = None, runs_at_once: int = 4
+    lm: LM | None,
+    sandbox: Sandbox,
+    *,
+    limits: Limits | None = None,
+    runs_at_once: int = 4,
+    audit_sandbox: str = "auto",
 ) -> MCPServer[Any]:
     """A server that uses this model and this sandbox. The caller closes both.
 
+    Traces are verified in worker processes, each with its own sandbox: `audit_sandbox` names it, as in `coc --sandbox`.
     Serve it with `await server.run_stdio_async()`, or over HTTP with `streamable_app`. It sets up logging on standard
     error, unless logging is already set up. `coc serve` has its own MCP server, which stores its runs.
     """
-    return build_server(StandaloneBackend(lm, sandbox, limits or Limits(), runs_at_once))
+    limits = limits or Limits()
+    workers = Workers([""], limits.memory_bytes, sandbox=audit_sandbox)
+    return build_server(StandaloneBackend(lm, sandbox, limits, workers=workers, at_once=runs_at_once))
 
 
 def streamable_app(server: MCPServer[Any], *, hosts: Sequence[str] = ()) -> Starlette:

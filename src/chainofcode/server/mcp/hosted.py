@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
+import msgspec
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.requests import Request as HTTPRequest
 from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
-from ...audit import Verdict, check_chain
-from ...trace import Trace
+from ...trace import Trace, as_json
 from ..conversations import check_ran
 from ..intake import Intake
 from ..refusal import Refusal
 from ..run_kinds import RunRequest
 from ..settings import MAX_JSON_BYTES
 from ..store import RunRecord
-from .tool_list import ProgressReporter, ToolRequest, bounded, build_server
+from .tool_list import ProgressReporter, ToolRequest, build_server
 
 _MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
 
@@ -37,9 +38,9 @@ class HostedBackend:
             method=request.method,
             model=self._intake.models.names[0],
             type=request.answer_type,
-            inputs=dict(request.inputs),
+            inputs=_raw(request.inputs),
             program=request.program,
-            values=list(request.values),
+            values=[_raw(value) for value in request.values],
         )
         active = await self._intake.begin(owner, run_request, detach=False)
         try:
@@ -62,14 +63,13 @@ class HostedBackend:
         await self._intake.trace(run)  # raises if there is none
         return await asyncio.to_thread(self._intake.store.trace_path(run.id).read_bytes)
 
-    async def verified(self, id: str, owner: str) -> Verdict:
-        return await self._intake.verify(owner, id)
+    async def verified(self, id: str, owner: str) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(await self._intake.verify(owner, id))
+        return found
 
-    async def verified_text(self, text: bytes) -> Verdict:
-        lines = text.splitlines()
-        settings = self._intake.settings
-        trace = bounded(await asyncio.to_thread(Trace.parse, lines), settings.limits, scratch=settings.has_scratch)
-        return await self._intake.verify_trace(trace, await asyncio.to_thread(check_chain, lines))
+    async def verified_text(self, text: str, owner: str) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(await self._intake.verify_text(owner, text))
+        return found
 
 
 class McpEndpoint:
@@ -134,6 +134,10 @@ def _sessions_of(intake: Intake, most: int) -> StreamableHTTPSessionManager:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager
+
+
+def _raw(values: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(as_json(value)) for name, value in values.items()}
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

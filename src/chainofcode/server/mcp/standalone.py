@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import dataclasses
 import secrets
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from ...audit import Verdict, averify, check_chain
+import msgspec
+
 from ...emulator import First, Table, asking
 from ...engine import RunOptions, execute
 from ...errors import InputError
@@ -19,17 +21,21 @@ from ...sandbox import Limits, Sandbox
 from ...trace import Event, Kept, Trace
 from ...values.codec import ValueFormatError, decode
 from ..refusal import Refusal
-from .tool_list import ProgressReporter, ToolRequest, bounded
+from ..workers import Workers
+from .tool_list import ProgressReporter, ToolRequest
 
 _MAX_KEPT_RUNS = 100
 _MAX_KEPT_BYTES = 100_000_000
 
 
 class StandaloneBackend:
-    """Runs the tools in this process. There are no owners: a run is open to everyone who knows its ID."""
+    """Runs the tools in this process, which holds keys; traces are verified in worker processes.
 
-    def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, at_once: int) -> None:
-        self._lm, self._sandbox, self._limits = lm, sandbox, limits
+    There are no owners: a run is open to everyone who knows its ID.
+    """
+
+    def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, *, workers: Workers, at_once: int) -> None:
+        self._lm, self._sandbox, self._limits, self._workers = lm, sandbox, limits, workers
         self._slots = asyncio.Semaphore(at_once)
         self._kept: collections.OrderedDict[str, bytes] = collections.OrderedDict()
 
@@ -60,14 +66,13 @@ class StandaloneBackend:
             raise Refusal(404, "not_found", f"there is no run {id[:100]!r}, or it is no longer kept")
         return self._kept[id]
 
-    async def verified(self, id: str, owner: str) -> Verdict:
-        return await self.verified_text(await self.lines(id, owner))
+    async def verified(self, id: str, owner: str) -> dict[str, Any]:
+        return await self.verified_text((await self.lines(id, owner)).decode("utf-8", "replace"), owner)
 
-    async def verified_text(self, text: bytes) -> Verdict:
-        lines = text.splitlines()
-        trace = bounded(Trace.parse(lines), self._limits)
-        async with self._slots:
-            return await averify(trace, chain=check_chain(lines), sandbox=self._sandbox)
+    async def verified_text(self, text: str, owner: str) -> dict[str, Any]:
+        job = {"audit": "verify", "text": text, "limits": dataclasses.asdict(self._limits), "scratch": False}
+        found: dict[str, Any] = msgspec.json.decode(await self._workers.audited(owner, job))
+        return found
 
     def _keep(self, trace: Trace) -> str:
         id = secrets.token_hex(8)  # cannot be guessed: over HTTP, clients must not read each other's runs

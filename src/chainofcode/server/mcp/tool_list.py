@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import re
 import time
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
@@ -18,13 +17,12 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from ... import __version__
-from ...audit import Verdict, given_of
-from ...errors import ChainOfCodeError, InputError
+from ...audit.faithfulness.verdict import ORIGINS
+from ...errors import ChainOfCodeError
 from ...methods import METHODS
 from ...program import Program
 from ...reasons import Reason
 from ...render import Page, count, cut, plain, what
-from ...sandbox import Limits
 from ...trace import Answer, Call, Event, Kept, Step, Trace, as_json
 from ..refusal import Refusal
 from ..settings import MAX_QUESTION_CHARS
@@ -49,6 +47,9 @@ class RunOutcome(BaseModel):
 
     answer: str | None = Field(description="the answer as text; null if there is none (see reason and error)")
     value: Any = Field(description="the answer as data; types that JSON lacks are tagged, as in {'$tuple': [1, 2]}")
+    confidence: float | None = Field(
+        description="how sure the model was of an answer that it states, otherwise of its least sure judgement"
+    )
     reason: str = Field(description="answered, error, limit:<which>, emulation failed or guest died")
     error: str | None = Field(description="why there is no answer, and on which line")
     steps: int
@@ -66,7 +67,8 @@ class VerifyOutcome(BaseModel):
     origin: str = Field(description="program, constant, input, model, reply or none")
     replays: bool = Field(description="whether a replay gave the same, step by step")
     chain: str = Field(description="the digests of the trace: intact, none or broken")
-    decisive: list[str] = Field(description="calls whose value decides the answer")
+    decisive: list[str] = Field(description="calls whose value decides the answer, the least sure first")
+    hangs_on: str = Field(description="the judgement that the answer hangs on, and its confidence; empty if none")
 
 
 class ProgressReporter:
@@ -103,10 +105,11 @@ class ToolBackend(Protocol):
     async def lines(self, id: str, owner: str) -> bytes:
         """The trace of a run, as JSON lines. Raises Refusal (404)."""
 
-    async def verified(self, id: str, owner: str) -> Verdict: ...
+    async def verified(self, id: str, owner: str) -> dict[str, Any]:
+        """The verdict on a run; see `audit.verify_data`."""
 
-    async def verified_text(self, text: bytes) -> Verdict:
-        """Verify a trace from any source."""
+    async def verified_text(self, text: str, owner: str) -> dict[str, Any]:
+        """The verdict on a trace from any source."""
 
 
 def build_server(backend: ToolBackend) -> MCPServer[Any]:
@@ -180,20 +183,22 @@ class _Tools:
         with _tool_errors():
             found = await _to_the_end(self._verdict(id, trace, context))
         outcome = VerifyOutcome(
-            score=found.score,
-            flags=list(found.flags),
-            origin=found.origin,
-            replays=found.replays,
-            chain=found.chain.state if found.chain is not None else "none",
-            decisive=[flip.step.call or "" for flip in found.flips if flip.outcome == "changes"],
+            score=found["score"],
+            flags=found["flags"],
+            origin=found["origin"],
+            replays=found["replays"],
+            chain=(found["chain"] or {"state": "none"})["state"],
+            decisive=[flip["call"] or "" for flip in found["flips"] if flip["outcome"] == "changes"],
+            hangs_on=(found["hangs_on"] or {"told": ""})["told"],
         )
-        verdict = "nothing speaks against it" if not found.flags else "; ".join(found.flags)
-        return _result(f"faithfulness {found.score:.2f}: {verdict}\ncomes from {found.told_origin}", outcome)
+        verdict = "no problems found" if not outcome.flags else "; ".join(outcome.flags)
+        lines = [f"faithfulness {outcome.score:.2f}: {verdict}", f"comes from {ORIGINS[found['origin']]}"]
+        return _result("\n".join([*lines, *filter(None, [outcome.hangs_on])]), outcome)
 
-    async def _verdict(self, id: str, trace: str, context: Context[Any, Any]) -> Verdict:
+    async def _verdict(self, id: str, trace: str, context: Context[Any, Any]) -> dict[str, Any]:
         if id:
             return await self._backend.verified(id, _owner_of(context))
-        return await self._backend.verified_text(trace.encode("utf-8", "replace"))
+        return await self._backend.verified_text(trace, _owner_of(context))
 
     async def trace(self, id: str, context: Context[Any, Any]) -> str:
         """The trace of a run, as JSON lines."""
@@ -210,6 +215,7 @@ class _Tools:
         outcome = RunOutcome(
             answer=answer.text if answer.is_answered else None,
             value=answer.value,
+            confidence=trace.confidence,
             reason=answer.reason,
             error=_error_text(answer),
             steps=len(trace.steps),
@@ -218,10 +224,17 @@ class _Tools:
             trace=id,
             seconds=round(answer.seconds, 3),
         )
-        text = "\n".join(Page().trace(trace))
-        cut_chars = len(text) - _MAX_TEXT_CHARS
-        more = f"\n… {cut_chars:,} characters more in the trace" if cut_chars > 0 else ""
-        return _result(f"{text[:_MAX_TEXT_CHARS]}{more}\ntrace://{id}", outcome)
+        return _result(f"{_rendered(trace)}\ntrace://{id}", outcome)
+
+
+def _rendered(trace: Trace) -> str:
+    """The beginning of a trace as text. The rest is not rendered: a trace can be long."""
+    text = ""
+    for line in Page().trace(trace):
+        text += f"{line}\n"
+        if len(text) > _MAX_TEXT_CHARS:
+            return f"{text[:_MAX_TEXT_CHARS]}\n… more in the trace"
+    return text.removesuffix("\n")
 
 
 def _error_text(answer: Answer) -> str | None:
@@ -229,19 +242,6 @@ def _error_text(answer: Answer) -> str | None:
         return None
     where = f"line {answer.error.line}: " if answer.error.line else ""
     return f"{where}{answer.error.message}"
-
-
-def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
-    """A trace from any source, with its limits lowered to `limits`. Raises InputError if it needs grants."""
-    given = given_of(trace)
-    asked = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
-    for name, value in {**asked, "scratch": given.scratch and not scratch}.items():
-        if value:
-            raise InputError(f"the trace's program was granted {name}, which this server does not grant")
-    own = given.limits
-    names = [field.name for field in dataclasses.fields(Limits)]
-    most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
-    return dataclasses.replace(trace, settings={**trace.settings, "limits": most})
 
 
 def _owner_of(context: Context[Any, Any]) -> str:
@@ -256,7 +256,7 @@ def _summary(event: Event | bytes) -> str:
         case Program():
             return f"a program of {count(len(event.statements), 'statement')}"
         case Call():
-            return f"a request to {plain(event.model) or 'the model'}"
+            return f"a call of {event.tool}" if event.tool else f"a request to {plain(event.model) or 'the model'}"
         case Step():
             return cut(f"line {event.line}: {plain(what(event, 100))}", 120)
         case Answer():

@@ -3,6 +3,8 @@
 import { kept } from "./dom.js";
 import { parseJson } from "./values.js";
 
+const MAX_STREAMS = 4; // of all tabs together: browsers open six connections to a server over HTTP/1.1
+const POLL_MS = { seen: 1500, hidden: 5000 };
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
 /** What went wrong, in words for a reader. */
@@ -83,9 +85,10 @@ export class Server {
   async *events(id, signal, onGone) {
     let last = -1;
     for (let failures = 0; ; failures++) {
+      const release = await takeStream();
       try {
         const headers = { Accept: "text/event-stream", ...(last >= 0 ? { "Last-Event-ID": String(last) } : {}) };
-        const response = await this.fetch(`api/runs/${encodeURIComponent(id)}/events`, { headers, signal, cache: "no-store" });
+        const response = await this.fetch(`api/runs/${encodeURIComponent(id)}/events${release ? "" : "?live=0"}`, { headers, signal, cache: "no-store" });
         onGone(false);
         for await (const message of messagesOf(response.body)) {
           failures = 0;
@@ -94,9 +97,17 @@ export class Server {
           yield message;
           if (message.event === "end") return;
         }
+        if (!release) {
+          await sleep(document.hidden ? POLL_MS.hidden : POLL_MS.seen);
+          failures = -1;
+          if (signal.aborted) return;
+          continue;
+        }
       } catch (error) {
         if (signal.aborted || error.name === "AbortError") return;
         if (!isPassing(error)) throw error;
+      } finally {
+        release?.();
       }
       if (signal.aborted) return;
       onGone(true);
@@ -112,7 +123,24 @@ function isPassing(error) {
 }
 
 function pause(failures) {
-  return new Promise((resolve) => setTimeout(resolve, RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]));
+  return sleep(RETRY_MS[Math.min(failures, RETRY_MS.length - 1)]);
+}
+
+function sleep(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+/** A place among the open streams of all tabs: a function that gives it back, or null where none is free. */
+async function takeStream() {
+  if (!navigator.locks) return document.hidden ? null : () => {}; // plain HTTP from another machine
+  for (let number = 0; number < MAX_STREAMS; number++) {
+    const release = await new Promise((resolve) => {
+      const taken = (lock) => (lock ? new Promise((free) => resolve(free)) : resolve(null));
+      navigator.locks.request(`coc-stream-${number}`, { ifAvailable: true }, taken).catch(() => resolve(null));
+    });
+    if (release) return release;
+  }
+  return null;
 }
 
 async function errorOf(response) {

@@ -8,11 +8,16 @@ import { byId, setText, show, startTheme } from "./dom.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
 import { Removal } from "./removal.js";
+import { Questions } from "./questions.js";
 import { Runs, say } from "./runs.js";
+import { Sharing } from "./sharing.js";
+import { Versions } from "./versions.js";
 import { parseJson, shortened, unquoted, visible } from "./values.js";
 
 const OVER = ["done", "cancelled", "interrupted", "failed"];
 const TELL_MS = 2500; // how often progress is read out
+const WAITING_MS = 2000; // how often a run that waits for a person is looked at
+const FINAL = ["answered", "error"]; // reasons after which nothing is left to do
 
 /** A recorded run in a file of its own: nothing is asked of anyone. */
 function startShared(data) {
@@ -24,6 +29,7 @@ function startShared(data) {
   const player = new Player();
   player.title = data.title ?? "";
   player.open(recording);
+  new Sharing({ run: () => ({ recording, attempt: player.attempt, id: null }) }).offer(recording);
   const answer = recording.answer;
   showArtifacts(answer?.artifacts ?? [], answer?.unsent ?? [], { inlined: data.images ?? {} });
   document.title = visible(shortened(player.title || String(recording.header?.question ?? "chainofcode"), 80));
@@ -41,14 +47,24 @@ class App {
     this.asking = new Asking(this.server, { begun: (id) => this.go(id), notice: (text) => this.notice(text) });
     this.check = new Check((id) => this.server.get(`${pathOf(id)}/verify`));
     this.removal = new Removal((id) => this.remove(id), (text) => this.notice(text));
+    this.sharing = new Sharing({
+      run: () => ({ recording: this.player.recording, attempt: this.player.attempt, id: this.id }),
+      fetchBytes: async (id, what) => new Uint8Array(await (await this.server.fetch(`${pathOf(id)}/${what}`)).arrayBuffer()),
+      notice: (text) => this.notice(text),
+    });
+    this.versions = new Versions(this.server);
+    this.questions = new Questions(this.server, { answered: () => this.reopen() });
     this.answers = new Map(); // of runs that were open: what a reader saw
-    this.id = null;
+    this.id = undefined; // no page is open yet
     this.listen();
   }
 
   async start() {
     try {
-      this.asking.offer(await this.server.get("api/info"));
+      const info = await this.server.get("api/info");
+      this.asking.offer(info);
+      this.player.models = info.models ?? [];
+      this.runs.offer(info);
       await this.runs.refresh();
     } catch (error) {
       this.notice(error.message);
@@ -58,6 +74,13 @@ class App {
 
   listen() {
     byId("cancel").addEventListener("click", () => this.cancel());
+    byId("again").addEventListener("click", () => this.again());
+    byId("resume").addEventListener("click", () => this.resume());
+    document.addEventListener("keydown", (event) => {
+      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest?.("input, textarea, select, dialog");
+      if (isPlain && event.key === "n") location.hash = "";
+    });
+    for (const id of ["home", "new"]) byId(id).addEventListener("click", () => this.id === null && this.asking.turn("question"));
     byId("notice-close").addEventListener("click", () => show(byId("notice"), false));
     addEventListener("hashchange", () => this.openHash());
   }
@@ -70,6 +93,52 @@ class App {
   async replay(changes) {
     const made = await this.server.post(`${pathOf(this.id)}/replay`, changes);
     this.go(made.id);
+  }
+
+  /** The same question once more; a program of one’s own is run once more. */
+  async again() {
+    const { question, method, model, files = [] } = this.about;
+    byId("again").disabled = true;
+    try {
+      const isQuestion = question != null && this.about.parent == null && method !== "run";
+      const made = isQuestion ? await this.server.post("api/runs", { question, method, model, files, type: this.about.type ?? null, ask_me: this.about.ask_me ?? null }) : await this.server.post(`${pathOf(this.id)}/replay`, {});
+      this.go(made.id);
+    } catch (error) {
+      this.notice(error.message);
+    }
+    byId("again").disabled = false;
+  }
+
+  /** Go on where a run was interrupted. */
+  async resume() {
+    byId("resume").disabled = true;
+    try {
+      await this.server.post(`${pathOf(this.id)}/resume`);
+      await this.reopen();
+    } catch (error) {
+      this.notice(error.message);
+    }
+    byId("resume").disabled = false;
+  }
+
+  /** On an empty page: a finished run to look at. */
+  async showExample() {
+    try {
+      const data = parseJson(await (await this.server.fetch("static/example.json")).text());
+      if (this.id !== null) return;
+      const recording = new Recording();
+      recording.isExample = true;
+      for (const event of data.events) recording.add(event);
+      recording.why = data.why;
+      this.player.title = "";
+      this.player.open(recording);
+      this.player.compare(null);
+      showArtifacts([], []);
+      show(byId("progress"), false);
+      this.sharing.offer(recording);
+    } catch (error) {
+      this.notice(error.message);
+    }
   }
 
   async cancel() {
@@ -93,6 +162,12 @@ class App {
 
   // --- one run ---------------------------------------------------------------------------------------------------
 
+  /** Follow the run on the page from its start: it goes on. */
+  async reopen() {
+    this.id = undefined;
+    await this.openHash();
+  }
+
   async openHash() {
     const id = new URLSearchParams(location.hash.slice(1)).get("run");
     if (id === this.id) return;
@@ -101,15 +176,22 @@ class App {
     this.stop = new AbortController();
     this.runs.show(id);
     document.body.classList.toggle("has-run", id !== null);
-    show(byId("empty"), id === null);
+    for (const part of ["empty", "ideas", "example-note"]) show(byId(part), id === null);
+    show(byId("again"), false);
+    show(byId("resume"), false);
+    this.questions.clear();
+    this.sharing.offer(null);
+    this.versions.clear();
     this.asking.open(false);
     this.check.offer(null);
     this.removal.offer(null);
+    if (this.player.recording?.isExample) this.player.open(null); // its answer is not that of a run
     if (id === null) {
       document.title = "chainofcode";
       this.player.open(null);
+      byId("main").scrollTop = 0;
       this.asking.focus();
-      return;
+      return this.showExample();
     }
     try {
       await this.follow(id, this.stop.signal);
@@ -123,6 +205,7 @@ class App {
     const recording = new Recording();
     const about = await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone));
     if (signal.aborted) return;
+    this.about = about;
     this.player.title = about.question ?? "";
     this.player.open(recording);
     showArtifacts([], []);
@@ -139,9 +222,23 @@ class App {
       } else recording.add({ ...data, event });
       if (event === "step" || event === "answer") waiting = waiting.filter((call) => event === "step" && call.text !== data.call);
       this.player.grown(waiting);
-      this.progress(recording, about.state === "queued" ? "running" : about.state, waiting);
+      this.progress(recording, about.state === "queued" || about.state === "waiting" ? "running" : about.state, waiting);
     }
-    if (!signal.aborted) await this.ended(id, recording, about, signal);
+    if (signal.aborted) return;
+    if (about.state === "waiting") await this.wait(id, recording, about, signal);
+    else await this.ended(id, recording, about, signal);
+  }
+
+  /** A run that waits for a person: it goes on when all of its questions are answered, here or elsewhere. */
+  async wait(id, recording, about, signal) {
+    this.runs.refresh().catch(() => {});
+    while (!signal.aborted && about.state === "waiting") {
+      this.progress(recording, about.state, []);
+      await this.questions.draw(id, signal).catch(() => {});
+      await new Promise((resolve) => setTimeout(resolve, WAITING_MS));
+      about = (await this.server.getPatiently(pathOf(id), signal, (isGone) => this.gone(isGone))) ?? about;
+    }
+    if (!signal.aborted) await this.reopen();
   }
 
   async ended(id, recording, about, signal) {
@@ -153,6 +250,10 @@ class App {
     const said = answerText(recording.answer);
     this.check.offer(said !== null && recording.attempts.length ? id : null);
     this.removal.offer(id);
+    this.sharing.offer(recording);
+    byId("again").textContent = about.question != null && !about.parent && about.method !== "run" ? "Ask again" : "Run again";
+    show(byId("again"), true);
+    show(byId("resume"), last.parent == null && !(last.state === "done" && FINAL.includes(last.reason)));
     this.answers.set(id, said ?? recording.answer.reason);
     await this.compare(last);
     say(said === null ? `No answer: ${recording.answer.reason}` : `Answer: ${shortened(said, 500)}`);
@@ -160,7 +261,8 @@ class App {
     showArtifacts(last.artifacts ?? recording.answer.artifacts ?? [], recording.answer.unsent ?? [], {
       bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`${pathOf(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
     });
-    this.runs.refresh().catch(() => {});
+    await this.runs.refresh().catch(() => {});
+    if (!signal.aborted) await this.versions.draw(last, recording, this.runs.runs, signal).catch(() => {});
   }
 
   async compare(about) {
@@ -192,7 +294,7 @@ class App {
     if (isOver) return;
     const attempt = recording.latest;
     const parts = [
-      state === "queued" ? "waiting for its turn" : attempt?.program ? "running" : "writing the program",
+      progressOf(state, attempt),
       attempt?.steps.length && plural(attempt.steps.length, "step"),
       recording.calls && plural(recording.calls, "request"),
       waiting.length && `${plural(waiting.length, "call")} in flight`,
@@ -235,6 +337,12 @@ class App {
     });
     return this.token;
   }
+}
+
+function progressOf(state, attempt) {
+  if (state === "queued") return "waiting for its turn";
+  if (state === "waiting") return "waiting for your answer";
+  return attempt?.program ? "running" : "writing the program";
 }
 
 function pathOf(id) {

@@ -45,11 +45,12 @@ function entry(file, bytesOf) {
   const size = `${Number(file.bytes).toLocaleString("en")} bytes`;
   if (!bytesOf) return el("li", { class: "chip" }, file.name, el("span", { class: "faint" }, ` ${size}`));
   const button = el("button", { type: "button", class: "link" }, file.name);
-  button.addEventListener("click", async () => save(await bytesOf(file), file.name));
+  button.addEventListener("click", async () => saveFile(await bytesOf(file), file.name));
   return el("li", { class: "chip" }, button, el("span", { class: "faint" }, ` ${size}`));
 }
 
-function save(bytes, name) {
+/** Save bytes as a file of the reader’s; the browser is told no type that it could open. */
+export function saveFile(bytes, name) {
   const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
   const link = el("a", { href: url });
   link.download = name.split("/").pop();

@@ -22,7 +22,7 @@ export class Asking {
 
   offer(info) {
     this.methods = info.methods ?? {};
-    byId("method").replaceChildren(...Object.keys(this.methods).map((name) => el("option", { value: name }, name)));
+    byId("method").replaceChildren(...Object.keys(this.methods).map((name) => el("option", { value: name }, info.labels?.[name] ?? name)));
     this.models = [...new Set([info.model, ...(info.models ?? [])].filter(Boolean))];
     byId("model").replaceChildren(...this.models.map((name) => el("option", { value: name }, name)));
     this.draw();
@@ -51,6 +51,7 @@ export class Asking {
       if (!event.target.closest("button")) return;
       byId("question").value = event.target.textContent;
       this.turn("question");
+      form.requestSubmit();
     });
     byId("method").addEventListener("change", () => this.draw());
     byId("values").addEventListener("input", () => setText(byId("values-fault"), ""));
@@ -108,7 +109,7 @@ export class Asking {
     byId("send").disabled = true;
     let wait = 0;
     try {
-      const made = await this.server.post("api/runs", { ...body, files: this.files.filter((file) => file.id).map((file) => file.id) });
+      const made = await this.server.post("api/runs", { ...body, ask_me: byId("ask-me").value.trim() || null, files: this.files.filter((file) => file.id).map((file) => file.id) });
       if (this.mode === "question") byId("question").value = "";
       this.files = [];
       this.drawFiles();

@@ -1,7 +1,7 @@
 // Whether the answer is what the reasoning gave: what the server finds out about it, in plain words.
 
 import { byId, el, setText, show } from "./dom.js";
-import { plural } from "./record.js";
+import { howSure, perCent, plural } from "./record.js";
 import { pythonText, shortened, unquoted } from "./values.js";
 
 const ORIGINS = {
@@ -64,6 +64,7 @@ export class Check {
     byId("check-found").replaceChildren(
       el("p", { class: `score ${isGood ? "good" : "bad"}` }, el("b", {}, Number(found.score).toFixed(2)), el("span", { class: "faint" }, "of 1"), el("span", {}, headline(found))),
       isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on it" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
+      found.hangs_on ? el("p", { class: "hangs" }, shortened(found.hangs_on.told, 600)) : "",
       el("dl", {}, ...partsOf(found).flatMap(([name, ...told]) => [el("dt", {}, name), el("dd", {}, ...told)])),
       el("p", { class: "faint" }, "This says whether the answer follows from the program and its values, not whether those are right."),
     );
@@ -81,8 +82,8 @@ function partsOf(found) {
     found.chain && ["Recording", FILES[found.chain.state] ?? found.chain.state],
     ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "there is no run to repeat" : "not the same"],
     ["Comes from", ORIGINS[found.origin] ?? found.origin],
-    ["Rests on", `${percent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
-    done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${percent(share)}`).join(", ")],
+    ["Rests on", `${perCent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
+    done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${perCent(share)}`).join(", ")],
     found.flips.length && ["If a value were another", flipsOf(found)],
   ];
   return parts.filter(Boolean);
@@ -92,12 +93,9 @@ function flipsOf(found) {
   const rest = found.flips.length - MAX_FLIPS + Number(found.untried);
   const items = found.flips.slice(0, MAX_FLIPS).map((flip) => {
     const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "not known: the program then asks for more";
-    return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`);
+    const sure = howSure(flip.confidence);
+    return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`, sure ? el("span", { class: "faint" }, ` (now ${pythonText(flip.value, 30)}, ${sure})`) : null);
   });
   if (rest > 0) items.push(el("li", { class: "faint" }, `and ${plural(rest, "value")} more`));
   return el("ul", {}, ...items);
-}
-
-function percent(share) {
-  return `${Math.round(Number(share) * 100)}%`;
 }

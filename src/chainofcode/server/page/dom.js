@@ -2,8 +2,13 @@
 
 import { visible } from "./values.js";
 
-export const ACTORS = { python: "py", lm: "lm", tool: "tl" };
-export const ACTOR_WORDS = { python: "Python", lm: "the model", tool: "a tool" };
+export const ACTORS = { python: "py", javascript: "js", sql: "sq", lm: "lm", tool: "tl" };
+export const ACTOR_WORDS = { python: "Python", javascript: "JavaScript", sql: "SQL", lm: "the model", tool: "a tool" };
+
+/** Whether a step is the program's own, in whichever language, and no value that was asked for. */
+export function isCode(by) {
+  return by !== "lm" && by !== "tool";
+}
 
 export function byId(id) {
   return document.getElementById(id);
@@ -30,8 +35,17 @@ export function show(element, isShown) {
   if (element.hidden === isShown) element.hidden = !isShown;
 }
 
+/** Scroll a pane, and nothing around it, until one of its parts is in view. */
+export function scrollTo(pane, part) {
+  if (!part) return;
+  const inside = part.getBoundingClientRect();
+  const view = pane.getBoundingClientRect();
+  const room = pane.clientHeight - inside.height;
+  if (inside.top < view.top || inside.bottom > view.top + pane.clientHeight) pane.scrollTop += inside.top - view.top - Math.max(room / 2, 0);
+}
+
 export function badge(by) {
-  return el("b", { class: `badge ${Object.hasOwn(ACTORS, by) ? by : "python"}`, title: ACTOR_WORDS[by] }, ACTORS[by] ?? "");
+  return el("b", { class: `badge ${isCode(by) ? "python" : by}`, title: ACTOR_WORDS[by] }, ACTORS[by] ?? "");
 }
 
 /** A function that runs once a frame, however often it is called. */

@@ -1,11 +1,11 @@
 // What if: another value for a call, in a small form below its line; or another program in the place of the old one.
 
 import { el } from "./dom.js";
-import { oneLine } from "./record.js";
+import { howSure, oneLine, otherwise } from "./record.js";
 import { literalFault, pythonText, shortened } from "./values.js";
 
 /** The form. `send` takes the change and gives nothing, or throws; without it, the form says how else it is done. */
-export function editorOf(step, times, { send, close }) {
+export function editorOf(step, times, { send, close, hint = null }) {
   const call = shortened(oneLine(step.call), 200);
   const now = pythonText(step.value, 2000);
   const input = el("input", { name: "value", value: now, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-describedby": "editor-fault", "aria-label": `Another value for ${call}` });
@@ -19,12 +19,13 @@ export function editorOf(step, times, { send, close }) {
   const form = el(
     "form",
     { class: `editor by-${step.by}`, "aria-label": "What if" },
+    step.confidence ? el("p", { class: "faint sureness" }, sureness(step)) : null,
     el("p", { class: "what-if" }, "What if ", el("code", {}, call), " were"),
     el("div", { class: "row" }, input, send ? submit : null, quit),
     times > 1 ? el("label", { class: "check" }, everywhere, `wherever this call is made (${times} times)`) : null,
     fault,
-    send ? null : el("p", { class: "faint" }, "This page is a file. Where the trace is, this works it out: "),
-    send ? null : command,
+    send ? null : el("p", { class: "faint" }, hint ?? "This page is a file. Run this command where the trace is: "),
+    send || hint ? null : command,
   );
   const check = () => {
     const wrong = literalFault(input.value);
@@ -62,12 +63,22 @@ export function editorOf(step, times, { send, close }) {
   return form;
 }
 
+/** How sure the model was of a value, and what it would have said instead, in a sentence. */
+function sureness({ value, confidence }) {
+  const sure = howSure(confidence);
+  const others = otherwise(confidence);
+  if (confidence.spread != null) return `The model’s score is about ${pythonText(value, 30)} ${sure}${others && `: ${others}`}.`;
+  const said = Number(confidence.samples ?? 0) ? `${sure} gave this value` : `The model was ${sure}`;
+  return `${said}${others && `; otherwise: ${others}`}.`;
+}
+
 /** The program as text that can be changed. `send` takes the new one and gives nothing, or throws. */
-export function rewriteOf(source, { send, close }) {
+export function rewriteOf(source, models, { send, close }) {
   const whole = source.trimEnd();
   const text = el("textarea", { class: "code-text", rows: Math.min(Math.max(whole.split("\n").length + 1, 4), 24), spellcheck: "false", autocapitalize: "off", "aria-label": "The program, to be changed", "aria-describedby": "rewrite-fault" });
   text.value = whole; // as it is: what nobody sees stays in it
   const fault = el("p", { class: "fault", id: "rewrite-fault", role: "alert" });
+  const chosen = el("select", { "aria-label": "Who answers new calls" }, el("option", { value: "" }, "no model: only values of this run"), ...models.map((name) => el("option", { value: name }, name)));
   const quit = el("button", { type: "button", class: "quiet" }, "Close");
   const submit = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run again");
   const form = el(
@@ -75,7 +86,7 @@ export function rewriteOf(source, { send, close }) {
     { class: "rewrite", "aria-label": "Another program" },
     text,
     fault,
-    el("div", { class: "row" }, el("span", { class: "grow faint" }, "Values stay those of this run; no model is asked."), quit, submit),
+    el("div", { class: "row" }, el("label", { class: "grow" }, "New calls are answered by ", chosen), quit, submit),
   );
   quit.addEventListener("click", close);
   form.addEventListener("keydown", (event) => {
@@ -87,7 +98,7 @@ export function rewriteOf(source, { send, close }) {
     if (submit.disabled) return;
     submit.disabled = true;
     try {
-      await send(text.value);
+      await send(text.value, chosen.value || null);
     } catch (error) {
       fault.textContent = error.message;
     }

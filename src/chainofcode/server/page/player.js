@@ -1,16 +1,17 @@
 // One run on the page: its answer, its attempts, and a way back and forth through its steps.
 
+import { drawAnswer, drawWords } from "./answer.js";
 import { byId, el, onceAFrame, setText, show, ACTOR_WORDS } from "./dom.js";
 import { editorOf, rewriteOf } from "./editor.js";
 import { ProgramView } from "./program.js";
 import { StateView, StepsView, showOutput } from "./side.js";
-import { answerText, factsOf, plural, whatOf } from "./record.js";
-import { pythonText, shortened, visible } from "./values.js";
+import { answerText, plural, whatOf } from "./record.js";
+import { timelineOf } from "./timeline.js";
+import { shortened, visible } from "./values.js";
 
 const PLAY_MS = { whole: 30000, least: 40, most: 700 };
 const LOOK_MS = 90; // a glance in passing dims nothing
 const MAX_CALLS = 200;
-const NO_NAMES = ["NotAProgram", "NoAnswer"];
 
 export class Player {
   /** `on.replay({set, edit})` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
@@ -30,6 +31,7 @@ export class Player {
       over: (numbers) => this.look(numbers),
     });
     this.refresh = onceAFrame(() => this.draw());
+    this.scrollPanes = onceAFrame(() => this.scrollNow());
     this.listen();
     this.open(null);
   }
@@ -43,6 +45,7 @@ export class Player {
     this.drawnProgram = undefined;
     this.chosen = null; // the attempt that was picked by hand
     this.isFollowing = true;
+    this.isWhole = false;
     this.count = 0;
     this.waiting = [];
     this.clearLook();
@@ -76,8 +79,13 @@ export class Player {
       this.closeEditor();
       this.program.show(this.attempt);
       this.steps.show(this.attempt);
-      setText(byId("program-title").firstChild, this.attempt.program ? "Program " : "No program: words of the model ");
+      setText(byId("program-title").firstChild, this.attempt.program ? "Program " : "The model’s words ");
+      show(byId("lines"), Boolean(this.attempt.program));
+      show(byId("copy-program"), Boolean(this.attempt.program));
+      show(byId("player"), Boolean(this.attempt.program));
+      byId("stage").classList.toggle("wordy", !this.attempt.program);
     }
+    drawWords(this.attempt);
     show(byId("rewrite"), this.canReplay && !this.rewrite);
     this.drawAttempts();
     this.drawStep();
@@ -86,7 +94,7 @@ export class Player {
 
   /** Only the last program that was run can be run again, and only once it is over. */
   get canReplay() {
-    return Boolean(this.on.replay && this.attempt?.program && this.attempt === this.recording.followed && this.recording.answer);
+    return Boolean(this.on.replay && !this.recording.isExample && this.attempt?.program && this.attempt === this.recording.followed && this.recording.answer);
   }
 
   drawStep() {
@@ -108,31 +116,22 @@ export class Player {
     showOutput(byId("output-panel"), byId("output"), attempt, count);
     this.steps.update(count);
     setText(byId("steps-text"), size ? plural(size, "step") : "");
+    this.scrollPanes();
+  }
+
+  /** The current line, the change and the last output, each in view in its own pane; layout is read once a frame. */
+  scrollNow() {
+    this.program.reveal();
+    this.state.reveal();
+    byId("output").scrollTop = byId("output").scrollHeight;
+    if (this.isStepping) this.reveal();
+    this.isStepping = false;
   }
 
   // --- the answer ------------------------------------------------------------------------------------------------
 
   drawAnswer() {
-    const { answer, header } = this.recording;
-    const question = header?.question;
-    const asked = typeof question === "string" ? question : question ? pythonText(question) : this.title ?? "";
-    const edited = header?.settings?.edited; // a what-if says so itself
-    const changed = Array.isArray(edited) && edited.length ? `What if: ${shortened(edited.join("; "), 300)}` : "";
-    setText(byId("asked"), [asked, changed].filter(Boolean).join(" — "));
-    show(byId("asked"), Boolean(byId("asked").textContent));
-    const inputs = Object.entries(header?.inputs ?? {});
-    if (byId("inputs").childElementCount !== inputs.length) {
-      byId("inputs").replaceChildren(...inputs.map(([name, value]) => el("li", { class: "chip" }, el("b", {}, name), ` = ${pythonText(value, 80)}`)));
-    }
-    const said = answerText(answer);
-    const cause = answer && said === null ? causeOf(answer) : "";
-    byId("answer").classList.toggle("none", answer !== null && said === null);
-    byId("answer").classList.toggle("pending", answer === null);
-    setText(byId("answer-label"), answer && said === null ? `No answer${cause && `: ${answer.reason}`}` : "Answer");
-    const shown = answer ? (said ?? (cause || answer.reason)) : "…";
-    setText(byId("said"), shortened(shown === "" ? "''" : shown, 20000));
-    byId("said").className = `said ${shown.length > 600 ? "longest" : shown.length > 120 || shown.includes("\n") ? "long" : shown.length > 36 ? "middling" : ""}`;
-    setText(byId("facts"), factsOf(this.recording));
+    drawAnswer(this.recording, this.title ?? "", this.isWhole);
   }
 
   drawAttempts() {
@@ -147,7 +146,7 @@ export class Player {
         ...attempts.map((one) => {
           const isChosen = one === this.attempt;
           const end = one.answer ? (answerText(one.answer) ?? one.answer.reason) : "…";
-          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} `, el("span", { class: "faint" }, shortened(end, 24)));
+          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} ${one.program ? "Program" : "Words"} `, el("span", { class: "faint" }, shortened(end, 24)));
           made.addEventListener("click", () => this.choose(one));
           return made;
         }),
@@ -179,8 +178,9 @@ export class Player {
     if (list.dataset.drawn === `${this.attempt.number} ${calls.length}`) return;
     list.dataset.drawn = `${this.attempt.number} ${calls.length}`;
     list.replaceChildren(
+      timelineOf(this.attempt) ?? "",
       ...calls.slice(0, MAX_CALLS).map((call, number) =>
-        el("article", {}, el("h3", {}, `${number + 1}  ${call.model ?? ""}  ${Number(call.seconds ?? 0).toFixed(1)} s`), el("details", {}, el("summary", {}, "what was asked"), el("pre", { tabindex: 0 }, call.prompt)), el("pre", { class: "reply", tabindex: 0 }, call.reply)),
+        el("article", {}, el("h3", {}, `${number + 1}  ${call.tool ?? call.model ?? ""}  ${Number(call.seconds ?? 0).toFixed(1)} s`), el("details", {}, el("summary", {}, "what was asked"), el("pre", { tabindex: 0 }, call.prompt)), el("pre", { class: "reply", tabindex: 0 }, call.reply)),
       ),
     );
   }
@@ -195,15 +195,29 @@ export class Player {
     if (isByHand) this.pause();
     this.clearLook();
     this.isBlind = true; // what comes to lie under a pointer that rests is not looked at
+    this.isStepping = true;
     this.drawStep();
     if (isByHand) this.tell();
+  }
+
+  /** Bring program and state into view; their own panes show the current line and the change. */
+  reveal() {
+    const main = byId("main");
+    const view = main.getBoundingClientRect();
+    const bar = byId("player").getBoundingClientRect();
+    const isBarBelow = getComputedStyle(byId("player")).position === "fixed";
+    const top = view.top;
+    const bottom = isBarBelow ? bar.top : view.bottom;
+    const boxes = [document.querySelector(".code"), byId("state-panel"), ...(isBarBelow ? [] : [byId("player")])].map((one) => one.getBoundingClientRect());
+    const first = Math.min(...boxes.map((box) => box.top));
+    const last = Math.max(...boxes.map((box) => box.bottom));
+    if (first < top || last - first > bottom - top) main.scrollTop += first - top;
+    else if (last > bottom) main.scrollTop += Math.ceil(last - bottom);
   }
 
   tell() {
     const step = this.attempt.steps[this.count - 1];
     setText(byId("live-step"), step ? `Step ${this.count}, line ${step.line}, ${ACTOR_WORDS[step.by]}: ${shortened(whatOf(step), 200)}` : "Before the first step");
-    const row = step && this.program.rowOf(step.line);
-    if (row && !this.timer) row.scrollIntoView({ block: "nearest" });
   }
 
   toLine(line) {
@@ -238,6 +252,10 @@ export class Player {
     byId("rewrite").addEventListener("click", () => this.editProgram());
     byId("calls").addEventListener("toggle", () => this.attempt && this.drawCalls());
     const said = byId("said");
+    byId("said-all").addEventListener("click", () => {
+      this.isWhole = !this.isWhole;
+      this.drawAnswer();
+    });
     for (const name of ["pointerenter", "focusin"]) said.addEventListener(name, () => this.look("answer"));
     for (const name of ["pointerleave", "focusout"]) said.addEventListener(name, () => this.look(null));
     byId("attempts").addEventListener("keydown", (event) => {
@@ -338,6 +356,7 @@ export class Player {
     const row = this.program.rowOf(step.line);
     if (!row) return;
     this.editor = editorOf(step, this.attempt.visits.get(step.call) ?? 1, {
+      hint: this.recording.isExample ? "Ask this question yourself, then change the value: the program runs again with it." : null,
       send: this.canReplay ? (change) => this.on.replay({ set: [change], edit: null }) : null,
       close: () => {
         this.closeEditor();
@@ -350,8 +369,8 @@ export class Player {
   /** The whole program as text, in the place of its lines. */
   editProgram() {
     this.closeEditor();
-    this.rewrite = rewriteOf(this.attempt.program.source, {
-      send: (edit) => this.on.replay({ set: [], edit }),
+    this.rewrite = rewriteOf(this.attempt.program.source, this.models ?? [], {
+      send: (edit, model) => this.on.replay({ set: [], edit, model }),
       close: () => {
         this.closeEditor();
         byId("rewrite").focus();
@@ -365,7 +384,7 @@ export class Player {
   closeEditor() {
     this.editor?.parentElement?.remove();
     this.rewrite?.remove();
-    show(byId("lines"), true);
+    show(byId("lines"), Boolean(this.attempt?.program));
     if (this.rewrite) show(byId("rewrite"), this.canReplay);
     this.editor = this.rewrite = null;
   }
@@ -378,12 +397,4 @@ export class Player {
     const now = answerText(this.recording.answer) ?? this.recording.answer?.reason ?? "…";
     place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? ", and still is" : visible(`, is ${shortened(now, 200)}`));
   }
-}
-
-/** Why there is no answer, as far as that was said. */
-function causeOf({ reason, error }) {
-  if (!error) return "";
-  const where = error.line ? `Line ${error.line}: ` : "";
-  const kind = !error.type || error.type === reason || NO_NAMES.includes(error.type) ? "" : `${error.type}: `;
-  return where + kind + error.message;
 }

@@ -1,8 +1,8 @@
 // The program as lines that light up: who ran each, and what came of it, beside it.
 
-import { ACTORS, ACTOR_WORDS, badge, el } from "./dom.js";
+import { ACTORS, ACTOR_WORDS, badge, el, isCode, scrollTo } from "./dom.js";
 import { coloured } from "./python.js";
-import { cameOf, oneLine } from "./record.js";
+import { cameOf, howSure, leastSure, oneLine, otherwise, perCent } from "./record.js";
 import { shortened } from "./values.js";
 
 const MAX_VALUES = 12;
@@ -27,7 +27,7 @@ export class ProgramView {
   show(attempt) {
     this.attempt = attempt;
     const program = attempt?.program;
-    const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes) : [];
+    const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes, program.hole_places) : [];
     const starts = new Set((program?.statements ?? []).map((place) => place[0]));
     this.rows = lines.map((parts, number) => this.row(parts, number + 1, starts.has(number + 1)));
     this.opened = null; // the line whose values are spread out below it
@@ -66,16 +66,25 @@ export class ProgramView {
     }
   }
 
+  /** Scroll until the current line is in view. */
+  reveal() {
+    const current = this.attempt?.steps[this.count - 1];
+    if (current) scrollTo(this.list, this.rowOf(current.line));
+  }
+
   /** Several values of one line, in the room of one: pressed, they are spread out below it. */
   group(asked, line) {
     const values = asked.map((step) => cameOf(step).replace("→ ", ""));
     const isOpen = this.opened === line;
     const text = values.slice(0, MAX_VALUES).join(", ") + (values.length > MAX_VALUES ? ", …" : "");
+    const least = asked.every((step) => step.confidence) ? leastSure(asked) : null;
+    const sure = least === null ? "" : `${perCent(least)} sure or more`;
     return el(
       "button",
-      { type: "button", class: `chip group ${asked[0].by}`, "data-values": line, "aria-expanded": String(isOpen), "aria-label": `${asked.length} values: ${shortened(text, 200)}` },
+      { type: "button", class: `chip group ${asked[0].by}`, "data-values": line, "aria-expanded": String(isOpen), "aria-label": `${asked.length} values: ${shortened(text, 200)}${sure && `; ${sure}`}` },
       el("span", { class: "count" }, `${asked.length} `),
       el("span", { class: "call" }, shortened(text, 200)),
+      sure ? el("span", { class: "sure" }, sure) : null,
     );
   }
 
@@ -99,7 +108,7 @@ export class ProgramView {
     row.who.replaceChildren(...(own ? [badge(by)] : pending.length ? [badge("lm")] : []));
     const shown = [];
     if (own && !pending.length) {
-      const last = own.last.by === "python" ? own.last : null;
+      const last = isCode(own.last.by) ? own.last : null;
       const result = last ? resultOf(last, own.asked.length > 0) : "";
       if (result) shown.push(el("span", { class: "result", title: shortened(result, 1000) }, result));
       if (own.asked.length > 1) shown.push(this.group(own.asked, row.number));
@@ -181,11 +190,14 @@ export class ProgramView {
 export function chip(step) {
   const call = shortened(oneLine(step.call ?? ""), 90);
   const came = shortened(cameOf(step), 120);
+  const sure = howSure(step.confidence);
+  const others = otherwise(step.confidence);
   return el(
     "button",
-    { type: "button", class: `chip ${step.by}${step.error != null ? " bad" : ""}`, "data-step": step.number, "aria-label": `${ACTOR_WORDS[step.by]}: ${call} ${came}. Change it`, title: ACTORS[step.by] },
+    { type: "button", class: `chip ${step.by}${step.error != null ? " bad" : ""}`, "data-step": step.number, "aria-label": `${ACTOR_WORDS[step.by]}: ${call} ${came}${sure && `, ${sure}`}. Change it`, title: others ? `${sure}; otherwise: ${others}` : ACTORS[step.by] },
     el("span", { class: "call" }, call),
     el("span", { class: "value" }, ` ${came}`),
+    sure ? el("span", { class: "sure" }, sure) : null,
   );
 }
 

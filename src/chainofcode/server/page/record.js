@@ -1,9 +1,11 @@
 // A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
 
+import { ACTOR_WORDS, isCode } from "./dom.js";
 import { pythonText, shortened } from "./values.js";
 
 const KEPT_EVERY = 200; // states that are kept whole; those between are worked out
 const MAX_OUTPUT_CHARS = 20000;
+const MAX_OTHERS = 8; // values that the model might have given instead
 const COMPOUND = new Set(["For", "AsyncFor", "While", "If", "With", "AsyncWith", "Try", "TryStar", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Match"]);
 
 /** Everything that is known of a run. Events are the lines of a trace file. */
@@ -12,6 +14,7 @@ export class Recording {
     this.header = null;
     this.attempts = [];
     this.answer = null;
+    this.isExample = false;
     this.isEarlier = false; // whether the answer is one that an attempt had given before
     this.calls = 0;
     this.tokens = 0;
@@ -35,7 +38,7 @@ export class Recording {
     }
     attempt.add(event);
     if (event.event === "answer" && !event.then) this.answer = event;
-    if (event.event === "call") {
+    if (event.event === "call" && !event.tool) {
       this.calls++;
       this.tokens += Number(event.usage?.prompt_tokens ?? 0) + Number(event.usage?.completion_tokens ?? 0);
     }
@@ -54,7 +57,8 @@ export class Recording {
 
   /** The attempt to look at first. */
   get latest() {
-    return this.attempts.findLast((one) => one.program) ?? this.attempts.at(-1) ?? null;
+    const answering = this.answer && this.attempts.find((one) => one.answer === this.answer);
+    return answering || (this.attempts.findLast((one) => one.program) ?? this.attempts.at(-1) ?? null);
   }
 
   /** All steps that these depend on, themselves included, by number; null where it is not known. */
@@ -144,7 +148,7 @@ export class Attempt {
     if (end < 0) return null;
     const last = this.steps[places[end]];
     const asked = [];
-    for (let i = last.by === "python" ? end - 1 : end; i >= 0 && this.steps[places[i]].by !== "python"; i--) {
+    for (let i = isCode(last.by) ? end - 1 : end; i >= 0 && !isCode(this.steps[places[i]].by); i--) {
       asked.push(this.steps[places[i]]);
     }
     return { last, place: places[end], times: end + 1, asked: asked.reverse() };
@@ -186,19 +190,46 @@ export function whatOf(step) {
   return partsOfStep(step).filter(Boolean).join(" ");
 }
 
-/** The call that a step is about, if it is, what came of it, and how it was answered, if that is special. */
+/** The call that a step is about, if it is, what came of it, how sure the model was, and how it was answered. */
 export function partsOfStep(step) {
   const deltas = Object.entries(step.delta ?? {});
   const isCall = step.call != null && !deltas.length;
   const parts = isCall ? [cameOf(step)] : [];
   for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
   if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
-  return [isCall ? oneLine(step.call) : "", parts.join("   "), isCall && step.how ? `(${step.how})` : ""];
+  return [isCall ? oneLine(step.call) : "", parts.join("   "), howSure(step.confidence), isCall && step.how ? `(${step.how})` : ""];
 }
 
 /** The value of a call, or how it failed. */
 export function cameOf(step) {
   return step.error != null ? `✗ ${step.error}` : `→ ${pythonText(step.value, 200)}`;
+}
+
+/** How sure the model was of a value: `73% sure`, of a score `± 1.2`, of several replies `60% of 5 replies`. */
+export function howSure(confidence) {
+  if (!confidence) return "";
+  if (confidence.spread != null) return `± ${shortened(Number(confidence.spread).toFixed(1), 12)}`;
+  const share = perCent(confidence.probability);
+  return Number(confidence.samples ?? 0) ? `${share} of ${Number(confidence.samples)} replies` : `${share} sure`;
+}
+
+/** The values that the model might have given instead, the likeliest first. */
+export function otherwise(confidence) {
+  const others = Object.entries(confidence?.alternatives ?? {}).sort((one, other) => other[1] - one[1]); // JavaScript puts numbers in order
+  return others.slice(0, MAX_OTHERS).map(([text, share]) => `${shortened(text, 60)} ${perCent(share)}`).join(", ");
+}
+
+/** How sure the model was of the value that it was least sure of, null where nothing is known. Scores do not count: they are means. */
+export function leastSure(steps) {
+  const judged = steps.filter((step) => step.confidence && step.confidence.spread == null);
+  return judged.reduce((least, step) => Math.min(least ?? 1, Number(step.confidence.probability)), null);
+}
+
+/** A probability as people read it; only what is certain is 100 %. */
+export function perCent(share) {
+  const number = Number(share);
+  if (number > 0.99 && number < 1) return ">99%";
+  return number > 0 && number < 0.01 ? "<1%" : `${shortened(String(Math.round(number * 100)), 12)}%`;
 }
 
 export function oneLine(text) {
@@ -222,7 +253,8 @@ export function factsOf(recording) {
   const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
   return [
     answer && sources[answer.source],
-    steps.length && plural(steps.filter((step) => step.by === "python").length, "Python step"),
+    sureOf(answer, recording.followed),
+    steps.length && plural(steps.filter((step) => isCode(step.by)).length, `${ACTOR_WORDS[steps.find((step) => isCode(step.by))?.by] ?? "Python"} step`),
     asked && plural(asked, "LM call"),
     tools && plural(tools, "tool call"),
     calls && plural(calls, "request"),
@@ -231,6 +263,13 @@ export function factsOf(recording) {
     votes.length && `votes: ${votes.join(", ")}`,
     answer?.sandbox && `sandbox ${answer.sandbox}`,
   ].filter(Boolean).join("  ·  ");
+}
+
+/** How sure the model was of the answer that it states, or of the value that it was least sure of. */
+function sureOf(answer, attempt) {
+  if (answer?.source === "reply") return answer.confidence != null && `${perCent(answer.confidence)} sure`;
+  const least = answer?.reason === "answered" ? leastSure(attempt?.steps ?? []) : null;
+  return least !== null && `least sure value: ${perCent(least)}`;
 }
 
 export function plural(number, noun) {

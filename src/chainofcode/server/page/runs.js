@@ -3,7 +3,9 @@
 import { byId, el, setText, show } from "./dom.js";
 import { shortened, unquoted } from "./values.js";
 
-const MARKS = { queued: "◷", running: "", cancelled: "⊘", interrupted: "⊘" }; // of runs without an answer; the rest failed
+const MARKS = { queued: "◷", waiting: "?", running: "", cancelled: "⊘", interrupted: "⊘" }; // of runs without an answer; the rest failed
+const FILTERS = ["state", "method", "model"];
+const ASKED_CHARS = 120;
 const PAGE = 50;
 const MAX_WORDS_CHARS = 200;
 const REFRESH_MS = 4000;
@@ -18,6 +20,7 @@ export class Runs {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.search(), TYPING_MS);
     });
+    for (const name of [...FILTERS, "day"]) byId(`filter-${name}`).addEventListener("change", () => this.search());
     byId("runs-more").addEventListener("click", () => this.older());
     byId("runs").addEventListener("keydown", (event) => this.pressed(event));
     byId("runs-toggle").addEventListener("click", () => this.toggle());
@@ -40,22 +43,49 @@ export class Runs {
     return byId("runs-search").value.trim().slice(0, MAX_WORDS_CHARS);
   }
 
-  path(words) {
-    return `api/runs?limit=${PAGE}${words ? `&q=${encodeURIComponent(words)}` : ""}`;
+  /** The models and methods to filter by. */
+  offer({ methods = {}, labels = {}, models = [] }) {
+    this.labels = labels;
+    const option = ([value, text]) => el("option", { value }, text);
+    const what = [["replay", "What if"], ["run", "Own program"]];
+    byId("filter-method").replaceChildren(...[["", "any"], ...Object.keys(methods).map((name) => [name, labels[name] ?? name]), ...what].map(option));
+    byId("filter-model").replaceChildren(...[["", "any"], ...models.map((name) => [name, name])].map(option));
+  }
+
+  /** What is asked for, as a query: words, filters, a day of the reader’s own time zone. */
+  get query() {
+    const query = new URLSearchParams();
+    if (this.words) query.set("q", this.words);
+    for (const name of FILTERS) if (byId(`filter-${name}`).value) query.set(name, byId(`filter-${name}`).value);
+    const day = byId("filter-day").value;
+    if (day) {
+      const start = new Date(`${day}T00:00`);
+      const end = new Date(start);
+      end.setDate(end.getDate() + 1);
+      query.set("since", String(start.getTime() / 1000));
+      query.set("until", String(end.getTime() / 1000));
+    }
+    return query.toString();
+  }
+
+  path(query) {
+    return `api/runs?limit=${PAGE}${query && `&${query}`}`;
   }
 
   async search() {
     this.runs = [];
     this.hasOlder = undefined;
+    const count = [...FILTERS, "day"].filter((name) => byId(`filter-${name}`).value).length;
+    setText(byId("filters-text"), count ? `${count} set` : "");
     await this.refresh().catch((error) => say(error.message));
     say(this.runs.length ? `${this.runs.length}${this.hasOlder ? " or more" : ""} found` : "No runs.");
   }
 
   async refresh() {
     clearTimeout(this.timer);
-    const { words } = this;
-    const { runs } = await this.server.get(this.path(words));
-    if (words !== this.words) return; // someone went on typing
+    const { query } = this;
+    const { runs } = await this.server.get(this.path(query));
+    if (query !== this.query) return; // the reader went on typing
     const known = new Set(runs.map((run) => run.id));
     this.hasOlder ??= runs.length === PAGE;
     this.runs = [...runs, ...this.runs.filter((run) => !known.has(run.id))];
@@ -72,9 +102,9 @@ export class Runs {
   }
 
   async older() {
-    const { words } = this;
-    const { runs } = await this.server.get(`${this.path(words)}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
-    if (words !== this.words) return;
+    const { query } = this;
+    const { runs } = await this.server.get(`${this.path(query)}&before=${encodeURIComponent(this.runs.at(-1).id)}`);
+    if (query !== this.query) return;
     this.hasOlder = runs.length === PAGE;
     this.runs.push(...runs);
     this.draw();
@@ -88,7 +118,7 @@ export class Runs {
 
   draw() {
     const shown = this.runs;
-    const drawn = JSON.stringify([this.open, shown.map((run) => [run.id, run.state, run.answer])]);
+    const drawn = JSON.stringify([this.open, this.words, shown.map((run) => [run.id, run.state, run.answer])]);
     show(byId("runs-none"), !shown.length);
     show(byId("runs-more"), Boolean(this.hasOlder) && shown.length > 0);
     if (drawn === this.drawn) return;
@@ -104,11 +134,29 @@ export class Runs {
     const link = el(
       "a",
       { href: `#run=${encodeURIComponent(run.id)}`, "data-id": run.id, "aria-current": run.id === this.open ? "page" : null },
-      el("span", { class: "asked" }, shortened(run.question ?? (run.parent ? "What if" : "A program"), 120)),
-      el("span", { class: `end ${run.answer == null ? `none ${Object.hasOwn(MARKS, run.state) ? run.state : "failed"}` : ""}` }, mark || null, shortened(end, 60)),
-      el("span", { class: "faint when" }, [run.parent ? "what if" : run.method, when(run.created)].filter(Boolean).join(" · ")),
+      el("span", { class: "asked", dir: "auto" }, ...this.highlighted(run.question ?? (run.parent ? "What if" : "A program"), ASKED_CHARS)),
+      el("span", { class: `end ${run.answer == null ? `none ${Object.hasOwn(MARKS, run.state) ? run.state : "failed"}` : ""}` }, mark || null, el("span", { dir: "auto" }, ...this.highlighted(end, 60))),
+      el("span", { class: "faint when" }, ...this.factsOf(run).flatMap((fact, place) => [place ? " · " : "", el("span", { class: "fact" }, ...this.highlighted(fact, 80))])),
     );
     return el("li", {}, link);
+  }
+
+  factsOf(run) {
+    const method = run.parent ? "what if" : run.method === "run" ? "own program" : (this.labels?.[run.method] ?? run.method);
+    const seconds = run.seconds != null && `${Number(run.seconds) < 10 ? Number(run.seconds).toFixed(1) : Math.round(Number(run.seconds))} s`;
+    return [method, seconds, costOf(run), when(run.created)].filter(Boolean);
+  }
+
+  /** Text, or the part of it around the first match, with the words that were searched for marked. */
+  highlighted(text, limit) {
+    const words = this.words.toLowerCase().split(/\s+/).filter(Boolean);
+    const places = words.map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
+    const first = places.length ? Math.min(...places) : 0;
+    const start = first > limit - 20 ? first - 20 : 0;
+    const shown = (start ? "…" : "") + shortened(text.slice(start), limit);
+    if (!places.length) return [shown];
+    const pattern = new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "gi");
+    return shown.split(pattern).map((part, place) => (place % 2 ? el("mark", {}, part) : part));
   }
 
   pressed(event) {
@@ -121,6 +169,12 @@ export class Runs {
     if (to < 0) byId("runs-search").focus();
     else links[Math.min(to, links.length - 1)]?.focus();
   }
+}
+
+/** What a run cost: dollars where there is a price, else tokens. */
+function costOf({ dollars, tokens }) {
+  if (Number(dollars ?? 0) > 0) return `$${Number(dollars) < 0.01 ? Number(dollars).toPrecision(1) : Number(dollars).toFixed(2)}`;
+  return Number(tokens ?? 0) > 0 ? `${Number(tokens).toLocaleString("en")} tokens` : "";
 }
 
 /** When a run began: a moment as text or as seconds. */

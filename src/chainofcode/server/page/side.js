@@ -1,6 +1,6 @@
 // Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
 
-import { badge, el, onceAFrame, setText, show } from "./dom.js";
+import { badge, el, onceAFrame, scrollTo, setText, show } from "./dom.js";
 import { partsOfStep, plural } from "./record.js";
 import { shortened } from "./values.js";
 
@@ -34,11 +34,13 @@ export class StateView {
     if (!rows.length) rows.push(el("tr", { class: "none" }, el("td", {}, "nothing yet")));
     const focused = this.body.contains(document.activeElement) ? [...this.body.children].indexOf(document.activeElement) : -1;
     this.body.replaceChildren(...rows);
-    const changed = this.body.querySelector(".changed");
-    const box = this.body.closest(".scroll");
-    if (changed && (changed.offsetTop < box.scrollTop || changed.offsetTop + changed.offsetHeight > box.scrollTop + box.clientHeight)) box.scrollTop = changed.offsetTop;
     if (focused >= 0) rows[Math.min(focused, rows.length - 1)].focus({ preventScroll: true });
     setText(this.hint, state.size > MAX_NAMES ? `first ${MAX_NAMES} of ${state.size}` : state.size ? plural(state.size, "name") : "");
+  }
+
+  /** Scroll until what changed is in view. */
+  reveal() {
+    scrollTo(this.body.closest(".scroll"), this.body.querySelector(".changed"));
   }
 }
 
@@ -51,7 +53,6 @@ export function showOutput(panel, place, attempt, count) {
   show(panel, Boolean(attempt?.printed.length));
   if (!attempt?.printed.length) return;
   setText(place, attempt.outputAt(count));
-  place.scrollTop = place.scrollHeight;
 }
 
 /** The steps; there may be thousands. */
@@ -114,7 +115,7 @@ export class StepsView {
   }
 
   row(step, place, size) {
-    const [call, came, how] = partsOfStep(step);
+    const [call, came, sure, how] = partsOfStep(step);
     const told = shortened(came || (step.output ?? "").trim() || "·", 200);
     const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
     const made = el(
@@ -122,8 +123,8 @@ export class StepsView {
       { class: kinds.filter(Boolean).join(" "), role: "listitem", "data-place": place, "aria-setsize": size, "aria-posinset": place + 1, "aria-current": place === this.count - 1 ? "step" : null },
       el("span", { class: "number" }, step.number),
       badge(step.by),
-      el("span", { class: "at" }, `line ${step.line}`),
-      el("span", { class: "what", title: [call, told, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told)), how ? el("span", { class: "faint" }, how) : null),
+      el("span", { class: "at", title: `line ${step.line}` }, `L${step.line}`),
+      el("span", { class: "what", title: [call, told, sure, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told), sure ? el("span", { class: "sure" }, sure) : null), how ? el("span", { class: "faint" }, how) : null),
     );
     made.style.top = `${place * this.rowHeight}px`;
     if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));

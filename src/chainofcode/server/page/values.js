@@ -100,17 +100,28 @@ export function unquoted(text) {
   return inner ? inner[2] : String(text);
 }
 
-/** Text of at most so many characters. */
+/** Text of at most so many characters; no character is cut in two. */
 export function shortened(text, limit) {
-  return text.length <= limit ? text : text.slice(0, Math.max(limit - 1, 1)) + "…";
+  return text.length <= limit ? text : text.slice(0, Math.max(limit - 1, 1)).replace(/[\ud800-\udbff\u200d]+$/, "") + "…";
 }
 
 // What a reader would not see, or what would turn the text around it: written out instead.
 const UNSEEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
-/** Text in which nothing is invisible; lines stay lines. */
+// Where such characters belong to the writing: emoji made of several, flags, joiners inside words of scripts that join
+// letters, and marks of direction beside letters that run from right to left.
+const JOINING = "\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mongolian}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gurmukhi}\\p{Script=Gujarati}\\p{Script=Oriya}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Sinhala}\\p{Script=Khmer}\\p{Script=Myanmar}";
+const LEFTWARD = "\\p{Script=Arabic}\\p{Script=Hebrew}\\p{Script=Syriac}\\p{Script=Thaana}\\p{Script=Nko}";
+const EMOJI = "\\p{Extended_Pictographic}(?:\\ufe0f|[\\u{1f3fb}-\\u{1f3ff}])?";
+const WRITTEN = new RegExp(
+  `(${EMOJI}(?:\\u200d${EMOJI})+|\\u{1f3f4}[\\u{e0061}-\\u{e007a}]{2,6}\\u{e007f}|(?<=[${JOINING}])[\\u200c\\u200d](?=[${JOINING}])|(?<=[${LEFTWARD}])[\\u200e\\u200f\\u061c]|[\\u200e\\u200f\\u061c](?=[${LEFTWARD}]))|${UNSEEN.source}`,
+  "gu",
+);
+
+/** Text in which nothing is invisible; lines stay lines, and words of every script stay as they are written. */
 export function visible(text) {
-  return String(text).replace(UNSEEN, (character) => {
+  return String(text).replace(WRITTEN, (character, written) => {
+    if (written !== undefined) return character;
     if (character === "\t") return "    ";
     const code = character.codePointAt(0).toString(16);
     return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;

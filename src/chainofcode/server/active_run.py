@@ -1,0 +1,116 @@
+"""A run that is queued or running: what the server knows of it, besides its trace."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from typing import Any
+
+from ..lm import Usage
+from ..program import Program
+from ..reasons import Reason
+from ..render import cut
+from ..sandbox import Sandbox
+from ..trace import Answer, Call, Event, Produced, Returned, Sent, Step, answer_confidence, least_sure
+from .continuation import Continuation
+from .run_kinds import EventSource
+from .store import RunRecord, State
+from .trace_files import TraceWriter
+
+PATIENCE_SECONDS = 1.0  # that a run which only waits for a person keeps its process
+_MAX_WAITING, _MAX_CALL_CHARS = 64, 300
+
+
+class ActiveRun:
+    """A run that is queued or running."""
+
+    def __init__(
+        self,
+        run: RunRecord,
+        source: EventSource,
+        sandbox: Sandbox,
+        *,
+        detach: bool,
+        continued: Continuation | None = None,
+    ) -> None:
+        self.run, self.source, self.is_detached = run, source, detach
+        self.sandbox, self.continued = sandbox, continued
+        self._sent: dict[int, Sent] = {}  # calls that are under way
+        self.task: asyncio.Task[None] | None = None
+        self.store: dict[str, bytes] = {}
+        self.file: TraceWriter | None = None
+        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
+        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
+        self.state_if_cancelled: State = "cancelled"
+        self.is_begun = self.is_ending = False
+        self.followers = 0
+        self.changed, self.over = asyncio.Event(), asyncio.Event()
+        self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
+        self._noted = time.monotonic()
+        for event in continued.events if continued is not None else ():
+            self.note(event)
+
+    def expect_answer(self, question: str) -> asyncio.Event:
+        """Return the event that is set when a person has answered; the page shows the question now."""
+        self.wake()
+        return self.asked.setdefault(question, asyncio.Event())
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether the run has nothing to do until a person answers."""
+        still = time.monotonic() - self._noted
+        return bool(self.asked) and len(self._sent) <= len(self.asked) and still > PATIENCE_SECONDS / 2
+
+    @property
+    def waiting(self) -> list[dict[str, Any]]:
+        """The calls that are under way, as the page shows them."""
+        calls = itertools.islice(self._sent.values(), _MAX_WAITING)
+        return [
+            {"id": call.id, "line": call.line, "statement": call.statement, "text": cut(call.call, _MAX_CALL_CHARS)}
+            for call in calls
+        ]
+
+    def note(self, event: Event) -> None:
+        """Keep what the server needs to know of an event."""
+        self._noted = time.monotonic()
+        match event:
+            case Sent():
+                self._sent[event.id] = event
+            case Returned():
+                self._sent.pop(event.id, None)
+            case Produced():
+                self.store |= event.files
+            case Call():
+                self.usage += event.usage
+            case Program():
+                self._least = None
+            case Step():
+                self._least = least_sure(self._least, event)
+            case Answer():
+                self.answer = event
+                self._sent.clear()
+
+    @property
+    def confidence(self) -> float | None:
+        return answer_confidence(self.answer, self._least)
+
+    def wake(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def cancel(self, state: State = "cancelled") -> None:
+        if not self.is_ending:
+            self.state_if_cancelled = state
+            self.is_ending = True
+            if self.task is not None and self.is_begun:  # a task cancelled before it began would skip its own cleanup
+                self.task.cancel()
+
+
+async def is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

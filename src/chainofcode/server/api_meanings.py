@@ -1,0 +1,105 @@
+"""What the fields of the API mean, for the OpenAPI document and the reference made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_FILES = "ids of uploaded files"
+_ASK_ME = "functions whose calls wait for a person: names, or beginnings of names, as in approve_.*|confirm"
+_OPENAI = {
+    "model": "METHOD, or METHOD:MODEL",
+    "stream": "whether to stream the reply",
+    "tools": "not supported: must be absent or empty",
+}
+MEANINGS: Mapping[str, Mapping[str, str]] = {
+    "Question": {
+        "model": "one of the server's models; null: the first",
+        "files": _FILES,
+        "question": "the question",
+        "method": "how to answer it",
+        "program": "must be absent",
+        "ask_me": _ASK_ME,
+        "values": "must be absent or empty",
+    },
+    "Program": {
+        "model": "answers calls without a value; null: none",
+        "files": _FILES,
+        "program": "the program",
+        "question": "the value of its variable `question`",
+        "method": "must be absent or coc",
+        "type": "must be absent",
+        "ask_me": _ASK_ME,
+        "values": "values of calls: objects with call and value, or texts such as is_fruit('fig')=True",
+    },
+    "Replay": {
+        "set": "changes: CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with Python literals",
+        "edit": "another program",
+    },
+    "Resume": {"model": "another model for the rest of the run; null: the same"},
+    "Answer": {
+        "value": "the value as JSON",
+        "text": "the value as a person types it: JSON, a Python literal, or plain text where text is expected",
+    },
+    "OpenQuestion": {
+        "id": "the id to answer it by",
+        "run": "the run that waits",
+        "call": "the call, as the program makes it",
+        "type": "the type of the value, as an annotation; empty: any",
+        "wants": "the type in words",
+        "line": "the line of the program",
+    },
+    "Run": {
+        "id": "the id of the run",
+        "state": "where it stands",
+        "question": "the question, or null for a program without one",
+        "method": "the method",
+        "model": "the model, if one was used",
+        "seconds": "how long it took; null before its end",
+        "answer": "the answer as text",
+        "reason": "why it ended: answered, error, limit:…, emulation failed, guest died",
+        "parent": "the run that this one replays",
+        "resumed": "how often it was resumed",
+        "usage": "requests, tokens and dollars",
+        "error": "why there is no answer: type, message, line",
+        "artifacts": "files that the program left",
+        "files": "ids of the files that it was given",
+    },
+    "Verdict": {
+        "score": "faithfulness, from 0 to 1",
+        "flags": "reasons not to trust the answer",
+        "origin": "where the answer comes from",
+        "replays": "whether the program replays identically",
+        "flips": "changed values, and their effect on the answer",
+    },
+    "File": {"id": "the id to name it by", "name": "its name", "bytes": "its size", "sha256": "its SHA-256"},
+    "Info": {
+        "version": "the version of chainofcode",
+        "model": "the default model",
+        "models": "all models",
+        "methods": "methods and their descriptions",
+        "limits": "sizes and counts that the server accepts",
+    },
+    "Chat": {
+        **_OPENAI,
+        "messages": "the conversation; text only",
+        "stream_options": "include_usage ends a stream with the usage",
+        "n": "must be absent or 1",
+        "functions": "not supported: must be absent or empty",
+        "response_format": "text, json_object, or json_schema with a schema for the answer",
+    },
+    "Respond": {
+        **_OPENAI,
+        "input": "a text, or a conversation",
+        "instructions": "a system message",
+        "previous_response_id": "not supported: send earlier messages again",
+        "text": "its format: text, json_object, or json_schema with a schema for the answer",
+    },
+}
+
+
+def described(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with descriptions of those fields that have none."""
+    meanings, fields = MEANINGS.get(name, {}), schema.get("properties", {})
+    known = {field: {"description": meanings[field], **fields[field]} for field in fields if field in meanings}
+    return {**schema, "properties": {**fields, **known}} if known else schema

@@ -1,0 +1,90 @@
+"""A process that audits one trace: `python -m chainofcode.server.auditor SANDBOX`, a job on standard input.
+
+A job has a trace (a `path`, or the lines as `text`) and an `audit`: `why`, optionally for a variable `name`, or
+`verify`. The process has its own sandbox, named as in `open_sandbox`, which ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..audit import afollow, averify, check_chain, given_of, verify_data, why_data
+from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
+from ..methods.job_process import carry_out, timed
+from ..sandbox import Jail, Limits, Sandbox, open_sandbox
+from ..trace import Trace, as_json
+
+_NICENESS = 5
+
+
+def main() -> None:
+    os.nice(_NICENESS)  # inherited by the guests
+    with contextlib.closing(open_sandbox(sys.argv[1], spares=1)) as sandbox:
+        with contextlib.suppress(SandboxError):
+            asyncio.run(_prepared(sandbox))
+        carry_out(lambda job: _carried_out(job, sandbox), starts_guests=True, write=_json)
+
+
+async def _prepared(sandbox: Sandbox) -> None:
+    """Build the sandbox before a job arrives."""
+    if isinstance(sandbox, Jail):
+        await sandbox.status()
+
+
+def _carried_out(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
+    with timed(job["seconds"]):  # for a server that was killed: nothing else ends this process then
+        return asyncio.run(_audited(job, sandbox))
+
+
+async def _audited(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
+    try:
+        lines = _lines(job)
+        trace = _trace(job, lines)
+        if job["audit"] == "why":
+            return {"data": why_data(await afollow(trace, job.get("name"), sandbox=sandbox))}
+        return {"data": verify_data(await averify(trace, chain=check_chain(lines), sandbox=sandbox))}
+    except InputError as error:
+        return {"refused": str(error)}
+    except (ChainOfCodeError, OSError, RecursionError) as error:
+        return {"error": str(error)}
+
+
+def _lines(job: dict[str, Any]) -> list[bytes]:
+    data = job["text"].encode("utf-8", "replace") if "text" in job else Path(job["path"]).read_bytes()
+    return data.splitlines()
+
+
+def _trace(job: dict[str, Any], lines: list[bytes]) -> Trace:
+    if "text" in job:
+        return bounded(Trace.parse(lines), Limits(**job["limits"]), scratch=job["scratch"])
+    try:
+        return Trace.parse(lines)
+    except TraceError:  # damaged, or being removed
+        raise ChainOfCodeError("its trace cannot be read") from None
+
+
+def bounded(trace: Trace, limits: Limits, *, scratch: bool = False) -> Trace:
+    """A trace from any source, with its limits capped at `limits`. Raises InputError if its program had grants."""
+    given = given_of(trace)
+    asked = {"files": given.prelude, "reads": given.reads, "packages": given.packages}
+    for name, value in {**asked, "scratch": given.scratch and not scratch}.items():
+        if value:
+            raise InputError(f"the trace's program was granted {name}, which this server does not grant")
+    own = given.limits
+    names = [field.name for field in dataclasses.fields(Limits)]
+    most = {name: min(getattr(own, name), getattr(limits, name)) for name in names}
+    return dataclasses.replace(trace, settings={**trace.settings, "limits": most})
+
+
+def _json(data: dict[str, Any]) -> str:
+    return as_json(data).decode()  # without lone surrogates
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Tools of a chat client: functions that a program may call, answered by the client in its next request.
+
+A call of such a function ends the response with `tool_calls`, and the run waits. The request that brings the results
+resumes it. If they do not come in time, the run is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ..emulator.json_schema import Schemas, free, identifier, words_of
+from ..emulator.tools import TOOL_SECONDS, Tool, described, parameter, tool
+from ..errors import InputError
+from .patterns import TOOL_NAME, fits
+from .refusal import invalid
+from .runs import ActiveRun
+
+MAX_TOOLS = 64
+_MAX_PARAMETERS = 100
+_MAX_RESULT_CHARS = 500_000
+_TOGETHER_SECONDS = 0.05  # calls that a program makes at once travel in one response
+_PATIENCE_SECONDS = TOOL_SECONDS - 5  # for results; before the call itself times out
+
+
+class ClientFunction(msgspec.Struct):
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        return self.parameters or {"type": "object", "properties": {}}
+
+
+class ClientTool(msgspec.Struct):
+    type: str
+    function: ClientFunction | None = None
+
+
+class NamedFunction(msgspec.Struct):
+    name: str
+
+
+class ToolChoice(msgspec.Struct):
+    type: str
+    function: NamedFunction | None = None
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What a request wants of its tools: one as the form of the answer, or several that a program may call."""
+
+    form: ClientFunction | None = None
+    functions: Sequence[ClientFunction] = ()
+    is_required: bool = False
+
+
+def offered(tools: Sequence[ClientTool] | None, choice: str | ToolChoice | None) -> Offered:
+    """Read `tools` and `tool_choice`. Raises Refusal."""
+    if len(tools or ()) > MAX_TOOLS:
+        raise invalid(f"a request has {MAX_TOOLS} tools at most", "tools")
+    named = {one.name: one for one in map(_function, tools or ())}
+    functions, names = list(named.values()), list(named)
+    if isinstance(choice, ToolChoice):
+        wanted = choice.function.name if choice.type == "function" and choice.function is not None else None
+        if wanted not in names:
+            raise invalid("tool_choice is none, auto, required, or a function of tools by name", "tool_choice")
+        return Offered(form=functions[names.index(wanted)])
+    if choice not in (None, "none", "auto", "required"):
+        raise invalid(f"tool_choice is none, auto, required or a function, not {choice[:100]!r}", "tool_choice")
+    if choice == "required" and not functions:
+        raise invalid("tool_choice required needs tools", "tool_choice")
+    if choice == "none" or not functions:
+        return Offered()
+    if choice == "required" and len(functions) == 1:
+        return Offered(form=functions[0])
+    return Offered(functions=functions, is_required=choice == "required")
+
+
+def _function(one: ClientTool) -> ClientFunction:
+    if one.type != "function" or one.function is None:
+        raise invalid(f"tools must be of type function, not {one.type[:100]!r}", "tools")
+    if not fits(TOOL_NAME, one.function.name):
+        raise invalid(f"a function has a name of letters, digits, _ and -, not {one.function.name[:100]!r}", "tools")
+    return one.function
+
+
+@dataclass
+class PendingCall:
+    id: str
+    name: str
+    arguments: str  # JSON
+    result: asyncio.Future[Any]
+
+    def as_data(self, place: int | None = None) -> dict[str, Any]:
+        """The call as chat completions have it; a stream numbers its calls."""
+        call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        return call if place is None else {"index": place, **call}
+
+
+@dataclass
+class CallerTools:
+    """The tools of one run, and the calls that wait for results."""
+
+    functions: Sequence[ClientFunction]
+    pending: dict[str, PendingCall] = field(default_factory=dict)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def as_tools(self) -> list[Tool]:
+        """The tools for a program, under names that it can call: `get-news` is `get_news`. Raises Refusal."""
+        named: dict[str, ClientFunction] = {}
+        for one in self.functions:
+            named[free(named, one.name, f"{one.name}_tool")] = one
+        try:
+            return [self._tool(name, one) for name, one in named.items()]
+        except InputError as error:
+            raise invalid(str(error), "tools") from None
+
+    def _tool(self, called: str, one: ClientFunction) -> Tool:
+        schemas = Schemas(one.schema)
+        fields, wanted = schemas.fields(one.schema)
+        sent_as = {identifier(name): name for name in fields}
+        if len(sent_as) < len(fields) or len(fields) > _MAX_PARAMETERS:
+            raise InputError(f"the parameters of {one.name[:100]} cannot be those of a Python function")
+        made = [
+            parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
+        ]
+        made.sort(key=lambda one: one.default is not inspect.Parameter.empty)
+
+        async def call(given: Mapping[str, Any]) -> Any:
+            kept = {
+                sent_as[name]: value for name, value in given.items() if value is not None or sent_as[name] in wanted
+            }
+            return await self._call(one.name, kept)
+
+        return tool(described(called, words_of(one.description, 600), made, call))
+
+    async def _call(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        id = f"call_{secrets.token_hex(12)}"
+        text = json.dumps(msgspec.to_builtins(arguments), ensure_ascii=False)
+        pending = PendingCall(id, name, text, asyncio.get_running_loop().create_future())
+        self.pending[id] = pending
+        self.arrived.set()
+        try:
+            return await pending.result
+        finally:
+            self.pending.pop(id, None)
+
+    async def next_calls(self, active: ActiveRun) -> list[PendingCall]:
+        """Wait for calls of the program; none if the run is over first."""
+        waits = [asyncio.ensure_future(one.wait()) for one in (self.arrived, active.over)]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if self.pending and not active.over.is_set():
+                await asyncio.sleep(_TOGETHER_SECONDS)
+            return [] if active.over.is_set() else list(self.pending.values())
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+class ToolRuns:
+    """Runs that wait for results of their client's tools, by the ids of the calls."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, tuple[CallerTools, ActiveRun]] = {}
+
+    def keep(self, calls: Sequence[PendingCall], tools: CallerTools, active: ActiveRun) -> None:
+        """Remember a run whose calls were sent to the client, for as long as results may come."""
+        for call in calls:
+            self._waiting[call.id] = (tools, active)
+        ids = [call.id for call in calls]
+        asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._expire, ids, active)
+
+    def _expire(self, ids: Sequence[str], active: ActiveRun) -> None:
+        unanswered = [self._waiting.pop(id, None) for id in ids]
+        if any(unanswered):
+            active.cancel()
+
+    def resume(self, owner: str, results: Mapping[str, str]) -> tuple[CallerTools, ActiveRun] | None:
+        """Give results to the run that waits for them; None if no run does. Raises Refusal if some are missing."""
+        for id in results:
+            tools, active = self._waiting.get(id, (None, None))
+            if tools is None or active is None or active.run.owner != owner or active.over.is_set():
+                continue
+            missing = [call.id for call in tools.pending.values() if call.id not in results]
+            if missing:
+                raise invalid(f"the result of tool call {missing[0]!r} is missing", "messages")
+            read = {call.id: _data(results[call.id]) for call in tools.pending.values()}  # all, before any is used
+            tools.arrived.clear()
+            for call in list(tools.pending.values()):
+                self._waiting.pop(call.id, None)
+                if not call.result.done():
+                    call.result.set_result(read[call.id])
+            return tools, active
+        return None
+
+
+def _data(text: str) -> Any:
+    """The result of a tool: JSON as data, anything else as text."""
+    if len(text) > _MAX_RESULT_CHARS:
+        raise invalid(f"a tool result has {_MAX_RESULT_CHARS:,} characters at most", "messages")
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return text

@@ -1,0 +1,96 @@
+"""The recorded part of a run that is resumed: the run makes its events again, and the trace gets only what is new."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ..audit.replay.resume import Resumed
+from ..errors import InputError
+from ..program import Program
+from ..trace import Answer, Call, Event, Header, Kept, Step, Trace
+
+_OPERATORS = ("limits", "packages", "scratch")  # settings that the operator may have changed since
+
+
+class Continuation:
+    """Compares the events of a resumed run with the recorded ones.
+
+    As long as they are the same, nothing is written. Where a step differs, as threads may make it, the recorded steps
+    from there on are dropped. Requests are always kept: they were paid for.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.resumed = Resumed(trace)
+        self.events = list[Kept](trace.events)
+        if self.events and isinstance(self.events[-1], Answer) and not self.events[-1].then:
+            self.events.pop()  # it was not the last word after all
+        self._header = trace.header
+        self._calls = collections.Counter(_key(event) for event in self.events if isinstance(event, Call))
+        self._new: list[Call] = []  # requests of the run that goes on
+        self._place = 0  # of the next recorded event that the run has to make again
+        self.is_parting = False  # the run has made another event instead
+
+    def use_settings(self, settings: Mapping[str, Any]) -> None:
+        """Take over what the server allows now: the trace has to replay under the settings that it ended with."""
+        own = {name: value for name, value in self._header.settings.items() if name not in _OPERATORS}
+        own |= {name: settings[name] for name in _OPERATORS if name in settings}  # the usual ones are left out
+        self._header = msgspec.structs.replace(self._header, settings=own)
+
+    @property
+    def lines(self) -> list[Header | Kept]:
+        """What the trace has before the run goes on."""
+        return [self._header, *self.events]
+
+    def is_recorded(self, event: Event) -> bool:
+        """Whether the trace has an event already. Raises InputError for a program that is not the recorded one."""
+        if isinstance(event, Header):
+            return True
+        if isinstance(event, Call):
+            return self._is_recorded_call(event)
+        if not isinstance(event, (Program, Step, Answer)) or not self._has_more() or self.is_parting:
+            return False
+        if _is_same(self.events[self._place], event):
+            self._place += 1
+            return True
+        self.is_parting = True
+        return False
+
+    def _is_recorded_call(self, call: Call) -> bool:
+        if self._calls[_key(call)] > 0:
+            self._calls[_key(call)] -= 1
+            return True
+        self._new.append(call)
+        return False
+
+    def _has_more(self) -> bool:
+        """Whether a recorded event other than a request is next."""
+        while self._place < len(self.events) and isinstance(self.events[self._place], Call):
+            self._place += 1
+        return self._place < len(self.events)
+
+    def part(self) -> None:
+        """Drop the recorded events that the run makes otherwise, apart from requests."""
+        rest = [event for event in self.events[self._place :] if isinstance(event, Call)]
+        self.events = [*self.events[: self._place], *rest, *self._new]
+        self._place, self.is_parting = len(self.events), False
+
+
+def _key(call: Call) -> tuple[str, str, bool]:
+    return call.prompt, call.reply, call.is_abandoned
+
+
+def _is_same(recorded: Kept, made: Program | Step | Answer) -> bool:
+    match recorded, made:
+        case Program(), Program():
+            if recorded.source != made.source:
+                raise InputError("the trace is of another program: the run cannot be resumed")
+            return True
+        case Step(), Step():
+            return (recorded.by, recorded.statement, recorded.call) == (made.by, made.statement, made.call)
+        case Answer(), Answer():
+            return (recorded.reason, recorded.then) == (made.reason, made.then)
+    return False

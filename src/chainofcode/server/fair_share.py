@@ -1,0 +1,87 @@
+"""Fair sharing of slots between token holders: no owner waits behind the queue of another."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+
+class FairSlots:
+    """A fixed number of slots, shared by owners: the owner that holds the fewest is next; equals take turns.
+
+    For each of `owners` that holds no slot, one is kept free, up to half of all slots: its first job never waits behind
+    the hundred jobs of another owner.
+    """
+
+    def __init__(self, total: int, owners: Iterable[str] = ()) -> None:
+        self.total, self._free, self._owners = total, total, tuple(owners)
+        self._held: collections.Counter[str] = collections.Counter()
+        self._waiting: dict[str, collections.deque[asyncio.Future[None]]] = {}  # in turn, the next owner first
+
+    def count_waiting(self, owner: str) -> int:
+        return len(self._waiting.get(owner, ()))
+
+    @contextlib.asynccontextmanager
+    async def taken(self, owner: str) -> AsyncIterator[None]:
+        """Wait for a slot and hold it."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(owner, collections.deque()).append(turn)
+        self._hand_out()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._forget(owner, turn)
+            else:  # the slot was already handed out
+                self._give_back(owner)
+            raise
+        try:
+            yield
+        finally:
+            self._give_back(owner)
+
+    def _hand_out(self) -> None:
+        while (owner := self._next()) is not None:
+            turns = self._waiting.pop(owner)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[owner] = turns  # now last in turn
+            if not turn.cancelled():
+                self._free -= 1
+                self._held[owner] += 1
+                turn.set_result(None)
+
+    def _next(self) -> str | None:
+        """The owner that gets the next slot; None if no slot is available."""
+        may_take = [owner for owner in self._waiting if self._free > self._reserved_from(owner)]
+        return min(may_take, key=lambda owner: self._held[owner], default=None)
+
+    def _reserved_from(self, owner: str) -> int:
+        """How many free slots this owner may not take, because they are kept for others."""
+        if not self._held[owner]:
+            return 0
+        idle = sum(other != owner and not self._held[other] for other in self._owners)
+        return min(idle, self.total // 2)
+
+    def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting.get(owner)
+        if turns is not None and turn in turns:
+            turns.remove(turn)
+            if not turns:
+                del self._waiting[owner]
+
+    def _give_back(self, owner: str) -> None:
+        self._free += 1
+        self._held[owner] -= 1
+        self._hand_out()
+
+
+def has_room(held: int, taken: int, total: int, *, is_shared: bool) -> bool:
+    """Whether an owner who holds `held` of `total` places may take one more; all owners together hold `taken`.
+
+    If places are shared, no owner may hold more than it leaves free, so that a newcomer always finds room.
+    """
+    free = total - taken
+    return free > (held if is_shared else 0)
