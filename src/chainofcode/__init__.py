@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .lm import LM, Completion, Message, Usage, connect
     from .lm.scripted import ScriptedLM
     from .methods import ask, asolve, solve
+    from .methods.queries import sql as sql
     from .program import Program
     from .sandbox import Jail, Limits
     from .trace import Answer, Call, Event, Step, Trace
@@ -58,11 +59,12 @@ _HOMES = {
     "sandbox": ("Jail", "Limits"),
     "trace": ("Answer", "Call", "Event", "Step", "Trace"),
 }
+_OTHER_LANGUAGES = {"methods.queries": ("sql",)}  # not for `import *`: the names of languages are common
 
 
 def __getattr__(name: str) -> Any:
-    """A name is imported when it is first used: whoever needs a little does not wait for everything."""
-    for module, names in _HOMES.items():
+    """Import a name when it is first used, so that importing the package is quick."""
+    for module, names in (*_HOMES.items(), *_OTHER_LANGUAGES.items()):
         if name in names:
             return getattr(import_module(f".{module}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

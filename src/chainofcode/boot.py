@@ -1,4 +1,4 @@
-"""The first file of every process of ours: `python boot.py sandbox.zygote 3 4` calls `main("3", "4")` in that module.
+"""The first file of every process: `python boot.py sandbox.zygote 3 4` calls `main("3", "4")` in that module.
 
 Loads modules without running a package's `__init__`, so that a guest imports only what it needs.
 """
@@ -11,12 +11,18 @@ import types
 _PACKAGES = (
     "",
     "languages",
+    "languages.guest",
+    "languages.javascript",
+    "languages.javascript.guest",
     "languages.python",
     "languages.python.compiler",
     "languages.python.guest",
     "languages.python.guest.follow",
     "languages.python.guest.run",
     "languages.python.guest.shadow",
+    "languages.sql",
+    "languages.sql.compiler",
+    "languages.sql.guest",
     "methods",
     "sandbox",
     "values",

@@ -19,7 +19,7 @@ from .reasons import Reason
 
 
 class ChainOfCodeError(Exception):
-    """The root: catch this to catch everything of ours."""
+    """The base of all exceptions of this package."""
 
     code = "error"
 

@@ -5,19 +5,24 @@ Runs a shadow of the program (guest/shadow/rounds.py), without a model.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Unpack
 
-from .emulator import Answering, Emulator, Pause, as_emulator
+from .emulator import Answering, Asking, Emulator, Pause, as_emulator
 from .engine import RunKeywords, RunOptions
 from .errors import EmulationError, InputError, ProgramError
+from .lm.scripted import ScriptedLM
 from .program import Program, Use
 from .sandbox import Sandbox, Session, opened
 from .sandbox.frames import Ended, Failure, Paused, ProgramParsed, Signal, Surveyed
-from .values.codec import ValueFormatError, decode, encode
+from .values.codec import ValueFormatError, encode
 
 _MAX_ROUNDS = 100
+_MAX_DIGITS = 12
+_CHARS_PER_TOKEN = 4
+_PROMPTS = Asking(ScriptedLM(()))  # makes prompts that are not sent
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,10 @@ class Expected:
     call: str  # with its arguments; the function's name if the shadow did not reach it
     round: int | None = None
     waits_for: str = ""  # the call whose value it waits for; itself if it is never sent ahead
+    rows: int = 0  # of a query, that make this call
+    pairs: int = 0  # of rows that a join of a query compares by such calls
+    judges: str = ""  # then: a `row` of a pair, or a `pair`
+    tokens: int = 0  # of its prompt, estimated
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,7 @@ async def _value(paused: Paused, survey: _Survey, emulator: Emulator) -> dict[st
         return None
     line = survey.program.statements[paused.statement].line
     try:
-        args, kwargs = tuple(map(decode, paused.args)), {name: decode(arg) for name, arg in paused.kwargs.items()}
+        args, kwargs = paused.arguments()
         answered = await emulator.answer(
             Pause("call", paused.text, paused.name, args, kwargs, (), line, None, survey.program, None)
         )
@@ -123,11 +132,36 @@ def _expected(survey: _Survey) -> Iterator[Expected]:
     for number, calls in enumerate(survey.rounds, 1):
         for paused in calls:
             met.add((paused.statement, paused.name))
-            yield Expected(statements[paused.statement].line, paused.text, number)
+            line = statements[paused.statement].line
+            tokens = _tokens(paused, survey.program, line)
+            rows, pairs = _count(paused, "rows"), _count(paused, "pairs")
+            judges = paused.state.get("judges", "") if pairs else ""
+            yield Expected(line, paused.text, number, rows=rows, pairs=pairs, judges=judges, tokens=tokens)
     for use in survey.program.uses:
         if use.statement < len(statements) and (use.statement, use.name) not in met:
             met.add((use.statement, use.name))
             yield Expected(statements[use.statement].line, use.name, waits_for=_waits_for(use, survey))
+
+
+def _count(paused: Paused, name: str) -> int:
+    text = paused.state.get(name, "")
+    return int(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0
+
+
+def _tokens(paused: Paused, program: Program, line: int) -> int:
+    """Estimate the tokens of the prompt for a call."""
+    try:
+        args, kwargs = paused.arguments()
+    except ValueFormatError:
+        return 0
+    use = next((use for use in program.uses if use.name == paused.name), None)
+    kind = use.type if use is not None else ""
+    pause = Pause("call", paused.text, paused.name, args, kwargs, (), line, None, program, None, type=kind)
+    try:
+        messages = _PROMPTS.prompt(pause)
+    except EmulationError:  # images that cannot be sent
+        return 0
+    return math.ceil(sum(len(message.content) for message in messages) / _CHARS_PER_TOKEN)
 
 
 def _waits_for(use: Use, survey: _Survey) -> str:

@@ -1,6 +1,6 @@
 """A trace as HTML, for notebooks: one self-contained piece, whose colours suit light and dark pages alike.
 
-Everything that a program, a model or a tool said is escaped text; there are no scripts, links or outside parts.
+Text from programs, models and tools is escaped; there are no scripts, links or outside parts.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import html
 from collections.abc import Iterator
 
 from .program import Program
-from .render import GUTTER, Page, count, cut, plain, what
+from .render import GUTTER, Page, code_steps, count, cut, plain, what
 from .trace import Answer, Kept, Step, Trace
 
 MAX_STEPS = 200
@@ -58,17 +58,17 @@ def _attempt(events: list[Kept], page: Page) -> Iterator[str]:
 
 
 def _row(step: Step, program: Program) -> str:
-    source = program.text(step.statement).split("\n")[0] if 0 <= step.statement < len(program.statements) else ""
-    who = f'<span style="background:{_TINTS[step.by]};border-radius:3px;padding:0 .35em">{GUTTER[step.by]}</span>'
+    source = program.first_line(step.statement) if 0 <= step.statement < len(program.statements) else ""
+    tint = _TINTS.get(step.by, _TINTS["python"])
+    who = f'<span style="background:{tint};border-radius:3px;padding:0 .35em">{GUTTER[step.by]}</span>'
     cells = [(str(step.line), _DIM), (who, ""), (_text(cut(source, 80)), ""), (_text(what(step, 160)), "")]
     made = "".join(f'<td style="{_CELL};{style}">{told}</td>' for told, style in cells)
     return f'<tr style="background:transparent">{made}</tr>'
 
 
 def _summary(trace: Trace) -> str:
-    python = sum(step.by == "python" for step in trace.steps)
     seconds = f" · {trace.answer.seconds:.2f} s" if trace.answer is not None else ""
-    return f"{count(python, 'Python step')} · {count(trace.lm_calls, 'LM call')}{seconds}"
+    return f"{code_steps(trace)} · {count(trace.lm_calls, 'LM call')}{seconds}"
 
 
 def _line(text: str, style: str = "") -> str:

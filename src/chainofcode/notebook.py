@@ -16,12 +16,13 @@ import builtins
 import contextlib
 import re
 import shlex
+import sys
 import threading
 from collections.abc import Coroutine, Mapping
 from typing import Any, NoReturn
 
 from .engine import Result, arun
-from .errors import InputError
+from .errors import ChainOfCodeError, InputError
 from .lm import LM, connect
 from .lm.choose import default_model
 from .methods import METHODS, asolve, compose
@@ -162,10 +163,23 @@ def load_ipython_extension(shell: Any) -> None:
     """Called by `%load_ext`."""
     cells = Cells(shell.user_ns)
     shell.register_magic_function(cells.coc, "cell", "coc")
+    if hasattr(shell, "set_custom_exc"):
+        shell.set_custom_exc((ChainOfCodeError,), _show_error)
+
+
+def _show_error(
+    shell: Any, kind: type[BaseException], error: BaseException, trace: Any, tb_offset: Any = None
+) -> list[str]:
+    """Show an error of the user's in one line: the traceback would be of our code."""
+    text = f"{kind.__name__}: {error}"
+    print(text, file=sys.stderr)
+    return [text]
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """Called by `%unload_ext`."""
+    if hasattr(shell, "set_custom_exc"):
+        shell.set_custom_exc((), None)
     function = shell.magics_manager.magics["cell"].pop("coc", None)
     if function is not None:
         function.__self__.close()

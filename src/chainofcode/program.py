@@ -10,7 +10,8 @@ import msgspec
 
 from .boot import boot_command
 from .errors import ProgramError
-from .languages.python.compiler.parse import NotAProgram, check_readable
+from .languages import PYTHON, Language
+from .languages.source import NotAProgram, check_readable
 
 _PARSE_SECONDS = 20
 
@@ -45,9 +46,11 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
     prose: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     is_hard_coded: bool = False
+    hole_places: tuple[tuple[int, int, int], ...] = ()  # line, first and last column of each use of a hole, for readers
+    language: str = "python"
 
     @classmethod
-    def parse(cls, reply: str) -> Program:
+    def parse(cls, reply: str, language: Language = PYTHON) -> Program:
         """The program in a model's reply. Raises ProgramError when there is none.
 
         Parses in a process of its own: source nested deep enough can crash CPython's parser.
@@ -56,8 +59,16 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
             check_readable(reply)
         except NotAProgram as error:
             raise ProgramError(str(error)) from None
-        start = msgspec.json.encode({"source": reply, "is_reply": True})
-        command = boot_command(sys.executable, "languages.python.guest.main", "parse")
+        start = msgspec.json.encode(
+            {
+                "language": language.name,
+                "source": reply,
+                "is_reply": True,
+                "package_names": language.packages,
+                "package_paths": language.package_paths(),
+            }
+        )
+        command = boot_command(sys.executable, "languages.guest.entry", "parse")
         try:
             child = subprocess.run(
                 command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env={}
@@ -65,16 +76,22 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         except subprocess.TimeoutExpired:
             raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None
         if child.returncode != 0 or not child.stdout:
-            raise ProgramError("Python's parser died of this source: it is nested too deep or too large")
+            raise ProgramError("the parser crashed on this source: it is nested too deep or too large")
         parsed = msgspec.json.decode(child.stdout, type=_Reply)
         if parsed.program is None:
             raise ProgramError(parsed.error)
-        return parsed.program
+        return msgspec.structs.replace(parsed.program, language=language.name)
 
     def text(self, statement: int) -> str:
         """A statement's own source, all its lines."""
         place = self.statements[statement]
         return "\n".join(_lines(self.source)[place.line - 1 : place.end_line])
+
+    def first_line(self, statement: int) -> str:
+        """The line that a statement begins in; the time does not depend on the length of the statement."""
+        place = self.statements[statement]
+        lines = _lines(self.source)
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
 
 @functools.lru_cache(maxsize=8)

@@ -1,4 +1,4 @@
-"""Why a run ended, and what that means for whoever asked."""
+"""Why a run ended, and what follows from that."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Reason(StrEnum):
     OUTPUT_LIMIT = "limit:output"
     FRAME_LIMIT = "limit:frame"
     BYTES_LIMIT = "limit:bytes"
+    TRACE_LIMIT = "limit:trace"
     PROCESSES_LIMIT = "limit:processes"
     MODULES_LIMIT = "limit:modules"
     CALLS_LIMIT = "limit:calls"
@@ -73,6 +74,7 @@ _REPAIRABLE = frozenset(
         Reason.OUTPUT_LIMIT,
         Reason.FRAME_LIMIT,
         Reason.BYTES_LIMIT,
+        Reason.TRACE_LIMIT,
         Reason.GUEST_DIED,
     }
 )

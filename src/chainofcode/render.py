@@ -1,19 +1,28 @@
-"""A trace as text: one line a step, who did it in the gutter, values beside. Terminal and golden files share it."""
+"""A trace as text: one line per step, with the actor in the gutter. Terminal and golden files share it."""
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from .languages import language_named
 from .program import Program
-from .trace import Answer, Kept, Step, Trace
+from .trace import Answer, Confidence, Kept, Step, Trace
 from .values.codec import ValueFormatError, brief, decode
 
-GUTTER = {"python": "py", "lm": "lm", "tool": "tl"}
-_COLOURS = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
-_RESET = "\x1b[0m"
+GUTTER = {"python": "py", "javascript": "js", "sql": "sq", "lm": "lm", "tool": "tl"}
+# Painted text has marks, which become colours on their way to a terminal (`for_terminal`). Marks are Unicode
+# noncharacters: `plain` escapes them like every other unprintable character, so no text can contain one.
+_MARKS = {"python": "\ufdd0", "lm": "\ufdd1", "tool": "\ufdd2", "dim": "\ufdd3", "bold": "\ufdd4"}
+_END_MARK = "\ufdd5"
+_CODES = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
+_CODE_OF_MARK = {_END_MARK: "\x1b[0m", **{_MARKS[style]: code for style, code in _CODES.items()}}
 _MAX_ANSWER = 2000
+_SURE = 0.9  # smaller probabilities are shown
+_MAX_OTHERS = 8  # values that the model might have given instead
 MAX_VISITS = 3  # of one statement, unless everything is asked for
 MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
@@ -65,7 +74,8 @@ class Page:
         """An end that was not the last one."""
         said = f"answer {cut(plain(answer.text), 60)}" if answer.is_answered else answer.reason
         why = f": {plain(answer.error.message)}" if answer.error is not None else ""
-        yield self._paint("bold", cut(f"   ↓  {said}{why}", self.width - len(answer.then) - 4)) + f" → {answer.then}"
+        then = cut(plain(answer.then), self.width // 2)
+        yield self._paint("bold", cut(f"   ↓  {said}{why}", self.width - _columns(then) - 4)) + f" → {then}"
 
     def answer(self, answer: Answer) -> Iterator[str]:
         if answer.is_answered:
@@ -81,7 +91,7 @@ class Page:
 
     def notes(self, program: Program) -> Iterator[str]:
         for line in program.imports:
-            yield self._paint("dim", f"      py  {line}   (the program forgot it)")
+            yield self._paint("dim", f"      py  {plain(line)}   (the program forgot it)")
 
     def steps(self, program: Program, steps: Iterable[Step]) -> Iterator[str]:
         for step in steps:
@@ -106,10 +116,11 @@ class Page:
             yield self._paint("dim", f"   ⋮  {self._margin}{more} like these (--all shows them)")
 
     def step(self, program: Program, step: Step) -> Iterator[str]:
-        """One step: line, gutter, source, and what came of it."""
-        lines = program.text(step.statement).split("\n") if 0 <= step.statement < len(program.statements) else [""]
-        first = _expand(lines[0])
-        is_cut = len(lines) > 1 and not first.rstrip().endswith(":")  # a header's body has steps of its own
+        """One step: line, gutter, source, and the result."""
+        first, is_cut = "", False
+        if 0 <= step.statement < len(program.statements):
+            first, place = _expand(program.first_line(step.statement)), program.statements[step.statement]
+            is_cut = place.end_line > place.line and not first.rstrip().endswith(":")  # a body has steps of its own
         source = first + (" …" if is_cut else "")
         room = max(24, min(60, self.width * 4 // 10))
         rest = max(self.width - room - len(self._margin) - 12, 20)
@@ -127,8 +138,7 @@ class Page:
             yield margin + self._paint("dim", f"│ ⋮ {count(len(lines) - room_left, 'more line')} (--all shows them)")
 
     def summary(self, trace: Trace, answer: Answer) -> str:
-        python = sum(step.by == "python" for step in trace.steps)
-        parts = [count(python, "Python step"), _calls(trace), f"{answer.seconds:.2f} s"]
+        parts = [code_steps(trace), _calls(trace), f"{answer.seconds:.2f} s"]
         if answer.votes:
             votes = (f"{cut(plain(text), 30)} × {count}" for text, count in answer.votes.items())
             parts.append("votes: " + ", ".join(votes))
@@ -149,27 +159,75 @@ class Page:
 
 
 def paint(style: str, text: str, colour: bool = True) -> str:
-    """Text in the colour of who did it (`python`, `lm`, `tool`), or `dim` or `bold`."""
-    return f"{_COLOURS[style]}{text}{_RESET}" if colour else text
+    """Mark text with the colour of who did it (a language, `lm`, `tool`), or as `dim` or `bold`."""
+    return f"{_MARKS.get(style, _MARKS['python'])}{text}{_END_MARK}" if colour else text
+
+
+def for_terminal(line: str, colour: bool) -> str:
+    """A line for a terminal: marks become colours, every other control character is escaped."""
+    if not colour or line.isprintable():
+        return plain(line)
+    return "".join(_CODE_OF_MARK.get(character) or _printable(character) for character in line)
+
+
+def code_steps(trace: Trace) -> str:
+    """How many steps the program took itself, by language."""
+    counts = Counter(step.by for step in trace.steps if step.is_code) or {"python": 0}
+    return ", ".join(count(number, f"{language_named(by).title} step") for by, number in counts.items())
 
 
 def _calls(trace: Trace) -> str:
     """How many calls, and how their values came."""
     hows = [step.how for step in trace.steps]
-    counts = {"ahead": hows.count("ahead"), "in vain": trace.wasted, "batched": hows.count("batched")}
-    counts["shared"] = hows.count("shared")
+    counts = {"ahead": hows.count("ahead"), "wasted": trace.wasted, "batched": hows.count("batched")}
+    counts["cached"] = hows.count("cached")
+    counts["shared"], counts["unsettled"] = hows.count("shared"), trace.unsettled
     told = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     return count(trace.lm_calls, "LM call") + (f" ({told})" if told else "")
 
 
+def _marks(step: Step) -> list[str]:
+    """How a value was obtained, and how sure the model was, if it was not sure."""
+    marks: list[str] = [step.how] if step.how else []
+    if step.model:
+        marks.append(f"by {plain(step.model)}")
+    if step.confidence is not None and step.confidence.probability < _SURE:
+        marks.append(how_sure(step.confidence))
+    return marks
+
+
+def how_sure(confidence: Confidence) -> str:
+    """How sure the model was of a value: `73% sure`, of a score `± 1.2`, of several replies `60% of 5 replies`."""
+    if confidence.spread is not None:
+        return f"± {confidence.spread:.1f}"
+    share = per_cent(confidence.probability)
+    return f"{share} of {confidence.samples} replies" if confidence.samples else f"{share} sure"
+
+
+def otherwise(confidence: Confidence) -> str:
+    """The values that the model might have given instead, the likeliest first."""
+    likeliest = itertools.islice(confidence.alternatives.items(), _MAX_OTHERS)
+    return ", ".join(f"{cut(plain(text), 60)} {per_cent(share)}" for text, share in likeliest)
+
+
+def per_cent(probability: float) -> str:
+    """A probability as text. Only certainty is 100%."""
+    if 0.99 < probability < 1:
+        return ">99%"
+    return "<1%" if 0 < probability < 0.01 else f"{probability:.0%}"
+
+
 def what(step: Step, width: int) -> str:
-    """What came of a step: the call and its value, the names it changed, the way it went."""
+    """The result of a step: the call and its value, the names it changed, the way it went."""
     parts = []
     if step.call is not None and not step.delta:
-        value = f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}"  # it matters most
-        value += f"  ({step.how})" if step.how else ""
+        marks = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
         call = plain(step.call.replace("\n", "⏎"))
-        parts.append(cut(call, max(width - min(_columns(plain(value)), width // 2), 12)) + value)
+        value = plain(f" → {shown(step.value)}" if step.error is None else f" ✗ {step.error}")
+        if marks:  # short, at the end
+            value = cut(value, max(width // 2, 12)) + marks
+        least = 9 if marks else max(width - width // 2, 12)
+        parts.append(cut(call, max(width - _columns(value), least)) + value)
     parts += [f"{name} = {text}" if text is not None else f"{name} is gone" for name, text in step.delta.items()]
     if step.outcome is not None and not parts:
         parts.append(f"→ {step.outcome}")
@@ -192,12 +250,14 @@ def _from(answer: Answer) -> str:
         "output": "   (what it printed last)",
         "reply": "   (the model states it)",
     }
+    if answer.source == "reply" and answer.confidence is not None:
+        return f"   (the model states it, {per_cent(answer.confidence)} sure)"
     return sources.get(answer.source, "")
 
 
 def plain(text: str) -> str:
-    """Text without anything a terminal would obey: control characters are written out."""
-    return "".join(map(_printable, text))
+    """Text in one line with control characters escaped, so that a terminal obeys nothing in it."""
+    return text if text.isprintable() else "".join(map(_printable, text))
 
 
 def _printable(character: str) -> str:
@@ -222,17 +282,17 @@ def _columns(text: str) -> int:
 def _width(character: str) -> int:
     if unicodedata.east_asian_width(character) in "WF":
         return 2
-    return 0 if unicodedata.combining(character) else 1
+    return 0 if unicodedata.combining(character) or character in _CODE_OF_MARK else 1
 
 
 def fit(text: str, width: int) -> str:
-    """Text of exactly so many columns."""
+    """Pad or cut text to exactly this many columns."""
     text = cut(text, width)
     return text + " " * (width - _columns(text))
 
 
 def cut(text: str, width: int) -> str:
-    """Text of at most so many columns."""
+    """Cut text to at most this many columns."""
     if _columns(text) <= width:
         return text
     kept, used = [], 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 import platform
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from .errors import TraceError
+from .languages import Actor
 from .lm import Usage
 from .program import Program
 from .reasons import Reason
@@ -27,13 +29,30 @@ Delta = dict[str, str | None]  # name → new value as text; None: the name is g
 
 
 class Call(msgspec.Struct, frozen=True, tag_field="event", tag="call", omit_defaults=True):
-    """One request to an LM: what was asked, what it said, what it cost."""
+    """One request that the host made, to an LM or a tool: what was asked, what came back, what it cost.
+
+    The host records it when the reply arrives or the request is cancelled, even if the program does not use the value.
+    """
 
     prompt: str
     reply: str
     model: str = ""
     usage: Usage = Usage()
     seconds: float = 0.0
+    started: float = 0.0  # when the request was made, in seconds since 1970; 0: unknown
+    tool: str = ""  # its name: `prompt` is the call as it was made, `reply` what it gave, in short
+    is_cached: bool = False  # kept from an earlier run: no request was made
+    is_abandoned: bool = False  # cancelled before a reply came: the usage is an estimate
+    answers: dict[str, Any] = {}  # the values that it gave, tagged, by the text of the program's call
+
+
+class Confidence(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How sure the model was of a value: its probability, and the alternatives."""
+
+    probability: float
+    alternatives: dict[str, float] = {}  # other values as text, the likeliest first
+    spread: float | None = None  # the standard deviation of a score, whose value is the mean
+    samples: int = 0  # how many replies it was estimated from; 0: from log probabilities
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defaults=True):
@@ -43,7 +62,7 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     """
 
     number: int
-    by: Literal["python", "lm", "tool"]
+    by: Actor
     statement: int
     line: int
     visit: int = 0
@@ -55,7 +74,16 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     seconds: float | None = None
     error: str | None = None  # of a tool: raised in the program, at the call
     raised: tuple[str, str] | None = None  # the built-in type and text of the error; None: a ToolError
-    how: Literal["ahead", "shared", "batched", ""] = ""  # asked for before its turn; there already; with others in one
+    how: Literal["ahead", "shared", "batched", "cached", ""] = (
+        ""  # before its turn; had; with others; of an earlier run
+    )
+    confidence: Confidence | None = None  # from log probabilities or several replies; None if unknown
+    model: str = ""  # which model answered, where several could have
+
+    @property
+    def is_code(self) -> bool:
+        """Whether the program took this step itself, not the LM or a tool."""
+        return self.by not in ("lm", "tool")
 
 
 class Artifact(msgspec.Struct, frozen=True):
@@ -79,11 +107,14 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     sandbox: str = ""  # the tier that held around the program, or what else did; `none`
     then: str = ""  # what was tried next: this was not the last word
     votes: dict[str, int] = {}  # where several were asked: each answer and how many gave it
-    type: str = ""  # what the answer had to be, where that was told
-    said: str = ""  # as text, before it was made that, where it differs
+    doubts: tuple[str, ...] = ()  # reasons not to trust this vote
+    type: str = ""  # the answer type, if one was given
+    said: str = ""  # the original answer as text, if conversion changed it
     artifacts: tuple[Artifact, ...] = ()
     unsent: tuple[str, ...] = ()  # files that were left, too, but did not come back, and why
     wasted: int = 0  # calls that were sent ahead and that the program never got to
+    confidence: float | None = None  # the model's probability of an answer that it states, if known
+    unsettled: int = 0  # calls of the program whose values it never reported using
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "reason", Reason(self.reason))
@@ -148,7 +179,8 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: list[str] = []  # the names of functions that the host ran
     limits: dict[str, int | float] = {}
     share: bool = True
-    edited: list[str] = []  # a what-if: what somebody changed in the trace that this one was made of
+    asked: dict[str, Any] = {}  # how the question was asked: method, repairs, votes…
+    edited: list[str] = []  # a what-if: the changes to the trace that it was made from
 
 
 _decoder = msgspec.json.Decoder(Header | Program | Call | Step | Answer)
@@ -200,7 +232,7 @@ class Trace:
 
     @property
     def edited(self) -> list[str]:
-        """What was changed by hand, where this is a what-if and not a run as it happened."""
+        """What was changed by hand, if this is a what-if."""
         told = self.settings.get("edited")
         return [str(change) for change in told] if isinstance(told, list) else []
 
@@ -210,11 +242,29 @@ class Trace:
 
     @property
     def calls(self) -> list[Call]:
-        return [event for event in self.events if isinstance(event, Call)]
+        """The requests to models."""
+        return [event for event in self.events if isinstance(event, Call) and not event.tool]
+
+    @property
+    def tool_calls(self) -> list[Call]:
+        """The tool calls that the host made, whether or not the program used their values."""
+        return [event for event in self.events if isinstance(event, Call) and event.tool]
 
     @property
     def answer(self) -> Answer | None:
         return next((event for event in reversed(self.events) if isinstance(event, Answer)), None)
+
+    @property
+    def judgements(self) -> list[Step]:
+        """The values with a known confidence that the model gave the last program, each call once."""
+        last = next((attempt for attempt in reversed(self.attempts) if _has_program(attempt)), [])
+        steps = (event for event in last if isinstance(event, Step) and event.how != "shared")
+        return [step for step in steps if step.confidence is not None]
+
+    @property
+    def confidence(self) -> float | None:
+        """How sure the model was; see `answer_confidence`."""
+        return answer_confidence(self.answer, functools.reduce(least_sure, self.judgements, None))
 
     @property
     def output(self) -> str:
@@ -223,9 +273,9 @@ class Trace:
 
     @property
     def lm_calls(self) -> int:
-        """How many calls and statements of the program the LM (or whoever stood in for it) was asked for and answered.
+        """How many calls and statements of the program the LM (or a table in its place) answered.
 
-        A call made again has its value already; those sent ahead in vain are the answer's `wasted`.
+        Repeated calls do not count; calls sent ahead and never reached are the answer's `wasted`.
         """
         return sum(step.by == "lm" and step.how != "shared" for step in self.steps)
 
@@ -233,6 +283,11 @@ class Trace:
     def wasted(self) -> int:
         """Calls that were sent ahead and that no program got to."""
         return sum(event.wasted for event in self.events if isinstance(event, Answer))
+
+    @property
+    def unsettled(self) -> int:
+        """Calls of programs whose values they never reported using."""
+        return sum(event.unsettled for event in self.events if isinstance(event, Answer))
 
     @property
     def usage(self) -> Usage:
@@ -246,7 +301,7 @@ class Trace:
         return f"<Trace {reason}: {len(self.steps)} steps, {self.lm_calls} LM calls>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. It asks the trace itself, which therefore looks up who knows how, and only then."""
+        """What a notebook shows. Imported lazily: `markup` comes later in the module order."""
         made: str = import_module(".markup", __package__).as_html(self)
         return made
 
@@ -284,7 +339,7 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, is_whole: bool = True) -> Trace:
-        """Read a trace back. Raises TraceError, with the line, when it is none.
+        """Read a trace back. Raises TraceError, with the line, if it is not a trace.
 
         Where it need not be whole, a last line that was cut off, as by a full disk, is left out.
         """
@@ -333,6 +388,28 @@ def _not_a_trace(name: str, line: int, cause: str) -> str:
     if line > 1:
         return f"{name}, line {line}: not a line of a trace: {cause}"
     return f"{name} is not a trace: line 1: {cause}; a trace is what --trace FILE wrote"
+
+
+def _has_program(attempt: list[Kept]) -> bool:
+    return any(isinstance(event, Program) for event in attempt)
+
+
+def least_sure(known: float | None, step: Step) -> float | None:
+    """Return the smaller of a probability and that of a step's value. Scores do not count: they are means."""
+    confidence = step.confidence
+    if confidence is None or confidence.spread is not None:
+        return known
+    return confidence.probability if known is None else min(known, confidence.probability)
+
+
+def answer_confidence(answer: Answer | None, least: float | None) -> float | None:
+    """Return how sure the model was of an answer that it states, otherwise of its least sure judgement.
+
+    This is not the probability that the answer is right. None if there is no answer, or nothing is known.
+    """
+    if answer is None or not answer.is_answered:
+        return None
+    return answer.confidence if answer.source == "reply" else least
 
 
 def as_json(item: object) -> bytes:

@@ -5,19 +5,40 @@ from __future__ import annotations
 import argparse
 import asyncio
 import io
-import json
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 from ..errors import ChainOfCodeError
-from ..render import plain
-from .commands import ask, debug, eval, explain, mcp, models, replay, report, run, score, serve, show, verify, why
+from .commands import (
+    ask,
+    chat,
+    completion,
+    debug,
+    eval,
+    examples,
+    explain,
+    mcp,
+    models,
+    replay,
+    report,
+    resume,
+    run,
+    score,
+    serve,
+    show,
+    sql,
+    verify,
+    why,
+)
+from .overview import TopParser
 from .parser import Parser
-from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, note
+from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, note, note_lines, print_json, print_line, print_lines
 
-_COMMANDS = (ask, run, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, show)
+_COMMANDS = (
+    ask, chat, run, sql, resume, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, show
+)  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,10 +62,7 @@ def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespa
         sys.stdout.flush()
         return code
     except ChainOfCodeError as error:
-        first, *more = str(error).split("\n")
-        note(first)
-        for line in more:
-            print(plain(line), file=sys.stderr)
+        note_lines(str(error))
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         note("interrupted")
@@ -67,20 +85,26 @@ def script() -> NoReturn:
     sys.exit(main())
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog="coc", description="Reason in code: Python runs what it can, a language model runs the rest.")
+def _parser() -> TopParser:
+    parser = TopParser(
+        prog="coc", description="Reason in code: Python runs what it can, a language model runs the rest."
+    )
     from .. import __version__
 
     parser.add_argument("--version", action="version", version=f"coc {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=Parser)
     for command in _COMMANDS:
         command.add_to(commands)
-    methods = commands.add_parser("methods", help="list the ways of answering that --method knows")
-    methods.add_argument("--json", action="store_true", help="the list as JSON")
+    methods = commands.add_parser("methods", help="list the methods that --method accepts")
+    methods.add_argument("--json", action="store_true", help="print the list as JSON")
     methods.set_defaults(command=_methods)
-    doctor = commands.add_parser("doctor", help="show which walls hold on this machine, and how to get the rest")
-    doctor.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    doctor = commands.add_parser(
+        "doctor", help="show which sandbox tiers work on this machine, and how to get the others"
+    )
+    doctor.add_argument("--json", action="store_true", help="print one JSON object")
     doctor.set_defaults(command=_doctor)
+    examples.add_to(commands, main)
+    completion.add_to(commands, parser)
     return parser
 
 
@@ -88,11 +112,11 @@ def _methods(given: argparse.Namespace) -> int:
     from ..methods import LADDER, METHODS
 
     if given.json:
-        print(json.dumps(METHODS))
+        print_json(METHODS)
         return ANSWERED
     for name, what in METHODS.items():
-        print(f"{name:<18} {what}")
-    print(f"where one brings no answer, the next is tried: {' → '.join(LADDER)} (--no-fallback: not)")
+        print_line(f"{name:<18} {what}")
+    print_line(f"if a method gives no answer, the next one is tried: {' → '.join(LADDER)} (unless --no-fallback)")
     return ANSWERED
 
 
@@ -100,8 +124,10 @@ def _doctor(given: argparse.Namespace) -> int:
     from ..sandbox.doctor import examine
 
     report = asyncio.run(examine())
-    for line in [json.dumps(report.as_dict())] if given.json else report.lines():
-        print(line)
+    if given.json:
+        print_json(report.as_dict())
+    else:
+        print_lines(report.lines())
     return ANSWERED if report.tier else COULD_NOT_RUN
 
 

@@ -21,12 +21,13 @@ from typing import Any, TextIO
 from ..engine import Result
 from ..errors import InputError
 from ..render import plain
-from .terminal import note
+from .terminal import note, write_picture
 
 _PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 _MAX_SHOWN_BYTES = 4 * 1024**2
 _MAX_SHOWN_PIXELS = 40_000_000
 _MAX_NUMBER = 1000
+_MAX_PART_BYTES = 200
 _KITTY_CHUNK = 4096
 _INTO = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _AT = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -42,15 +43,16 @@ class ArtifactsAction(argparse.Action):
 
 
 def keep_artifacts(result: Result, given: argparse.Namespace, *, is_quiet: bool = False) -> None:
-    """Write artifacts to `--artifacts`, or beside the trace, and list them on standard error."""
+    """Write artifacts to `--artifacts`, or next to the trace, and list them on standard error."""
     beside = Path(f"{given.trace}.files") if given.trace else None
     directory: Path | None = given.artifacts or beside
     written = write(result.artifacts, directory) if directory is not None and result.artifacts else {}
     if is_quiet:
         return
     for name, data in result.artifacts.items():
-        hint = "" if name in written else "; --artifacts DIR keeps it"
-        note(f"the program left {written.get(name, name)} ({len(data):,} bytes{hint})")
+        hint = "; --artifacts DIR keeps it" if directory is None else ""
+        if directory is None or name in written:
+            note(f"the program left {written.get(name, name)} ({len(data):,} bytes{hint})")
         show(data, sys.stderr, os.environ)
     if result.trace.answer is not None:
         for why in result.trace.answer.unsent:
@@ -61,21 +63,30 @@ def keep_artifacts(result: Result, given: argparse.Namespace, *, is_quiet: bool 
 
 
 def write(artifacts: Mapping[str, bytes], directory: Path) -> dict[str, Path]:
-    """Write files below a directory, each with an unused name. Return their paths."""
+    """Write files below a directory, each with an unused name. Return their paths; report those that failed."""
     written: dict[str, Path] = {}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for name, data in artifacts.items():
-            written[name] = directory / _write(os.open(directory, _AT & ~os.O_NOFOLLOW), _parts(name), data)
+        os.close(os.open(directory, _AT & ~os.O_NOFOLLOW))
     except OSError as error:
         raise InputError(f"cannot write into {directory}: {error.strerror}") from None
+    for name, data in artifacts.items():
+        try:
+            written[name] = directory / _write(os.open(directory, _AT & ~os.O_NOFOLLOW), _parts(name), data)
+        except OSError as error:  # the others can still be written
+            note(f"cannot write {plain(name)[:100]!r} into {directory}: {error.strerror}")
     return written
 
 
 def _parts(name: str) -> list[str]:
     """The parts of a name, made harmless: printable, not hidden, not an option, not too long."""
     parts = [re.sub(r'[<>:"|?*\\]', "_", plain(part)) for part in name.split("/") if part]
-    return [re.sub(r"^[.\-~\s]", "_", part[-100:]).rstrip() for part in parts] or ["_"]
+    return [re.sub(r"^[.\-~\s]", "_", _last_bytes(part)).rstrip() for part in parts] or ["_"]
+
+
+def _last_bytes(part: str) -> str:
+    """The end of a name, at most 100 characters and 200 bytes: file systems allow 255, and a number may be added."""
+    return os.fsencode(part[-100:])[-_MAX_PART_BYTES:].decode(errors="ignore")
 
 
 def _write(at: int, parts: list[str], data: bytes) -> str:
@@ -127,8 +138,7 @@ def show(data: bytes, stream: TextIO, environment: Mapping[str, str]) -> None:
         return
     width, height = struct.unpack_from(">II", data, 16)
     if 0 < width * height <= _MAX_SHOWN_PIXELS:
-        stream.write(draw(data) + "\n")
-        stream.flush()
+        write_picture(draw(data), stream)
 
 
 def _protocol(environment: Mapping[str, str]) -> Any:

@@ -5,32 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 from collections.abc import Iterator, Sequence
 
 from ..engine import Result
 from ..sandbox.frames import Failure
 from .model_options import BUDGETS
 from .run_options import LIMITS, read_options
-from .tool_options import NOBODY_TO_ASK
 
-_DISK_FULL = re.compile(r"\[Errno (27|28|122)\]")
+_DISK_FULL = {"EFBIG", "ENOSPC", "EDQUOT"}
+_REFUSED = {"EPERM", "EACCES"}
+_NO_FILE = {"ENOENT", "EROFS", *_REFUSED}
 _MORE = 10  # times the limit that was not enough
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
-    if any(NOBODY_TO_ASK in str(step.error) for step in result.trace.steps):
-        yield "a tool was refused, because there was no terminal to ask at: --approve never allows all calls of tools"
-    if result.error is None:
-        return
     error = result.error
+    if error is None:
+        return
     code = error.code or error.type
-    if limit := result.reason.limit or _exceeded_limit(error.message, given):
+    if limit := result.reason.limit or _exceeded_limit(code, given):
         yield from _limit_hint(limit, given)
     elif code in _HINTS:
         yield from _HINTS[code](error)
     elif result.trace.answer is not None:
-        yield from _refusal_hint(error.message, result.trace.answer.sandbox, given)
+        yield from _refusal_hint(error, result.trace.answer.sandbox, given)
 
 
 def _call_hint(error: Failure) -> Iterator[str]:
@@ -43,10 +41,10 @@ def _statement_hint(error: Failure) -> Iterator[str]:
     yield from _call_hint(error)
 
 
-def _exceeded_limit(message: str, given: argparse.Namespace) -> str | None:
-    if "can't start new thread" in message:
+def _exceeded_limit(code: str, given: argparse.Namespace) -> str | None:
+    if code == "EAGAIN":
         return "processes"
-    return "scratch" if given.scratch and _DISK_FULL.match(message) else None
+    return "scratch" if given.scratch and code in _DISK_FULL else None
 
 
 def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
@@ -58,13 +56,10 @@ def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
 
 
 def _name_hint(error: Failure) -> Iterator[str]:
-    if "did you mean" in error.message:
-        return
-    name = error.message.split("'")[1] if error.message.count("'") >= 2 else "NAME"
-    if name == "question":
+    if error.about == "question":
         yield "give the question with --question TEXT"
     else:
-        yield f"is it an input? --input {name}=VALUE"
+        yield f"is it an input? --input {error.about}=VALUE"
 
 
 def _eof_hint(error: Failure) -> Iterator[str]:
@@ -74,19 +69,18 @@ def _eof_hint(error: Failure) -> Iterator[str]:
 _HINTS = {
     "call without value": _call_hint,
     "statement without value": _statement_hint,
-    "NameError": _name_hint,
+    "undefined name": _name_hint,
     "EOFError": _eof_hint,
 }
 
 
-def _refusal_hint(message: str, tier: str, given: argparse.Namespace) -> Iterator[str]:
+def _refusal_hint(error: Failure, tier: str, given: argparse.Namespace) -> Iterator[str]:
     """What a program needed that the sandbox refused."""
     if tier == "none":
         return
-    path = re.search(r"\[Errno (1|2|13|30)\].*'(.+)'$", message)
-    if path is not None:
-        yield _file_hint(path[2], is_write=path[1] == "30", tier=tier, given=given)
-    elif re.search(r"\[Errno (1|13)\]|failure in name resolution|Operation not permitted", message):
+    if error.code in _NO_FILE and error.about:
+        yield _file_hint(error.about, is_write=error.code == "EROFS", tier=tier, given=given)
+    elif error.code in _REFUSED or error.type == "gaierror":
         yield "programs have no network and start no processes; LIMITATIONS.md says what else they cannot do"
 
 
@@ -98,7 +92,7 @@ def _file_hint(path: str, *, is_write: bool, tier: str, given: argparse.Namespac
     grant = _grant_over(path, given.allow_read)
     is_new = tier == "B" and grant is None and not os.path.exists(path)
     if is_write or is_new:
-        needs = "" if tier == "A" else ", which needs tier A of the sandbox (coc doctor says how to get it)"
+        needs = "" if tier in ("A", "A-") else ", which needs tier A of the sandbox (coc doctor says how to get it)"
         return f"a program writes only in a scratch directory of its own: run it with --scratch{needs}"
     return _read_hint(path, grant, given.allow_read)
 

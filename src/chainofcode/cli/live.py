@@ -15,14 +15,13 @@ from typing import Any, TextIO
 
 from ..lm import LM, Around, Completion, Message, Usage
 from ..program import Program
-from ..render import Page, count, cut, fit, plain, what
+from ..render import GUTTER, Page, count, cut, fit, paint, plain, what
 from ..trace import Answer, Call, Event, Step
 from .progress import ProgressBar
+from .terminal import erase_lines, takes_colours, write_lines
 
 _TICK_SECONDS = 0.1
 _MIN_COLUMNS = 50  # for a program with values beside it
-_GUTTER = {"python": "\x1b[36mpy\x1b[0m  ", "lm": "\x1b[35mlm\x1b[0m  ", "tool": "\x1b[33mtl\x1b[0m  "}
-_BARE = {"python": "py  ", "lm": "lm  ", "tool": "tl  "}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
@@ -36,21 +35,31 @@ class LiveDisplay:
         self._is_terminal = stream.isatty() and os.environ.get("TERM") != "dumb" and not is_quiet
         size = shutil.get_terminal_size((100, 24))
         self._width, self._height = min(size.columns, 140), size.lines
-        self._page = Page(self._width, self._is_terminal and "NO_COLOR" not in os.environ, all_steps)
-        self._usage, self._open, self._asked = Usage(), 0, 0
-        self._started = time.monotonic()
+        self._page = Page(self._width, takes_colours(stream), all_steps)
+        self._open = 0
         self._program: Program | None = None
         self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and the value
         self._drawn = 0
         self._held: list[str] | None = None  # lines to print when the screen is free again
         self._lock = threading.Lock()
+        self.begin()
+
+    def begin(self) -> None:
+        """Count from nothing, for the first question or the next one."""
+        self._usage, self._asked, self._started = Usage(), 0, time.monotonic()
         self._ended = threading.Event()
-        self._ticker = threading.Thread(target=self._tick, daemon=True)
+        self._ticker = threading.Thread(target=self._tick, args=(self._ended,), daemon=True)
+        if self._model and self._is_terminal:
+            self._ticker.start()
 
     def __enter__(self) -> LiveDisplay:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Stop drawing. What was printed stays on the screen."""
         self._ended.set()
         if self._ticker.is_alive():
             self._ticker.join()
@@ -59,9 +68,9 @@ class LiveDisplay:
                 self._stream.flush()
 
     def watch(self, lm: LM) -> LM:
-        """Wrap the model to count its open requests, and start to draw."""
-        self._model = plain(lm.name)
-        if self._is_terminal:
+        """Wrap a model to count its open requests, and start to draw."""
+        self._model = " + ".join(filter(None, [self._model, plain(lm.name)]))
+        if self._is_terminal and not self._ticker.is_alive():
             self._ticker.start()
         return _CountedLM(lm, self)
 
@@ -118,7 +127,7 @@ class LiveDisplay:
         if self._fits():
             came = step.output.rstrip("\n").rpartition("\n")[2] if step.output else what(step, self._width // 2)
             by = self._notes.get(step.line, ("", ""))[0]
-            if step.by != "python" or by in ("", "python"):  # values of the model stay visible
+            if not step.is_code or by not in ("lm", "tool"):  # values of the model stay visible
                 self._notes[step.line] = (step.by, came or self._notes.get(step.line, ("", ""))[1])
         else:
             self._say_all(self._page.next(self._program, step))
@@ -161,10 +170,9 @@ class LiveDisplay:
     def _listing(self) -> list[str]:
         shown = []
         room = max(24, min(64, self._width // 2))
-        gutter = _GUTTER if self._page.colour else _BARE
         for number, source in enumerate(self._lines(), 1):
             by, came = self._notes.get(number, ("", ""))
-            mark = gutter.get(by, "    ")
+            mark = paint(by, GUTTER[by], self._page.colour) + "  " if by else "    "
             text = fit(plain(source.expandtabs(4)), room)
             rest = cut(plain(came), self._width - room - 14)
             shown.append(f"{number:>4}  {mark}{text}  {rest}".rstrip())
@@ -191,14 +199,12 @@ class LiveDisplay:
         doing = "running" if self._program is not None else self._doing or "asking"
         lines = self._listing() if self._fits() else []
         lines.append(cut(f"{frame} {doing}{self._status()[5:]}", self._width - 1))
-        self._stream.write("\n".join(lines) + "\n")
+        write_lines(lines, self._stream)
         self._drawn = len(lines)
-        self._stream.flush()
 
     def _erase(self) -> None:
-        if self._drawn:
-            self._stream.write(f"\x1b[{self._drawn}A\x1b[J")
-            self._drawn = 0
+        erase_lines(self._drawn, self._stream)
+        self._drawn = 0
 
     def _say(self, line: str) -> None:
         if self._held is not None:
@@ -206,15 +212,14 @@ class LiveDisplay:
             return
         if self._is_terminal:
             self._erase()
-        self._stream.write(line + "\n")
-        self._stream.flush()
+        write_lines([line], self._stream)
 
     def _say_all(self, lines: Iterable[str]) -> None:
         for line in lines:
             self._say(line)
 
-    def _tick(self) -> None:
-        while not self._ended.wait(_TICK_SECONDS):
+    def _tick(self, ended: threading.Event) -> None:
+        while not ended.wait(_TICK_SECONDS):
             with self._lock:
                 self._draw()
 

@@ -5,31 +5,55 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from ..audit import doubts
+from ..errors import InputError
+from ..languages import PYTHON, Language, language_named
 from ..methods import METHODS, AnswerType, Ways, answer_type_of, compose
 from .parser import check_range
 from .terminal import read_text
 
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
-    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc methods explains)")
+    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (see coc methods)")
     if has_shots:
-        parser.add_argument(
-            "--shots", metavar="N", type=int, help="how many examples the model sees before it writes (0: none)"
-        )
+        parser.add_argument("--shots", metavar="N", type=int, help="how many examples the model sees (0: none)")
+    parser.add_argument("--examples", metavar="FILE", type=Path, help="your own examples: `Question: …` and the reply")
     parser.add_argument(
-        "--examples", metavar="FILE", type=Path, help="examples of your own: `Question: …` and what to reply"
+        "--repairs", metavar="N", type=int, default=2, help="send a failing program back to the model up to N times (2)"
     )
     parser.add_argument(
-        "--repairs", metavar="N", type=int, default=2, help="how often a program that fails goes back to the model (2)"
+        "--no-fallback", action="store_true", help="do not try a simpler method if this one gives no answer"
+    )
+    parser.add_argument("--votes", metavar="K", type=int, default=1, help="answer K times and take the majority")
+    parser.add_argument(
+        "--value-votes", metavar="K", type=int, default=1, help="request each value K times and take the majority"
     )
     parser.add_argument(
-        "--no-fallback", action="store_true", help="end where the method does, instead of trying a plainer one"
+        "--think", action="store_true", help="for values that the model is unsure of, ask again for reasons first"
     )
-    parser.add_argument("--votes", metavar="K", type=int, default=1, help="answer K times; what most say counts")
-    parser.add_argument("--value-votes", metavar="K", type=int, default=1, help="the same for each emulated value")
     parser.add_argument(
-        "--critique", action="store_true", help="have the model read program and trace before the answer counts"
+        "--critique", action="store_true", help="let the model review program and trace before the answer counts"
     )
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--language",
+        choices=("auto", "python", "sql", "js"),
+        default="auto",
+        help="the language that the model writes the program in (auto: Python)",
+    )
+
+
+def read_language(given: argparse.Namespace) -> Language | None:
+    """Return the language of programs; None to leave it open. Raises InputError if it is not installed."""
+    if given.language == "auto":
+        return None
+    language = language_named({"js": "javascript"}.get(given.language, given.language))
+    language.package_paths()
+    if given.method == "react" and language is not PYTHON:
+        raise InputError(f"the method react runs Python only; use another --method with --language {given.language}")
+    return language
 
 
 def read_method(given: argparse.Namespace) -> Ways:
@@ -41,20 +65,23 @@ def read_method(given: argparse.Namespace) -> Ways:
         critique=given.critique,
         fallback=not given.no_fallback,
         votes=given.votes,
+        doubts=doubts,
     )
     examples = read_text(given.examples) if given.examples else None
-    return Ways(method=method, shots=given.shots, examples=examples, value_votes=given.value_votes)
+    return Ways(method=method, shots=given.shots, examples=examples, value_votes=given.value_votes, think=given.think)
 
 
 def add_answer_type(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--type",
         metavar="TYPE",
-        help="what the answer must be: int, float, bool, str, date, list[int]…, json, yaml, sql, choice:A,B,C or "
+        help="the type of the answer: int, float, bool, str, date, list[int]…, json, yaml, sql, choice:A,B,C or "
         "SCHEMA.json",
     )
     parser.add_argument(
-        "--database", metavar="FILE", help="with --type sql: a SQLite or DuckDB file to query, read-only; its rows come"
+        "--database",
+        metavar="FILE",
+        help="with --type sql: the SQLite or DuckDB file to query, read-only; the answer is the rows",
     )
 
 

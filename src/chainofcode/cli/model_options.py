@@ -6,18 +6,24 @@ import argparse
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
+from ..emulator import Answering, Cascade, Judging
+from ..emulator.cascade import THRESHOLD
+from ..emulator.person import AskMe, Question
+from ..emulator.value_cache import Layer, ValueCache
 from ..errors import InputError
 from ..lm import LM, connect
 from ..lm.choose import default_model
+from ..lm.providers import resolved
 from ..lm.weights import MODELS, Progress
-from ..lm.wrappers import Batched, Budgeted
+from ..lm.wrappers import Batched, Budget, Budgeted
 from .parser import add_list, check_range
 from .progress import ProgressBar
-from .terminal import note
+from .terminal import ask_in_terminal, note, write_question
 
 _MAX_ROWS = 64
 BUDGETS = {"tokens": "tokens", "money": "dollars"}
@@ -27,44 +33,199 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="PROVIDER:MODEL",
-        help="openai:…, anthropic:…, ollama:…, local:… or scripted:FILE; without it: the key in the environment, a "
-        "running Ollama, else the embedded model",
+        help="openai:…, anthropic:…, gemini:…, ollama:…, local:… or scripted:FILE; local alone is the embedded model "
+        "(default: COC_MODEL, a model for the key in the environment, a running Ollama, or the embedded model)",
     )
-    parser.add_argument("--base-url", metavar="URL", help="where an OpenAI-compatible or Anthropic endpoint is")
-    parser.add_argument("--api-key", metavar="KEY", help="its key; better in OPENAI_API_KEY or ANTHROPIC_API_KEY")
-    parser.add_argument("--yes", action="store_true", help="download the embedded model's weights without asking")
-    add_list(parser, "--budget", "WHICH=N", "what models may use in all: tokens=100000, money=0.50 (dollars)")
+    parser.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
+    parser.add_argument("--api-key", metavar="KEY", help="its key; better set OPENAI_API_KEY or ANTHROPIC_API_KEY")
+    parser.add_argument("--yes", action="store_true", help="download the embedded model without asking")
+    add_list(parser, "--budget", "WHICH=N", "the most that models may use: tokens=100000, money=0.50 (dollars)")
     parser.add_argument(
         "--rows",
         metavar="N",
         type=int,
-        help="how many calls of one function may travel in one prompt (1, and what the embedded model is good for)",
+        help="put up to N calls of one function into one prompt (1; the embedded model: 4)",
+    )
+    parser.add_argument(
+        "--effort",
+        metavar="LEVEL",
+        help="how much a model of OpenAI's protocol reasons: none, minimal, low, medium, high (else as little as it "
+        "can for values, and as usual for programs)",
+    )
+    parser.add_argument(
+        "--small",
+        action=argparse.BooleanOptionalAction,
+        help="whether the model is a small one: it gets shorter prompts and more examples (else COC_SMALL; models of "
+        "local: and ollama: are)",
+    )
+    parser.add_argument(
+        "--images",
+        action=argparse.BooleanOptionalAction,
+        help="whether the model sees images, as arguments of calls (else COC_IMAGES, else by its name)",
+    )
+
+
+def add_cache(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cache",
+        metavar="DIR",
+        type=Path,
+        help="keep replies of models in DIR for later runs, which then do not repeat the requests",
+    )
+
+
+@contextmanager
+def chosen_cache(given: argparse.Namespace) -> Iterator[ValueCache | None]:
+    """The cache that --cache names, if any."""
+    if given.cache is None:
+        yield None
+        return
+    with ValueCache(given.cache, warn=note) as cache:
+        yield cache
+
+
+def add_person(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ask-me",
+        metavar="PATTERN",
+        help="answer calls of functions whose names match PATTERN yourself, in the terminal; without a terminal, the "
+        "run ends there, and coc resume continues it",
+    )
+
+
+def chosen_layer(
+    given: argparse.Namespace,
+    cache: ValueCache | None,
+    screen: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Layer | None:
+    """What stands between the run and its models: you for some calls, the cache. `screen` is entered to ask you."""
+
+    async def asked(question: Question) -> str | None:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        with screen():
+            return await ask_in_terminal(str(question))
+
+    return cache if given.ask_me is None else AskMe(given.ask_me, asked, cache)
+
+
+def add_emulator(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--emulator",
+        metavar="NAME[,NAME…]",
+        help="the model that answers the program's calls (default: that of --model); of several, the next one is used "
+        "only for values that the one before is unsure of",
+    )
+    parser.add_argument(
+        "--threshold",
+        metavar="P",
+        type=float,
+        default=THRESHOLD,
+        help=f"with several emulators: the confidence, from 0 to 1, above which a value is accepted ({THRESHOLD:g})",
     )
 
 
 @contextmanager
 def chosen_model(given: argparse.Namespace, progress: Progress | None = None) -> Iterator[LM]:
     """The chosen model, closed at the end. A default model is named on standard error."""
-    budget = read_budget(given.budget)
+    budget = budget_of(given)
+    with _opened(_main_name(given), given, progress, budget) as lm:
+        yield lm
+
+
+@contextmanager
+def chosen_models(
+    given: argparse.Namespace, progress: Progress | None = None, around: Callable[[LM], LM] = lambda lm: lm
+) -> Iterator[tuple[LM, Answering]]:
+    """The model that writes programs, and who answers their calls (None: the same). They share the budget.
+
+    Each model is wrapped by `around`.
+    """
+    budget, names = budget_of(given), emulator_names(given)
+    with ExitStack() as opened:
+        lm = around(opened.enter_context(_opened(_main_name(given), given, progress, budget)))
+        others = [around(opened.enter_context(_opened(name, given, progress, budget))) for name in names]
+        yield lm, _answering(others, given)
+
+
+@contextmanager
+def chosen_emulator(given: argparse.Namespace) -> Iterator[Answering]:
+    """The models that --emulator or --model names, if any: for programs that are there already."""
+    budget, names = budget_of(given), emulator_names(given)
+    if given.model and names:
+        raise InputError("a program is given, so models only answer its calls: give --model or --emulator, not both")
+    names = names or ([given.model] if given.model else [])
+    with ExitStack() as opened:
+        models = [opened.enter_context(_opened(name, given, None, budget)) for name in names]
+        yield _answering(models, given)
+
+
+def _answering(models: list[LM], given: argparse.Namespace) -> Answering:
+    if len(models) < 2:
+        return models[0] if models else None
+    votes = getattr(given, "value_votes", 1)
+    cascade = Cascade(models, given.threshold, Judging(votes=votes))
+    if cascade.blind:
+        note(
+            f"{cascade.blind} returns no log probabilities, so the next model is asked for all of its values; "
+            "coc ask --value-votes K estimates how sure it is"
+        )
+    return cascade
+
+
+def emulator_names(given: argparse.Namespace) -> list[str]:
+    """The names that --emulator has. Raises InputError where they cannot be."""
+    if not 0 <= given.threshold <= 1:
+        raise InputError(f"--threshold takes a probability from 0 to 1, not {given.threshold:g}")
+    if given.emulator is None:
+        return []
+    names = [name.strip() for name in given.emulator.split(",")]
+    if not all(names) or len(set(names)) < len(names):
+        raise InputError(f"--emulator takes different models, as in ollama:small,openai:large; not {given.emulator!r}")
+    return names
+
+
+def _main_name(given: argparse.Namespace) -> str:
+    return given.model or announced_default(is_quiet=getattr(given, "quiet", False))
+
+
+@contextmanager
+def _opened(name: str, given: argparse.Namespace, progress: Progress | None, budget: Budget | None) -> Iterator[LM]:
     check_range(given, "rows", 1, _MAX_ROWS)
-    name = given.model or announced_default(is_quiet=getattr(given, "quiet", False))
+    name = resolved(name)
     provider, _, label = name.partition(":")
     if provider == "local" and label in MODELS and not MODELS[label].is_here:
         if importlib.util.find_spec("xllamacpp") is None:  # checked before the download
             raise InputError("the embedded model needs the extra `local`: pip install 'chainofcode[local]'")
         _confirm_download(label, is_agreed=given.yes)
-    lm = connect(name, base_url=given.base_url, api_key=given.api_key, progress=progress or ProgressBar(label))
+    is_addressed = bool(given.base_url or given.api_key) and provider == _addressed_provider(given)
+    lm = connect(
+        name,
+        base_url=given.base_url if is_addressed else None,
+        api_key=given.api_key if is_addressed else None,
+        is_small=given.small,
+        has_images=given.images,
+        effort=given.effort or "",
+        in_flight=getattr(given, "in_flight", None),
+        progress=progress or ProgressBar(label),
+    )
     try:
-        chosen: LM = Budgeted(lm, **budget) if budget else lm
+        chosen: LM = Budgeted(lm, budget) if budget is not None else lm
         yield Batched(chosen, given.rows) if given.rows else chosen
     finally:
         lm.close()
 
 
+def _addressed_provider(given: argparse.Namespace) -> str:
+    """The provider that --base-url and --api-key are for: that of --model, else of the first model that answers."""
+    name = given.model or getattr(given, "emulator", None) or default_model()[0]
+    return str(name).partition(":")[0]
+
+
 @contextmanager
 def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
     """The model that --model names, if any."""
-    read_budget(given.budget)  # checked in any case
+    budget_of(given)  # checked in any case
     if not given.model:
         yield None
         return
@@ -93,11 +254,17 @@ def endpoint_of(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | No
 def _confirm_download(model: str, *, is_agreed: bool) -> None:
     size = f"{MODELS[model].bytes / 1e9:.1f} GB"
     if is_agreed or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        note(f"downloading {model}, {size}, once")
+        note(f"downloading {model} ({size}, once)")
         return
-    print(f"coc: {model} must be downloaded once, {size}. Go on? [Y/n] ", end="", file=sys.stderr, flush=True)
+    write_question(f"download {model} ({size}, once)? [Y/n]")
     if sys.stdin.readline().strip().lower() not in ("", "y", "yes"):
-        raise InputError("nothing was downloaded; --model names another model, coc models lists what there is")
+        raise InputError("nothing was downloaded; choose another model with --model ('coc models' lists them)")
+
+
+def budget_of(given: argparse.Namespace) -> Budget | None:
+    """The budget of all models of a command."""
+    budget = read_budget(given.budget)
+    return Budget(**budget) if budget else None
 
 
 def read_budget(given: list[str]) -> dict[str, Any]:

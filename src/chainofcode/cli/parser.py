@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ..errors import InputError
+from ..render import plain
 
 
 class Parser(argparse.ArgumentParser):
@@ -24,7 +25,7 @@ class Parser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}\n{self.prog} --help says what it takes\n")
+        self.exit(2, f"{self.prog}: {plain(message)}\nsee {self.prog} --help\n")
 
     def _refusal(self, unknown: str) -> str:
         if not unknown.startswith("-"):
@@ -39,7 +40,7 @@ def add_list(parser: argparse.ArgumentParser, option: str, metavar: str, help: s
 
 
 def add_trace_argument(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("trace", metavar="TRACE", type=Path, help="a file that was written with --trace")
+    parser.add_argument("trace", metavar="TRACE", type=Path, help="a trace, written with --trace")
 
 
 def check_range(given: argparse.Namespace, option: str, least: int, most: int | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from .terminal import note
+from .terminal import note, overwrite_line, write_lines
 
 _BAR = 30
 _SILENCE_SECONDS = 10  # between lines, without a terminal
@@ -29,10 +29,9 @@ class ProgressBar:
             return
         self._shown_at = now
         if is_terminal:
-            line = self.text(done, total, source)
-            print(f"\r{line}\x1b[K", end="\n" if is_end else "", file=sys.stderr, flush=True)
+            overwrite_line(self.text(done, total, source), sys.stderr, is_last=is_end)
         else:
-            print(f"{self._what}: {self._numbers(done, total, source)}", file=sys.stderr, flush=True)
+            write_lines([f"{self._what}: {self._numbers(done, total, source)}"], sys.stderr)
 
     def text(self, done: int, total: int, source: str) -> str:
         filled = _BAR * done // total

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..engine import RunOptions
 from ..errors import InputError
-from ..sandbox import CHOICES, MAX_IN_FLIGHT, Limits, Sandbox, open_sandbox
+from ..sandbox import CHOICES, MAX_IN_FLIGHT, TIERS, Limits, Sandbox, open_sandbox
 from .artifact_output import ArtifactsAction
 from .parser import add_list, check_range
 from .terminal import note
@@ -27,32 +27,33 @@ LIMITS = {
     "processes": "processes",
     "scratch": "scratch_bytes",
     "frame": "frame_bytes",
+    "trace": "trace_bytes",
     "calls": "lm_calls",
 }
 
 
 def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
-    add_list(parser, "--input", "NAME=VALUE", "a variable for the program: a Python literal, else text")
+    add_list(parser, "--input", "NAME=VALUE", "a variable for the program: a Python literal, otherwise text")
     add_list(
         parser,
         "--file",
         "FILE",
-        "a file that the program finds as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+        "a file, given to the program as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
     )
     if has_question:
-        parser.add_argument("--question", metavar="TEXT", help="the variable `question`")
+        parser.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
     add_packages(parser)
-    add_list(parser, "--allow-read", "PATH", "let the program read a file, or all below a directory")
+    add_list(parser, "--allow-read", "PATH", "let the program read a file or a directory")
     parser.add_argument(
         "--scratch",
         action="store_true",
-        help="give the program a writable working directory, empty at first, gone afterwards",
+        help="give the program an empty, writable working directory, deleted afterwards",
     )
     parser.add_argument(
         "--artifacts",
         metavar="DIR",
         action=ArtifactsAction,
-        help="keep the files that the program leaves in its scratch directory (with --trace: in TRACE.files)",
+        help="like --scratch, and keep the files in DIR (with --trace alone: in TRACE.files)",
     )
     add_overlap(parser)
     add_sandbox(parser)
@@ -61,12 +62,12 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--policy",
         choices=["strict", "paper"],
         default="strict",
-        help="paper: emulate every failing statement, as published",
+        help="what happens to a failing statement: strict reports a bug, paper emulates it, as published (strict)",
     )
     parser.add_argument(
-        "--clock", metavar="WHEN", help="the program's date and time: `now`, or as in 2025-01-31T12:00 (UTC)"
+        "--clock", metavar="WHEN", help="the program's clock: `now`, or a time such as 2025-01-31T12:00 (UTC)"
     )
-    parser.add_argument("--seed", metavar="N", type=int, help="the seed of the program's random numbers")
+    parser.add_argument("--seed", metavar="N", type=int, help="the program's random seed")
 
 
 def add_packages(parser: argparse.ArgumentParser) -> None:
@@ -82,11 +83,11 @@ def add_overlap(parser: argparse.ArgumentParser) -> None:
         "--in-flight",
         metavar="N",
         type=int,
-        help="how many calls may be under way at once, some of them ahead of the program (as many as the model takes)",
+        help="send up to N calls at once, some ahead of the program (as many as the model accepts)",
     )
-    parser.add_argument("--sequential", action="store_true", help="one call after the other, none ahead: --in-flight 1")
+    parser.add_argument("--sequential", action="store_true", help="send one call at a time: --in-flight 1")
     parser.add_argument(
-        "--no-share", action="store_true", help="ask again where a call is made again (else it has the same value)"
+        "--no-share", action="store_true", help="request the value of a repeated call again (otherwise it is shared)"
     )
 
 
@@ -99,15 +100,24 @@ def read_in_flight(given: argparse.Namespace) -> int | None:
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    add_list(parser, "--limit", "WHICH=N", f"{', '.join(LIMITS)} (seconds, bytes, count)")
+    add_list(parser, "--limit", "WHICH=N", f"a limit of the run: {', '.join(LIMITS)} (seconds, bytes or a count)")
 
 
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    either = parser.add_mutually_exclusive_group()
+    either.add_argument(
         "--sandbox",
         metavar="WHICH",
         default="auto",
-        help=f"{', '.join(CHOICES)}; auto is the best this machine has (see coc doctor), none is no sandbox at all",
+        help=f"{', '.join(CHOICES)}; auto is the best that this machine offers (see coc doctor), none is no sandbox",
+    )
+    either.add_argument(
+        "--sandbox-at-least",
+        metavar="TIER",
+        dest="sandbox",
+        type=lambda tier: f"{tier}+",
+        default=argparse.SUPPRESS,
+        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)}",
     )
 
 
@@ -167,6 +177,6 @@ def read_limits(given: Sequence[str]) -> Limits:
 @contextmanager
 def chosen_sandbox(given: argparse.Namespace, *, spares: int) -> Iterator[Sandbox]:
     if given.sandbox == "none":
-        note("no sandbox: the program can use your files and your network as you can")
+        note("no sandbox: the program has access to your files and your network")
     with closing(open_sandbox(given.sandbox, spares=spares)) as sandbox:
         yield sandbox

@@ -1,27 +1,34 @@
-"""Exit codes, and reading and printing for all commands."""
+"""Exit codes, and reading and printing for all commands.
+
+Everything that `coc` prints goes through this module. Text may come from a trace, a guest, a model, a file or the
+network, so control characters, including line breaks, are escaped here for all commands.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import shutil
 import sys
+import termios
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 
 from ..engine import Result
+from ..engine.journal import Journal
 from ..errors import ChainOfCodeError, InputError
 from ..reasons import Reason
-from ..render import Page, plain
+from ..render import Page, for_terminal, plain
 from ..sandbox.frames import Failure
-from ..trace import Answer, Event, Trace
+from ..trace import Answer, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
 
@@ -39,32 +46,113 @@ def is_same_file(path: Path, other: Path) -> bool:
     return path.exists() and other.exists() and path.samefile(other)
 
 
+# --- printing -----------------------------------------------------------------------------------------------------
+
+
 def note(text: str) -> None:
-    """Print a message for the user on standard error."""
-    print(f"coc: {plain(text)}", file=sys.stderr, flush=True)
+    """Print a one-line message for the user on standard error."""
+    write_lines([f"coc: {text}"], sys.stderr)
 
 
-def print_text(text: str) -> None:
-    """Print text of a program or a model. In a terminal, control characters are written out."""
-    if sys.stdout.isatty():
-        text = "\n".join(map(plain, text.split("\n")))
-    print(text, flush=True)
+def note_lines(text: str) -> None:
+    """Print a message of several lines; all but the first are indented, so that none looks like another message."""
+    first, *more = text.split("\n")
+    write_lines([f"coc: {first}", *(f"     {line}" for line in more)], sys.stderr)
 
 
-def print_json(data: object) -> None:
-    print_text(json.dumps(data, ensure_ascii=False))
+class NoteHandler(logging.Handler):
+    """Prints what libraries log, as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note_lines(self.format(record))
 
 
 def print_lines(lines: Iterable[str]) -> None:
+    """Print painted lines on standard output."""
+    colour = takes_colours(sys.stdout)
     for line in lines:
-        print(line)
+        sys.stdout.write(for_terminal(line, colour) + "\n")
+
+
+def print_line(line: str = "") -> None:
+    print_lines([line])
+
+
+def print_json(data: object) -> None:
+    """Print data as one line of JSON, with unprintable characters escaped."""
+    text = json.dumps(data, ensure_ascii=False)
+    sys.stdout.write((text if text.isprintable() else _escaped(text)) + "\n")
+    sys.stdout.flush()
+
+
+def _escaped(text: str) -> str:
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+
+
+def print_result(text: str) -> None:
+    """Print a result, such as an answer: unchanged into a pipe or a file, escaped in a terminal."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(plain, text.split("\n")))
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def write_lines(lines: Iterable[str], stream: TextIO) -> None:
+    """Write painted lines to a stream."""
+    colour = takes_colours(stream)
+    stream.write("".join(for_terminal(line, colour) + "\n" for line in lines))
+    stream.flush()
+
+
+def overwrite_line(line: str, stream: TextIO, *, is_last: bool = False) -> None:
+    """Overwrite the current line of a terminal."""
+    stream.write(f"\r{plain(line)}\x1b[K" + ("\n" if is_last else ""))
+    stream.flush()
+
+
+def erase_lines(number: int, stream: TextIO) -> None:
+    """Erase the last lines of a terminal."""
+    if number:
+        stream.write(f"\x1b[{number}A\x1b[J")
+
+
+def write_question(question: str) -> None:
+    """Write a question to the terminal, without a line break."""
+    sys.stderr.write(f"coc: {plain(question)} ")
+    sys.stderr.flush()
+
+
+async def ask_in_terminal(question: str) -> str:
+    """Ask a question at the terminal. Unlike a thread that reads, this can be cancelled."""
+    loop, answered = asyncio.get_running_loop(), asyncio.Event()
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # drop what was typed before the question
+    write_question(question)
+    loop.add_reader(sys.stdin, answered.set)
+    try:
+        await answered.wait()
+        return sys.stdin.readline().strip()
+    except asyncio.CancelledError:
+        write_lines([""], sys.stderr)
+        raise
+    finally:
+        loop.remove_reader(sys.stdin)
+
+
+def write_picture(codes: str, stream: TextIO) -> None:
+    """Write a picture: our own escape sequences around base64."""
+    stream.write(codes + "\n")
+    stream.flush()
+
+
+def takes_colours(stream: TextIO) -> bool:
+    return stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
 
 
 def output_style() -> tuple[int, bool]:
     """The width of standard output, and whether it takes colours."""
-    terminal = sys.stdout.isatty()
-    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if terminal else 100
-    return width, terminal and "NO_COLOR" not in os.environ
+    is_terminal = sys.stdout.isatty()
+    width = min(shutil.get_terminal_size((100, 24)).columns, 140) if is_terminal else 100
+    return width, takes_colours(sys.stdout)
 
 
 def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> None:
@@ -73,9 +161,12 @@ def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> 
 
 
 @contextmanager
-def saving_partial_trace(path: Path | None) -> Iterator[list[Event]]:
-    """A list for the events of a run; they are written as a trace if the run is interrupted or fails."""
-    events: list[Event] = []
+def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[list[Event]]:
+    """A list for the events of a run; they are written as a trace if the run is interrupted or fails.
+
+    Until `write_trace`, a journal next to the trace has what happened so far.
+    """
+    events = _Recording(Journal(path, note) if path is not None else None)
     started = time.monotonic()
     try:
         yield events
@@ -86,9 +177,29 @@ def saving_partial_trace(path: Path | None) -> Iterator[list[Event]]:
             if isinstance(error, ChainOfCodeError):
                 why = Failure(type=type(error).__name__, message=str(error))
             trace.add(Answer(Reason.INTERRUPTED, error=why, seconds=time.monotonic() - started))
-            trace.write(path)
-            note(f"the trace as far as it came: {path}")
+            write_trace(trace, path, least_events)
+            note(f"partial trace: {path} ('coc resume' continues the run)")
         raise
+
+
+class _Recording(list[Event]):
+    """Events of a run; a journal gets each as it comes."""
+
+    def __init__(self, journal: Journal | None) -> None:
+        super().__init__()
+        self._journal = journal
+
+    def append(self, event: Event) -> None:
+        super().append(event)
+        if self._journal is not None:
+            self._journal.add(event)
+
+
+def write_trace(trace: Trace, path: Path, least_events: int = 0) -> None:
+    """Write a trace; its journal is not needed any more. One with fewer events does not replace what is there."""
+    if len(trace.events) >= least_events:
+        trace.write(path)
+    Journal(path).remove()
 
 
 def result_data(result: Result) -> dict[str, Any]:
@@ -104,10 +215,15 @@ def result_data(result: Result) -> dict[str, Any]:
         "ahead": hows["ahead"],
         "shared": hows["shared"],
         "batched": hows["batched"],
+        "cached": hows["cached"] + sum(call.is_cached for call in result.trace.calls),
         "wasted": result.trace.wasted,
         "seconds": round(answer.seconds, 6),
         "sandbox": answer.sandbox,
     }
+    if result.confidence is not None:
+        data["confidence"] = result.confidence
+    if result.judgements:
+        data["judgements"] = [_judgement_data(step) for step in result.judgements]
     if result.trace.calls:
         data["model"] = result.trace.calls[0].model
         data["usage"] = msgspec.to_builtins(result.usage)
@@ -116,3 +232,8 @@ def result_data(result: Result) -> dict[str, Any]:
     if answer.error is not None:
         data["error"] = {"type": answer.error.type, "message": answer.error.message, "line": answer.error.line}
     return data
+
+
+def _judgement_data(step: Step) -> dict[str, Any]:
+    confidence = msgspec.to_builtins(step.confidence)
+    return {"step": step.number, "line": step.line, "call": step.call, "value": step.value, "confidence": confidence}

@@ -10,20 +10,18 @@ import importlib
 import os
 import re
 import sys
-import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import ModuleType
 
 from ..emulator import Tool, Toolbox, tool
+from ..emulator.shown_call import ShownCall
 from ..emulator.tools import ToolFailed
 from ..errors import InputError
-from ..render import plain
 from .parser import add_list
-from .terminal import note
+from .terminal import ask_in_terminal, note
 
-NOBODY_TO_ASK = "there is no terminal to ask at"
 _WITH_BASE = re.compile(r"(.+?)=(https?://.*)", re.S)
 
 
@@ -32,26 +30,26 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
         parser,
         "--tool",
         "MODULE:FUNCTION",
-        "let the program call a function of yours, which runs here, with your rights",
+        "let the program call your function, which runs outside the sandbox, with your rights",
     )
     add_list(
         parser,
         "--openapi",
         "FILE[=URL]",
-        "let it call the operations of an OpenAPI 3 document, at the server it names or at URL; credentials are "
-        "taken from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
+        "let it call the operations of an OpenAPI 3 document, at the server it names or at URL; credentials come "
+        "from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
     )
     add_list(
         parser,
         "--mcp",
         "COMMAND|URL",
-        "let it call the tools of an MCP server: a command to start, or an address (streamable HTTP)",
+        "let it call the tools of an MCP server: a command to start, or the URL of one (streamable HTTP)",
     )
     parser.add_argument(
         "--approve",
         choices=["always", "effects", "never"],
         default="effects",
-        help="when you are asked before a tool is called: effects (the default) is unless it is read-only",
+        help="ask you before tool calls: always, never, or unless the tool is read-only (effects)",
     )
 
 
@@ -102,7 +100,7 @@ def _module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # the user's code
         if isinstance(error, ModuleNotFoundError) and error.name in (name, name.partition(".")[0]):
-            raise InputError(f"there is no module {error.name} here, and none is installed") from None
+            raise InputError(f"no module named {error.name!r} in the working directory or installed") from None
         raise InputError(f"cannot import {name}: {type(error).__name__}: {error}") from None
 
 
@@ -121,33 +119,37 @@ class _Approval:
         self._when, self._screen = when, screen
         self._lock = asyncio.Lock()
         self._refused: set[str] = set()
+        self._is_explained = False
 
-    async def __call__(self, used: Tool, call: str) -> bool:
+    async def __call__(self, used: Tool, call: ShownCall) -> bool:
         if self._when == "never" or (self._when == "effects" and not used.has_effect):
             return True
         async with self._lock:  # one question at a time
-            if call in self._refused:
+            if call.whole in self._refused:
                 return False
             if not (sys.stdin.isatty() and sys.stderr.isatty()):
-                raise ToolFailed(f"{used.name} was not approved: {NOBODY_TO_ASK}")
+                self._explain()
+                raise ToolFailed(f"{used.name} was not approved: there is no terminal to ask on")
             with self._screen():
-                is_allowed = await _ask(f"coc: the program wants to call {plain(call)} — allow? [y/N] ")
+                is_allowed = await self._is_allowed(call)
             if not is_allowed:
-                self._refused.add(call)
+                self._refused.add(call.whole)
             return is_allowed
 
+    async def _is_allowed(self, call: ShownCall) -> bool:
+        shown = str(call)
+        if shown != call.whole:
+            note("this call is shortened; answer `all` to see it in full")
+        while True:
+            answer = await ask_in_terminal(f"the program wants to call {shown} — allow? [y/N]")
+            answer = answer.lower()
+            if answer != "all":
+                return answer in ("y", "yes")
+            shown = call.whole
 
-async def _ask(question: str) -> bool:
-    """Ask a yes-or-no question at the terminal. Unlike a thread that reads, this can be cancelled."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # drop what was typed before the question
-    print(question, end="", file=sys.stderr, flush=True)
-    loop.add_reader(sys.stdin, answered.set)
-    try:
-        await answered.wait()
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
-    except asyncio.CancelledError:
-        print(file=sys.stderr)
-        raise
-    finally:
-        loop.remove_reader(sys.stdin)
+    def _explain(self) -> None:
+        """Say once which option would help; the program may handle the error."""
+        if not self._is_explained:
+            self._is_explained = True
+            with self._screen():
+                note("a tool call was refused: there is no terminal to ask on; `--approve never` allows all calls")

@@ -14,7 +14,7 @@ _MAX_PATHS = 5
 
 def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
     if chain.state == "broken":
-        yield f"the file is not as it was written: {chain.why}"
+        yield f"the file was changed: {chain.why}"
     if trace.answer is None:
         yield "the trace has no answer: its last lines are missing, or the run was broken off"
     if trace.edited:

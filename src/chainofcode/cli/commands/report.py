@@ -1,4 +1,4 @@
-"""`coc report`: the table of an evaluation beside the paper's, with charts; or the difference of two evaluations."""
+"""`coc report`: the table of an evaluation next to published ones, with charts; or how two evaluations differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import msgspec
 
 from ...errors import InputError
 from ...evals.report import Summary, compare, draw, write_page
-from ...evals.results import read_planned, read_scores, safe_name, write_table
-from ...render import plain
-from ..terminal import ANSWERED, note, print_json
+from ...evals.results import describe_run, read_planned, read_scores, safe_name, write_table
+from ...render import fit, plain
+from ..eval_table import by_method, totals
+from ..terminal import ANSWERED, note, print_json, print_line, print_lines
 
 T = TypeVar("T")
 
@@ -21,14 +22,15 @@ T = TypeVar("T")
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
-        help="the table of an evaluation, beside the paper's; or how two evaluations differ",
-        description="DIR is what `coc eval … --out DIR` made. The table is printed; report.html, charts and "
-        "results.parquet are written into DIR. With two of them, a paired test on the samples that both have.",
+        help="print the table of an evaluation next to published results, or compare two evaluations",
+        description="Print the table of DIR, a directory of `coc eval … --out DIR`, and write report.html, charts "
+        "(accuracy by task, against tokens, against seconds) and results.parquet into it. With two directories, print "
+        "a paired test on the samples of both.",
     )
-    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+")
-    parser.add_argument("--json", action="store_true", help="the table as one JSON object")
+    parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help="one directory, or two to compare")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--inspect-logs", metavar="DIR", type=Path, help="write a log for each method that Inspect's viewer opens"
+        "--inspect-logs", metavar="DIR", type=Path, help="write logs for Inspect's viewer, one per method"
     )
     parser.set_defaults(command=_report)
 
@@ -39,12 +41,11 @@ def _report(given: argparse.Namespace) -> int:
     if len(given.directories) == 2:
         return _compare(given)
     (directory,) = given.directories
-    summary = Summary(read_scores(directory), read_planned(directory))
+    summary = Summary(read_scores(directory), read_planned(directory), describe_run(directory))
     if given.json:
         print_json(_data(summary))
     else:
-        for line in summary.lines():
-            print("\n".join(map(plain, line.split("\n"))))
+        print_lines(summary.lines())
     _attempt(lambda: write_table(directory))
     pictures = _attempt(lambda: draw(summary, directory)) or []
     if given.inspect_logs:
@@ -67,6 +68,7 @@ def _data(summary: Summary) -> dict[str, Any]:
         "methods": summary.methods,
         "is_complete": not summary.gaps,
         "samples": {method: {"run": ran, "planned": planned} for method, (ran, planned) in summary.progress.items()},
+        "totals": {method: totals(scores) for method, scores in by_method(summary.scores).items()},
         "faithful": {method: summary.faithful(method) for method in summary.methods},
         "rows": [{"name": name, "ours": ours, "paper": paper} for name, ours, paper in summary.rows()],
     }
@@ -88,10 +90,10 @@ def _compare(given: argparse.Namespace) -> int:
     if given.json:
         print_json(msgspec.to_builtins(differences))
         return ANSWERED
-    print(f"{'':<18}{'n':>7}{'A':>9}{'B':>9}{'only A':>9}{'only B':>9}{'p':>9}   A {first}, B {second}")
+    print_line(f"{'':<18}{'n':>7}{'A':>9}{'B':>9}{'only A':>9}{'only B':>9}{'p':>9}   A {first}, B {second}")
     for one in differences:
-        print(
-            f"{plain(one.method):<18}{one.n:>7}{one.first:>9.1f}{one.second:>9.1f}{one.only_first:>9}{one.only_second:>9}"
-            f"{one.p:>9.3f}"
+        print_line(
+            f"{fit(plain(one.method), 18)}{one.n:>7}{one.first:>9.1f}{one.second:>9.1f}"
+            f"{one.only_first:>9}{one.only_second:>9}{one.p:>9.3f}"
         )
     return ANSWERED

@@ -11,18 +11,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...emulator import Delayed, Emulator, First, Table, Toolbox, asking, not_json
+from ...emulator import Answering, Delayed, Emulator, First, Table, Toolbox, as_emulator, not_json
+from ...emulator.value_cache import Layer
 from ...engine import Result, RunOptions, arun, execute
 from ...errors import InputError
-from ...lm import LM
-from ...methods import files_of
+from ...languages import language_of_file
 from ...sandbox import Sandbox
 from ...trace import Event, check_place
 from ...values.codec import decode
 from ..artifact_output import keep_artifacts
+from ..asked_options import asked_options
 from ..hints import hints
-from ..model_options import add_model, named_model
+from ..model_options import add_cache, add_emulator, add_model, add_person, chosen_cache, chosen_emulator, chosen_layer
 from ..parser import check_range
+from ..query_options import add_database, with_files
 from ..run_options import add_options, chosen_sandbox, read_options
 from ..terminal import (
     ANSWERED,
@@ -34,6 +36,7 @@ from ..terminal import (
     read_text,
     result_data,
     saving_partial_trace,
+    write_trace,
 )
 from ..tool_options import add_tools, chosen_tools, toolbox_of
 
@@ -43,27 +46,35 @@ _MAX_DELAY_SECONDS = 3600
 def add_to(commands: Any) -> None:
     run = commands.add_parser(
         "run",
-        help="run a program; undefined functions get their values from a file or a model",
-        description="Run PROGRAM.py, or every record of PROGRAMS.jsonl (one JSON result a line). "
+        help="run a program; functions it does not define get their values from a file or a model",
+        description="Run a program in Python, JavaScript or SQL (by the suffix of the file), or every record of "
+        "PROGRAMS.jsonl (one JSON result per line). "
         "Exit code: 0 answered, 1 no answer, 2 could not run.",
     )
     run.add_argument(
         "program",
         metavar="PROGRAM",
         type=Path,
-        help="a .py file, a model's reply as text (- for standard input), or a .jsonl file",
+        help="a program, a model's reply that contains one (- for standard input), or a .jsonl file of records",
     )
     run.add_argument(
-        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_fruit(\'apple\')", "value": true}'
+        "--values",
+        metavar="FILE",
+        type=Path,
+        help='known values, one per line: {"call": "is_fruit(\'apple\')", "value": true}',
     )
     run.add_argument(
-        "--value-delay", metavar="S", type=float, default=0.0, help="each of these values takes S seconds to come"
+        "--value-delay", metavar="S", type=float, default=0.0, help="delay each of these values by S seconds"
     )
-    run.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
+    run.add_argument("--json", action="store_true", help="print one JSON object instead of the trace")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
-    run.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    run.add_argument("--all", action="store_true", help="print every step, not only the first three of each statement")
     add_model(run)
+    add_emulator(run)
+    add_cache(run)
+    add_person(run)
     add_tools(run)
+    add_database(run)
     add_options(run)
     run.set_defaults(command=_command)
 
@@ -79,14 +90,19 @@ def _command(given: argparse.Namespace) -> int:
 
 
 def _run(given: argparse.Namespace, tools: Toolbox) -> int:
-    source, options = read_text(given.program), dataclasses.replace(read_options(given), tools=tools)
+    source = read_text(given.program)
+    options = dataclasses.replace(read_options(given), tools=tools, language=language_of_file(given.program))
+    options = dataclasses.replace(options, asked=asked_options(given))
     check_range(given, "value-delay", 0, _MAX_DELAY_SECONDS)
     if given.trace:
         check_place(given.trace)
-    with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
-        if given.file:
-            options = asyncio.run(files_of(given.file, options, sandbox)).granted(options)
-        emulator = _emulator(_values(given), lm, given.value_delay)
+    with (
+        chosen_cache(given) as cache,
+        chosen_emulator(given) as answering,
+        chosen_sandbox(given, spares=0) as sandbox,
+    ):
+        options = with_files(given, options, language_of_file(given.program), sandbox)
+        emulator = _emulator(_values(given), _layered(answering, chosen_layer(given, cache)), given.value_delay)
         with saving_partial_trace(given.trace) as events:
             asyncio.run(_execute(source, emulator, sandbox, options, events))
     result = Result.of(events)
@@ -94,7 +110,7 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
         _print(result, given)
     finally:
         if given.trace:
-            result.trace.write(given.trace)
+            write_trace(result.trace, given.trace)
     return ANSWERED if result.is_answered else NO_ANSWER
 
 
@@ -119,10 +135,14 @@ def _values(given: argparse.Namespace) -> Table:
     return Table.read(given.values) if given.values else Table([])
 
 
-def _emulator(table: Table, lm: LM | None, delay: float) -> Emulator:
-    """Known values, perhaps with a delay; the model answers the other calls."""
+def _layered(answering: Answering, layer: Layer | None) -> Answering:
+    return answering if layer is None else layer.emulator(answering)
+
+
+def _emulator(table: Table, answering: Answering, delay: float) -> Emulator:
+    """Known values, perhaps with a delay; models answer the other calls."""
     known = Delayed(table.fresh(), delay) if delay else table.fresh()
-    return known if lm is None else First(known, asking(lm))
+    return known if answering is None else First(known, as_emulator(answering))
 
 
 # --- many programs ------------------------------------------------------------------------------------------------
@@ -134,9 +154,15 @@ async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
         if getattr(given, option):
             raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
-    with named_model(given) as lm, chosen_sandbox(given, spares=cores) as sandbox:
+    with (
+        chosen_cache(given) as cache,
+        chosen_emulator(given) as answering,
+        chosen_sandbox(given, spares=cores) as sandbox,
+    ):
         options = dataclasses.replace(read_options(given), tools=tools)
-        runner = _RecordRunner(options, _values(given), lm, sandbox, asyncio.Semaphore(cores))
+        runner = _RecordRunner(
+            options, _values(given), _layered(answering, chosen_layer(given, cache)), sandbox, asyncio.Semaphore(cores)
+        )
         lines = read_text(given.program).split("\n")
         tasks = [asyncio.create_task(runner.run(n, line)) for n, line in enumerate(lines, 1) if line.strip()]
         worst = ANSWERED
@@ -156,9 +182,10 @@ class _RecordRunner:
     """Runs lines of a .jsonl file: {"id": …, "program": …, "calls": …, "inputs": …, "question": …}."""
 
     def __init__(
-        self, options: RunOptions, values: Table, lm: LM | None, sandbox: Sandbox, slots: asyncio.Semaphore
+        self, options: RunOptions, values: Table, answering: Answering, sandbox: Sandbox, slots: asyncio.Semaphore
     ) -> None:
-        self._options, self._values, self._lm, self._sandbox, self._slots = options, values, lm, sandbox, slots
+        self._options, self._values, self._answering = options, values, answering
+        self._sandbox, self._slots = sandbox, slots
 
     async def run(self, number: int, line: str) -> tuple[dict[str, Any], int]:
         """The result of a record as JSON data, and the exit code."""
@@ -171,7 +198,8 @@ class _RecordRunner:
             return _not_run(id, number, error)
         async with self._slots:
             try:
-                result = await arun(source, _emulator(table, self._lm, 0), sandbox=self._sandbox, options=options)
+                emulator = _emulator(table, self._answering, 0)
+                result = await arun(source, emulator, sandbox=self._sandbox, options=options)
             except InputError as error:
                 return _not_run(id, number, error)
         return {"id": id, **result_data(result)}, ANSWERED if result.is_answered else NO_ANSWER

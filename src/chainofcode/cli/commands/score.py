@@ -9,18 +9,22 @@ from typing import Any
 from ...errors import InputError
 from ...evals.recorded_replies import Tally, read_replies, tally
 from ...render import fit, plain
-from ..terminal import ANSWERED, print_json
+from ..terminal import ANSWERED, print_json, print_line
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
-        help="score recorded replies, without running anything",
+        help="score recorded replies",
         description='REPLIES.jsonl has lines of {"task": …, "index": …, "style": …, "reply": …, "target": …}. '
-        "A reply counts as BIG-Bench Hard counts it: what follows the last `answer is`, else its only line.",
+        "The answer in a reply is found as in BIG-Bench Hard: the text after the last `answer is`, otherwise its only "
+        "line; "
+        "a reply that names several options does not count as an answer.",
     )
-    parser.add_argument("replies", metavar="REPLIES.jsonl", type=Path)
-    parser.add_argument("--json", action="store_true", help="one JSON object: task → style → accuracy, no_answer, …")
+    parser.add_argument("replies", metavar="REPLIES.jsonl", type=Path, help="the replies")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object: task → style → accuracy, no_answer, …"
+    )
     parser.set_defaults(command=_score)
 
 
@@ -46,7 +50,7 @@ def _score(given: argparse.Namespace) -> int:
 
 def _print(tallies: list[Tally]) -> None:
     width = max(len(plain(one.task)) for one in tallies) + 2
-    print(f"{'':<{width}}{'style':<10}{'accuracy':>10}{'±':>7}{'no answer':>11}{'not extracted':>15}{'n':>7}")
+    print_line(f"{'':<{width}}{'style':<10}{'accuracy':>10}{'±':>7}{'no answer':>11}{'not extracted':>15}{'n':>7}")
     for one in tallies:
         head = f"{fit(plain(one.task), width)}{fit(plain(one.style), 10)}"
-        print(f"{head}{one.accuracy:>10.1f}{one.error:>7.1f}{one.no_answer:>11}{one.not_extracted:>15}{one.n:>7}")
+        print_line(f"{head}{one.accuracy:>10.1f}{one.error:>7.1f}{one.no_answer:>11}{one.not_extracted:>15}{one.n:>7}")

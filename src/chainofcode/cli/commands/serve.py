@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import InputError
+from ...sandbox import TIERS
 from ...server import serve
 from ...server.settings import ServerSettings
 from ..model_options import announced_default, read_budget
@@ -24,54 +25,69 @@ _NAMED = re.compile(r"([A-Za-z][\w.-]{0,31})=(.{16,})|([A-Za-z][\w.-]{0,14})=([^
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
-        help="answer questions over HTTP: a native API, OpenAI's protocols, a page",
-        description="Serve until SIGTERM or Ctrl-C; then runs may finish for --drain seconds. What was acknowledged is "
-        "there again after a restart.",
+        help="start an HTTP server: a page, a native API, OpenAI's protocols, MCP",
+        description="Serve until SIGTERM or Ctrl-C; active runs may then finish for --drain seconds. Acknowledged runs "
+        "survive a restart.",
     )
-    parser.add_argument("--host", metavar="HOST", default="127.0.0.1", help="where to listen; others need --token")
-    parser.add_argument("--port", metavar="N", type=int, default=8321, help="8321; 0 is any that is free")
+    parser.add_argument(
+        "--host",
+        metavar="HOST",
+        default="127.0.0.1",
+        help="the address to listen on (127.0.0.1); any other needs a token",
+    )
+    parser.add_argument("--port", metavar="N", type=int, default=8321, help="the port (8321); 0 chooses a free one")
     add_list(
         parser,
         "--model",
         "PROVIDER:MODEL",
-        "a model that clients may use; repeat for more: the first is the default (see coc ask)",
+        "a model that clients may use; the first one is the default",
     )
     add_list(
         parser,
         "--token",
         "[NAME=]SECRET",
-        "a token for clients; repeat for more: each name has its own runs and budget; of 16 characters or more, "
-        "better in COC_TOKEN",
+        "a token for clients, of 16 characters or more; each name has its own runs and budget; better set in COC_TOKEN",
     )
-    parser.add_argument("--data", metavar="DIR", type=Path, help="where runs are kept (~/.local/share/chainofcode)")
+    parser.add_argument("--data", metavar="DIR", type=Path, help="the directory for runs (~/.local/share/chainofcode)")
     parser.add_argument(
         "--keep",
         metavar="DAYS",
         type=float,
-        help="remove runs, and uploads that no run names, after so many days; without it nothing is removed",
+        help="delete finished runs, and uploads that no run uses, after DAYS days (never)",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue interrupted runs at the start; recorded values are used, nothing is paid for twice",
     )
     _add_bounds(parser)
-    parser.add_argument("--drain", metavar="S", type=float, default=30.0, help="seconds that runs have to finish (30)")
-    add_list(parser, "--allow-host", "NAME", "another host name of this server")
-    add_list(parser, "--allow-origin", "ORIGIN", "whose pages may use it: https://…")
+    parser.add_argument(
+        "--drain", metavar="S", type=float, default=30.0, help="seconds that active runs have to finish (30)"
+    )
+    add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
+    add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
     add_packages(parser)
-    parser.add_argument("--scratch", action="store_true", help="keep files that programs write; needs tier A")
+    parser.add_argument("--scratch", action="store_true", help="let programs write files, and keep them; needs tier A")
     add_limits(parser)
-    parser.add_argument("--log", choices=["text", "json"], default="text", help="how to write on standard error")
-    parser.add_argument("--log-content", action="store_true", help="questions and answers, too")
+    parser.add_argument(
+        "--sandbox-at-least",
+        metavar="TIER",
+        default="",
+        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
+    )
+    parser.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
+    parser.add_argument("--log-content", action="store_true", help="log questions and answers, too")
     parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
     parser.set_defaults(command=_serve)
 
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
-    add_list(parser, "--budget", "WHICH=N", "what each token may use in a day: tokens=100000, money=0.50 (dollars)")
-    parser.add_argument("--runs", metavar="N", type=int, default=64, help="how many runs at once (64)")
-    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="how many more may wait (1024)")
+    add_list(parser, "--budget", "WHICH=N", "what each token may use per day: tokens=100000, money=0.50 (dollars)")
+    parser.add_argument("--runs", metavar="N", type=int, default=64, help="active runs (64)")
+    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="waiting runs (1024)")
+    parser.add_argument("--requests", metavar="N", type=int, default=256, help="concurrent requests to one model (256)")
     parser.add_argument(
-        "--requests", metavar="N", type=int, default=256, help="to one model at once, of all runs together (256)"
-    )
-    parser.add_argument(
-        "--rate", metavar="N", type=int, default=6000, help="requests a minute, of a token or address (6000)"
+        "--rate", metavar="N", type=int, default=6000, help="requests per minute of a token or address (6000)"
     )
 
 
@@ -96,9 +112,11 @@ def _serve(given: argparse.Namespace) -> int:
         packages=read_packages(given),
         has_scratch=given.scratch,
         limits=read_limits(given.limit),
+        sandbox_at_least=given.sandbox_at_least,
         log=given.log,
         logs_content=given.log_content,
         has_spans=given.otel,
+        resumes=given.resume,
     )
     serve(settings)
     return ANSWERED

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 from ...audit import afollow, why_data
 from ...errors import ChainOfCodeError, InputError
 from ...trace import Trace
+from ..parser import add_trace_argument
 from ..run_options import add_sandbox, chosen_sandbox
-from ..terminal import ANSWERED, NO_ANSWER, is_same_file, note, print_trace
+from ..terminal import ANSWERED, NO_ANSWER, is_same_file, note, print_result, print_trace
 
 _FOLLOW_SECONDS = 20
 
@@ -20,15 +20,17 @@ _FOLLOW_SECONDS = 20
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "show",
-        help="show a trace that was written with --trace, as text or as a page to share",
-        description="Show TRACE as text. --html writes it as one HTML file instead, to be stepped through in any "
-        "browser, without a server. For that its last program is run again, with its recorded values, to find out what "
-        "depends on what; --no-why leaves that out. Exit code: 0 answered, 1 no answer, 2 could not.",
+        help="print a trace, or write it as an HTML page to share",
+        description="Print TRACE as text, or with --html write it as one HTML file that needs no server. For the page, "
+        "its last program runs again with the recorded values, to find out what depends on what; --no-why leaves that "
+        "out. Exit code: 0 answered, 1 no answer, 2 could not run.",
     )
-    parser.add_argument("trace", metavar="TRACE", type=Path)
-    parser.add_argument("--all", action="store_true", help="every step, not the first few of each statement")
-    parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else (-: standard output)")
-    parser.add_argument("--no-why", action="store_true", help="for the page: run nothing again")
+    add_trace_argument(parser)
+    parser.add_argument(
+        "--all", action="store_true", help="print every step, not only the first three of each statement"
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page (- for standard output)")
+    parser.add_argument("--no-why", action="store_true", help="with --html: do not run the program again")
     add_sandbox(parser)
     parser.set_defaults(command=_show)
 
@@ -51,7 +53,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
     why = None if given.no_why else _why(trace, given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
     if given.html == "-":
-        sys.stdout.write(page)
+        print_result(page)
         return
     try:
         page_file.write_text(page, encoding="utf-8")
@@ -72,6 +74,6 @@ def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
     else:
         if found.difference is None:
             return why_data(found)
-        why = f"run again it is different, at {found.difference.where}"
+        why = f"the replay differs at {found.difference.where}"
     note(f"the page does not show what depends on what: {why}")
     return None

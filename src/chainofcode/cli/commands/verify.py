@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...audit import Flip, Verdict, averify, read_checked, rests_on, verify_data
-from ...render import count, cut, paint, plain, shown
+from ...languages import LANGUAGES, PYTHON, Language
+from ...render import count, cut, how_sure, paint, plain, shown
 from ...trace import Answer, Trace
 from ...values.codec import brief
 from ..model_options import add_model, named_model
@@ -20,7 +21,7 @@ from ..trace_warnings import note_grants
 _WORDS = {"python": "Python", "lm": "LM", "tool": "tools"}
 _MAX_FLIPS_SHOWN = 4
 _FILE_STATES = {
-    "intact": "as it was written, {head}",
+    "intact": "unchanged, {head}",
     "broken": "changed",
     "none": "has no digests, so changes cannot be detected",
 }
@@ -29,18 +30,18 @@ _FILE_STATES = {
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
-        help="check whether a trace's answer is what its reasoning gave",
-        description="Check the file, run the program again, follow where the answer comes from, and change each value "
-        "that it rests on. With --model, ask for those values again. "
-        "Exit code: 0 nothing speaks against it, 1 something does, 2 could not check.",
+        help="check whether the answer of a trace follows from its reasoning",
+        description="Check the file, replay the program, find out where the answer comes from, and change each value "
+        "that it rests on. With --model, request those values again. "
+        "Exit code: 0 no problems found, 1 problems found, 2 could not check.",
     )
     add_trace_argument(parser)
-    parser.add_argument("--head", metavar="DIGEST", help="the digest that the trace's last line must have")
-    parser.add_argument("--flips", metavar="N", type=int, default=20, help="how many values to change at most (20)")
+    parser.add_argument("--head", metavar="DIGEST", help="the expected digest of the last line")
+    parser.add_argument("--flips", metavar="N", type=int, default=20, help="change at most N values (20)")
     parser.add_argument(
-        "--samples", metavar="N", type=int, default=3, help="with --model: how often to ask for each value again (3)"
+        "--samples", metavar="N", type=int, default=3, help="with --model: request each value N times (3)"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_model(parser)
     add_sandbox(parser)
     parser.set_defaults(command=_verify)
@@ -65,15 +66,17 @@ def _verify(given: argparse.Namespace) -> int:
 def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[str]:
     answer = trace.answer
     said = _answer_text(answer) if answer is not None and answer.is_answered else "none"
-    verdict = "nothing speaks against it" if not found.flags else "not to be trusted as it stands"
+    verdict = "no problems found" if not found.flags else "problems found"
     yield paint("bold", f"answer: {said}", colour)
     yield paint("bold", f"faithfulness {found.score:.2f}: {verdict}", colour)
     for flag in found.flags:
         yield f"  ✗ {plain(flag)}"
     for lost, why in found.losses:
         yield f"  −{lost:.2f}: {plain(why)}"
+    if found.told_hangs_on:
+        yield f"  {plain(found.told_hangs_on)}"
     yield ""
-    for name, text in _parts(found):
+    for name, text in _parts(found, _language(trace)):
         for number, line in enumerate(text.split("\n")):
             yield cut(f"  {'' if number else name:<10} {plain(line)}", 4 * width)
 
@@ -84,7 +87,11 @@ def _answer_text(answer: Answer) -> str:
     return plain(cut(answer.text, 200)) + of
 
 
-def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
+def _language(trace: Trace) -> Language:
+    return LANGUAGES.get(trace.program.language if trace.program is not None else "", PYTHON)
+
+
+def _parts(found: Verdict, language: Language) -> Iterator[tuple[str, str]]:
     if found.chain is not None:
         yield "file", _FILE_STATES[found.chain.state].format(head=found.chain.head)
     if found.provenance is not None:
@@ -95,32 +102,39 @@ def _parts(found: Verdict) -> Iterator[tuple[str, str]]:
     if found.provenance is not None:
         yield "rests on", rests_on(found.provenance)
     if found.shares:
-        yield "done by", _shares(found)
+        yield "done by", _shares(found, language)
     if found.flips or found.untried:
         yield "decisive", _flips(found)
     if found.sampled:
         yield "again", _samples(found)
+    if found.provenance is not None and language is not PYTHON:
+        yield (
+            "not tried",
+            f"other operands and literals in the program, which can be changed in Python, not in {language.title}",
+        )
 
 
-def _shares(found: Verdict) -> str:
-    return ", ".join(f"{_WORDS[by]} {share:.0%}" for by, share in found.shares.items() if share)
+def _shares(found: Verdict, language: Language) -> str:
+    words = {**_WORDS, "python": language.title}
+    return ", ".join(f"{words[by]} {share:.0%}" for by, share in found.shares.items() if share)
 
 
 def _flips(found: Verdict) -> str:
     counts = {outcome: [flip for flip in found.flips if flip.outcome == outcome] for outcome in ("changes", "unknown")}
-    summary = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: another in its place, another answer"
+    summary = f"{len(counts['changes'])} of {count(len(found.flips), 'value')}: changing one changes the answer"
     if counts["unknown"]:
-        summary += f"; {len(counts['unknown'])} open: the program then calls what the trace has no value for"
-    summary += "; all of them others at once: the same answer" if found.are_moot else ""
-    summary += f"; {found.untried} not tried (more than --flips, or no time was left)" if found.untried else ""
+        summary += f"; {len(counts['unknown'])} unknown: the program then makes a call without a recorded value"
+    summary += "; changing all at once does not change the answer" if found.are_moot else ""
+    summary += f"; {found.untried} not tried (--flips or the time limit)" if found.untried else ""
     for flip in counts["changes"][:_MAX_FLIPS_SHOWN]:
         summary += f"\n{_flip(flip)}"
     return summary
 
 
 def _flip(flip: Flip) -> str:
-    call = cut((flip.step.call or "").replace("\n", "⏎"), 50)
-    return f"{call}: {shown(flip.step.value, 20)} → {brief(flip.value, 20)} gives {cut(flip.answer, 40)}"
+    call, confidence = cut((flip.step.call or "").replace("\n", "⏎"), 50), flip.step.confidence
+    sure = f" ({how_sure(confidence)})" if confidence is not None else ""
+    return f"{call}: {shown(flip.step.value, 20)}{sure} → {brief(flip.value, 20)} gives {cut(flip.answer, 40)}"
 
 
 def _samples(found: Verdict) -> str:

@@ -16,14 +16,16 @@ from ..trace_warnings import note_grants
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "why",
-        help="show what the answer of a trace really depends on: statements, inputs, values of the LM and of tools",
-        description="Run the last program of TRACE again with its recorded values, follow it, and show the chain from "
-        "the answer back to the question. No model is asked. Exit code: 0 shown, 2 could not.",
+        help="show what the answer of a trace depends on: statements, inputs, values of models and tools",
+        description="Run the last program of TRACE again with its recorded values, and show the chain from the answer "
+        "back to the question. No model is used. Exit code: 0 shown, 2 could not run.",
     )
     add_trace_argument(parser)
-    parser.add_argument("name", metavar="NAME", nargs="?", help="a variable of the program in place of the answer")
-    parser.add_argument("--json", action="store_true", help="one JSON object, with every step and what it depends on")
-    parser.add_argument("--all", action="store_true", help="every statement and value")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="a variable of the program, instead of the answer")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, with every step and its dependencies"
+    )
+    parser.add_argument("--all", action="store_true", help="print every statement and value")
     add_sandbox(parser)
     parser.set_defaults(command=_why)
 
@@ -34,7 +36,7 @@ def _why(given: argparse.Namespace) -> int:
     with chosen_sandbox(given, spares=0) as sandbox:
         found = follow(trace, given.name, sandbox=sandbox)
     if found.difference is not None:
-        note(f"run again it is different, at {found.difference.where}: see coc replay")
+        note(f"the replay differs at {found.difference.where}: see coc replay")
     if given.json:
         print_json(why_data(found))
         return ANSWERED

@@ -14,11 +14,11 @@ from textual.strip import Strip
 
 from ...audit import Timeline, Variable
 from ...audit.replay.timeline import value_text
-from ...render import GUTTER, plain, what
+from ...render import GUTTER, how_sure, otherwise, plain, what
 from ...trace import Answer, Step
 from ...values.codec import ValueFormatError, decode
 
-STYLES = {"python": "cyan", "lm": "bold magenta", "tool": "bold yellow"}
+_STYLES = {"lm": "bold magenta", "tool": "bold yellow"}
 CURRENT, CHANGED, DIFFERENT = "bold on grey30", "bold green", "bold red"
 MAX_DETAIL = 100_000  # characters of one part of the detail
 _MAX_LINE = 2000  # characters of which a pane shows as many as it has room for
@@ -67,6 +67,11 @@ def line_of(text: str, style: str = "") -> Text:
     return Text(plain(text[:_MAX_LINE].expandtabs(4).rstrip("\r")), style)
 
 
+def style_of(by: str) -> str:
+    """The style of the actor of a step; all languages share one."""
+    return _STYLES.get(by, "cyan")
+
+
 # --- the program ----------------------------------------------------------------------------------------------------
 
 
@@ -75,9 +80,9 @@ def program_line(timeline: Timeline, place: int, index: int) -> Text:
     line = index + 1
     is_current = bool(timeline.steps) and timeline.steps[place].line == line
     who = timeline.who(line)
-    by = next((by for by in ("lm", "tool", "python") if by in who), "")
+    by = next((by for by in ("lm", "tool", *who) if by in who), "")
     is_reached = bool(who) and min(who.values()) <= place
-    style = STYLES[by] if is_reached else "dim"
+    style = style_of(by) if is_reached else "dim"
     made = Text("▶" if is_current else " ")
     made.append(f"{line:>{len(str(len(timeline.lines)))}} ", "dim")
     made.append("lm+tl" if {"lm", "tool"} <= set(who) else GUTTER.get(by, "  "), style)
@@ -117,9 +122,12 @@ def step_lines(timeline: Timeline, place: int) -> list[Text]:
     step = timeline.steps[place]
     made = [_who(timeline, step, place)]
     if step.call is not None:
-        made.append(line_of(step.call.replace("\n", "⏎"), STYLES[step.by]))
+        made.append(line_of(step.call.replace("\n", "⏎"), style_of(step.by)))
         came = f"→ {value_text(step, _MAX_LINE)}" if step.error is None else f"✗ {step.error}"
         made.append(line_of(came, "bold"))
+    if step.confidence is not None:
+        others = otherwise(step.confidence)
+        made.append(line_of(how_sure(step.confidence) + (f"; otherwise {others}" if others else "")))
     if step.outcome is not None:
         made.append(line_of(f"→ {step.outcome}", "bold"))
     made += [line_of(_assignment(name[:_MAX_LINE], text), CHANGED) for name, text in step.delta.items()]
@@ -134,7 +142,7 @@ def step_lines(timeline: Timeline, place: int) -> list[Text]:
 
 def _who(timeline: Timeline, step: Step, place: int) -> Text:
     made = Text(f"step {step.number} of {len(timeline)}  ", "bold")
-    made.append(f"{GUTTER[step.by]}", STYLES[step.by])
+    made.append(f"{GUTTER[step.by]}", style_of(step.by))
     made.append(f"  line {step.line}")
     notes: list[str] = [step.how] if step.how else []
     notes += [f"run {step.visit}"] if step.visit > 1 else []
@@ -182,8 +190,8 @@ def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tupl
         return "≠", DIFFERENT
     bys = {timeline.steps[at].by for at in few}
     if "lm" in bys:
-        return "●", STYLES["lm"]
-    return ("■", STYLES["tool"]) if "tool" in bys else (passed, "dim")
+        return "●", style_of("lm")
+    return ("■", style_of("tool")) if "tool" in bys else (passed, "dim")
 
 
 # --- all of it ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,59 @@
+"""Options of a run that its trace keeps, so that `coc resume` goes on as the run began.
+
+Nothing that grants something is among them: a trace may come from someone else.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from ..trace import Trace
+from .terminal import note
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "shots": (int,),
+    "repairs": (int,),
+    "no_fallback": (bool,),
+    "votes": (int,),
+    "value_votes": (int,),
+    "think": (bool,),
+    "critique": (bool,),
+    "type": (str,),
+    "language": (str,),
+    "model": (str,),
+    "emulator": (str,),
+    "threshold": (float, int),
+    "rows": (int,),
+    "small": (bool,),
+    "effort": (str,),
+    "ask_me": (str,),
+}
+_USUAL = {"method": "coc", "language": "auto", "repairs": 2, "votes": 1, "value_votes": 1, "threshold": 0.8}
+
+
+def asked_options(given: argparse.Namespace) -> dict[str, Any]:
+    """The options of a command that a trace keeps, where they are not the usual ones."""
+    asked = {name: getattr(given, name, None) for name in _KINDS}
+    return {
+        name: value
+        for name, value in asked.items()
+        if value is not None and value is not False and value != _USUAL.get(name)
+    }
+
+
+def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any]) -> None:
+    """Set the options of `coc resume` that were not given to what the trace says."""
+    told = trace.settings.get("asked")
+    asked = dict(told) if isinstance(told, Mapping) else {}
+    if not given.model and not given.emulator and not isinstance(asked.get("emulator"), str):
+        asked.setdefault("model", next((call.model for call in trace.calls if call.model), None))
+    for name, kinds in _KINDS.items():
+        value = asked.get(name)
+        is_fitting = type(value) in kinds and not (name == "type" and str(value).endswith(".json"))
+        if is_fitting and getattr(given, name) == usual.get(name):
+            setattr(given, name, value)
+            if name in ("model", "emulator"):
+                note(f"asking {value}, as the trace says")

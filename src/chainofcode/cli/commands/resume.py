@@ -1,0 +1,145 @@
+"""`coc resume`: takes up a run that was interrupted: recorded values are used, only what is missing is asked for."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from ...audit import check_chain
+from ...audit.replay.resume import Resumed
+from ...emulator import Toolbox
+from ...engine import Result, RunOptions, execute
+from ...engine.journal import read_interrupted
+from ...errors import InputError
+from ...methods import Ways, ask
+from ...trace import Event, Trace, check_place
+from ..asked_options import fill_from
+from ..method_options import add_answer_type, add_language, add_method, read_answer_type, read_language, read_method
+from ..model_options import (
+    add_cache,
+    add_emulator,
+    add_model,
+    add_person,
+    chosen_cache,
+    chosen_emulator,
+    chosen_layer,
+    chosen_models,
+)
+from ..parser import add_list, add_trace_argument
+from ..query_options import asked_files
+from ..run_options import add_limits, add_sandbox, chosen_sandbox, read_limits
+from ..terminal import (
+    ANSWERED,
+    NO_ANSWER,
+    note,
+    print_json,
+    print_trace,
+    result_data,
+    saving_partial_trace,
+    write_trace,
+)
+from ..tool_options import add_tools, chosen_tools, toolbox_of
+from ..trace_warnings import note_grants
+
+
+def add_to(commands: Any) -> None:
+    parser = commands.add_parser(
+        "resume",
+        help="continue a run that was interrupted, killed, or ended by a limit or budget",
+        description="Go on where TRACE ends. Its values are used: nothing is paid for twice, and tools with effects "
+        "are not called again. TRACE is replaced by the whole trace at the end. Options are as they were, unless you "
+        "give others; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
+        "could not run.",
+    )
+    add_trace_argument(parser)
+    parser.add_argument("--trace", dest="written", metavar="FILE", type=Path, help="write the whole trace here instead")
+    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
+    parser.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    add_list(parser, "--file", "FILE", "a file that the run had, to be granted again")
+    add_model(parser)
+    add_emulator(parser)
+    add_cache(parser)
+    add_person(parser)
+    add_method(parser)
+    add_language(parser)
+    add_answer_type(parser)
+    add_tools(parser)
+    add_sandbox(parser)
+    add_limits(parser)
+    usual = {action.dest: action.default for action in parser._actions}
+    parser.set_defaults(command=lambda given: _resume(given, usual))
+
+
+def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
+    trace = read_interrupted(given.trace)
+    target: Path = given.written or given.trace
+    check_place(target)
+    chain = check_chain(given.trace)
+    if chain.state == "broken" and (chain.line or 0) <= len(trace.events):  # not its last line alone, which may be cut
+        note(f"the file was changed: {chain.why}")
+    note_grants(trace)
+    resumed = Resumed(trace)
+    fill_from(given, trace, usual)
+    with chosen_tools(given) as tools:
+        result = asyncio.run(_go_on(resumed, toolbox_of(tools, given), given, target))
+    try:
+        _print(result, given)
+    finally:
+        write_trace(result.trace, target, least_events=_least(trace, given))
+    return ANSWERED if result.is_answered else NO_ANSWER
+
+
+async def _go_on(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, target: Path) -> Result:
+    options = _options(resumed, tools, given)
+    with ExitStack() as opened:
+        sandbox = opened.enter_context(chosen_sandbox(given, spares=0))
+        layer = chosen_layer(given, opened.enter_context(chosen_cache(given)))
+        events = opened.enter_context(saving_partial_trace(target, _least(resumed.trace, given)))
+        going: AsyncIterator[Event]
+        if resumed.program is not None:
+            answering = opened.enter_context(chosen_emulator(given))
+            answering = answering if layer is None else layer.emulator(answering)
+            going = execute(resumed.program, answering, sandbox=sandbox, options=options)
+        else:
+            lm, emulator = opened.enter_context(chosen_models(given))
+            ways = Ways(**{**read_method(given), "answer_type": read_answer_type(given)})
+            ways |= Ways(emulator=emulator if emulator is not None else lm, cache=layer)
+            options = dataclasses.replace(options, language=read_language(given))
+            ways["files"] = await asked_files(given, options, sandbox)
+            going = ask(resumed.question, resumed.model(lm), sandbox=sandbox, options=options, **ways)
+        async for event in going:
+            events.append(event)
+    return Result.of(events)
+
+
+def _least(trace: Trace, given: argparse.Namespace) -> int:
+    """How many events a trace must have to replace the one that is resumed: nothing that was paid for is lost."""
+    return 0 if given.written else len(trace.events)
+
+
+def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> RunOptions:
+    options = resumed.options(tools)
+    limits = read_limits(given.limit)
+    usual = read_limits([])
+    changed = {name: value for name, value in vars(limits).items() if value != getattr(usual, name)}
+    options = dataclasses.replace(options, limits=dataclasses.replace(options.limits, **changed))
+    if resumed.program is not None or not options.prelude:
+        return options
+    if not given.file:  # the model was told what is in them
+        raise InputError(f"the run had the file {options.prelude[0].path!r}: give it again with --file")
+    paths = {file.path for file in options.prelude}
+    return dataclasses.replace(options, prelude=(), reads=[path for path in options.reads if path not in paths])
+
+
+def _print(result: Result, given: argparse.Namespace) -> None:
+    if given.json:
+        print_json(result_data(result))
+    else:
+        print_trace(result.trace, given.all)
+    sys.stdout.flush()

@@ -1,0 +1,88 @@
+"""`coc eval sembench`: runs the ten queries and prints the scores next to published ones."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+from ..emulator import Answering, asking
+from ..errors import InputError
+from ..evals.sembench import QUERIES, SYSTEMS, BenchmarkQuery, MovieScenario, QueryScore
+from ..lm import LM
+from ..sandbox import Sandbox
+from .model_options import chosen_model
+from .run_options import chosen_sandbox
+from .terminal import ANSWERED, NO_ANSWER, print_json, print_line
+
+_METRICS = {"f1_score": "F1", "relative_error": "rel. error", "spearman_correlation": "Spearman"}
+_TITLES = {"lotus": "LOTUS", "palimpzest": "Palimpzest", "bigquery": "BigQuery", "thalamusdb": "ThalamusDB"}
+
+
+def add_perfect(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--perfect", action="store_true", help="sembench: take judgements from the labels of the data, not from a model"
+    )
+
+
+def run_sembench(given: argparse.Namespace) -> int:
+    """Run the queries that --tasks names, or all."""
+    scenario = MovieScenario(_home(given))
+    wanted = [name.strip().upper() for name in given.tasks.split(",") if name.strip()]
+    queries = [query for query in QUERIES if not wanted or query.name in wanted]
+    if not queries:
+        raise InputError(f"no such queries: {given.tasks} (expected some of: Q1 to Q10)")
+    with chosen_sandbox(given, spares=0) as sandbox:
+        if given.perfect:
+            scores = asyncio.run(_run(scenario, queries, None, sandbox, given))
+        else:
+            with chosen_model(given) as lm:
+                scores = asyncio.run(_run(scenario, queries, lm, sandbox, given))
+    return ANSWERED if all(score.score is not None for score in scores) else NO_ANSWER
+
+
+def _home(given: argparse.Namespace) -> Path:
+    data = given.data or os.environ.get("COC_DATA")
+    if not data:
+        raise InputError("coc eval sembench needs --data DIR (or COC_DATA), the directory of SemBench's movie scenario")
+    below = Path(data) / "sembench-movie"
+    return below if below.is_dir() else Path(data)
+
+
+async def _run(
+    scenario: MovieScenario, queries: list[BenchmarkQuery], lm: LM | None, sandbox: Sandbox, given: argparse.Namespace
+) -> list[QueryScore]:
+    options = await scenario.options()
+    scores: list[QueryScore] = []
+    if not given.json:
+        print_line(_line("query", "metric", "ours", "calls", "tokens", "seconds", *(_TITLES[name] for name in SYSTEMS)))
+    for query in queries:
+        emulator: Answering = scenario.perfect(query) if lm is None else asking(lm)
+        score = await scenario.run(query, emulator, sandbox, options)
+        scores.append(score)
+        if given.json:
+            print_json(score.data)
+        else:
+            print_line(_told(score))
+    return scores
+
+
+def _told(score: QueryScore) -> str:
+    ours = score.reason if score.score is None else f"{score.score:.3f}"
+    theirs = [_published(score.published[name]) for name in SYSTEMS]
+    numbers = (f"{score.calls:,}", f"{score.tokens:,}", f"{score.seconds:.1f}")
+    return _line(score.name, _METRICS[score.metric], ours, *numbers, *theirs)
+
+
+def _published(told: Any) -> str:
+    """Their score, tokens in thousands and seconds."""
+    if told["score"] is None:
+        return "–"
+    return f"{told['score']:.3f} {(told['tokens'] or 0) / 1000:,.0f}k {told['seconds'] or 0:.0f}s"
+
+
+def _line(*cells: str) -> str:
+    widths = (6, 11, 8, 7, 10, 8, 22, 22, 22, 22)
+    return "".join(f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)).rstrip()
