@@ -144,7 +144,7 @@ async def programs(given: argparse.Namespace, report: Report, sandbox: Any) -> N
         distinct = len(path.read_text(encoding="utf-8").splitlines())
         text = f"{name:<14} {min(ours) * 1000:6.0f} ms   gather {min(hand) * 1000:6.0f} ms   "
         text += f"ratio {min(ours) / min(hand):.2f}   one by one {alone / min(ours):5.1f} x   "
-        text += f"{calls} calls, {answer.wasted} in vain"
+        text += f"{calls} calls, {answer.wasted} wasted"
         is_met = min(ours) <= limit and calls <= distinct and answer.wasted <= 0.1 * calls
         report(text, is_met and (name != "countries" or alone / min(ours) >= 20))
 
@@ -159,7 +159,7 @@ async def endpoint(given: argparse.Namespace, report: Report, sandbox: Any) -> N
         alone, _, _ = await timed(source, lm, sandbox, in_flight=1)
     ideal = given.latency * -(-calls // given.in_flight)
     text = f"countries      {seconds * 1000:6.0f} ms   ideal {ideal * 1000:.0f} ms   one by one {alone / seconds:.1f} x"
-    report(f"{text}   {calls} calls, {answer.wasted} in vain, answer {answer.text}", answer.reason == "answered")
+    report(f"{text}   {calls} calls, {answer.wasted} wasted, answer {answer.text}", answer.reason == "answered")
 
 
 async def questions(given: argparse.Namespace, report: Report, sandbox: Any) -> None:

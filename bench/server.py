@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -92,6 +91,7 @@ class Client:
         self.added: list[float] = []  # seconds, beyond the model's
         self.acknowledged: dict[str, str] = {}  # the last state that was heard of
         self.problems: list[str] = []
+        self.has_ended_one = asyncio.Event()
 
     async def go_on(self, first_after: float, until: float) -> None:
         await asyncio.sleep(first_after)
@@ -121,6 +121,7 @@ class Client:
         whole = (state, answer, numbers) == ("done", "2", list(range(len(numbers))))
         assert whole, f"a run ended as {state!r} with {answer!r} after {len(numbers)} events"
         self.added.append(time.monotonic() - began - self._least)
+        self.has_ended_one.set()
 
 
 def held(pid: int) -> dict[str, float]:
@@ -185,9 +186,14 @@ def measure(place: Path, clients: int, seconds: float, least: float, target: flo
 async def killed(place: Path, clients: int, least: float) -> bool:
     """Kill the server in the middle of everything, start it again, and look for each run that it had taken."""
     with served(place, clients) as (url, server):
-        asyncio.get_running_loop().call_later(2.5 * least, server.send_signal, signal.SIGKILL)
-        done = await load(url, clients, 60 + 5 * least, least)
-    acknowledged = {id: state for client in done for id, state in client.acknowledged.items()}
+        callers = [Client(url, least) for _ in range(clients)]
+        until = time.monotonic() + 300
+        working = asyncio.gather(*(caller.go_on(random.uniform(0, least), until) for caller in callers))
+        async with asyncio.timeout(300):
+            await asyncio.gather(*(caller.has_ended_one.wait() for caller in callers[: clients // 4]))
+        server.kill()
+        await working
+    acknowledged = {id: state for caller in callers for id, state in caller.acknowledged.items()}
     with served(place, clients) as (url, _):
         found = {}
         for id in acknowledged:

@@ -12,7 +12,7 @@ import pytest
 
 from chainofcode.program import Program, Statement
 from chainofcode.sandbox.frames import Failure
-from chainofcode.trace import Answer, Artifact, Call, Step, Trace
+from chainofcode.trace import Answer, Artifact, Call, Confidence, Step, Trace
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -109,7 +109,8 @@ def hostile_trace() -> Trace:
     program = Program(source, statements, ("f", ALL_HOSTILE), imports=(ALL_HOSTILE,))
     events: list[Any] = [Call(ALL_HOSTILE, ALL_HOSTILE, ALL_HOSTILE), program]
     for n, text in enumerate(HOSTILE):
-        events.append(Step(2 * n + 1, "lm", n, n + 1, call=f"f({text})", value=text))
+        sure = Confidence(0.5, {text: 0.3, ALL_HOSTILE: 0.2})
+        events.append(Step(2 * n + 1, "lm", n, n + 1, call=f"f({text})", value=text, confidence=sure))
         events.append(
             Step(2 * n + 2, "python", n, n + 1, 1, {text: text, f"x{n}": text}, outcome=text, output=text + "\n")
         )
@@ -197,4 +198,6 @@ ELEMENTS = {
     "dl",
     "dt",
     "dd",
+    "kbd",
+    "mark",
 }

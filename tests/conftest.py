@@ -34,32 +34,31 @@ BY_CHANCE = {
     "test_program_that_breaks_its_own_world",
     "test_a_file_is_no_hole_and_can_be_opened_too",
 }
-# What does not depend on the version of Python, and takes long: `check.py` has it run on one of them.
-ONCE = {
-    "anthropic",
-    "connect",
-    "debug",
-    "deploy",
-    "docs",
-    "document",
-    "evals",
-    "hostile_clients",
-    "house",
-    "load",
-    "local",
-    "mcp",
-    "mcp_served",
-    "openai",
-    "page",
-    "page_live",
-    "ray",
-    "removal",
-    "rest",
-    "server",
-    "shots",
-    "store",
-    "weights",
-    "wrappers",
+# What depends on the version of Python: `check.py` runs it on each; everything else on one of them.
+VERSIONED = {
+    "cases",
+    "conformance",
+    "cpython",
+    "engine",
+    "equivalence",
+    "exact",
+    "expect",
+    "holes",
+    "lookahead",
+    "overlap",
+    "parallel",
+    "pool",
+    "protocol",
+    "provenance",
+    "regressions",
+    "replay",
+    "sandbox",
+    "semantics",
+    "structure",
+    "traces",
+    "values",
+    "verify",
+    "watching",
 }
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
@@ -67,7 +66,7 @@ SHARED = ROOT.parent / "shared"
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.stem.removeprefix("test_") in ONCE:
+        if item.path.stem.removeprefix("test_") not in VERSIONED:
             item.add_marker("once")
 
 

@@ -66,7 +66,7 @@ def serving(*script: Any) -> Iterator[Any]:
 class Model:
     """A model on loopback that says what its script has, the first rule that fits; some of it only when it is let."""
 
-    def __init__(self, script: Sequence[dict[str, str]]) -> None:
+    def __init__(self, script: Sequence[dict[str, Any]]) -> None:
         self.script, self.url = script, ""
         self._held: dict[str, threading.Event] = {}
 
@@ -84,12 +84,13 @@ class Model:
         for text, event in self._held.items():
             if text in asked:
                 event.wait(60)
-        said = next((rule["reply"] for rule in self.script if rule["when"] in asked), "nothing")
-        return json.dumps({"choices": [{"message": {"content": said}}]}).encode()
+        rule = next((rule for rule in self.script if rule["when"] in asked), {"reply": "nothing"})
+        choice = {"message": {"content": rule["reply"]}, "logprobs": rule.get("logprobs")}
+        return json.dumps({"choices": [choice]}).encode()
 
 
 @contextlib.contextmanager
-def telling(script: Sequence[dict[str, str]]) -> Iterator[Model]:
+def telling(script: Sequence[dict[str, Any]]) -> Iterator[Model]:
     """An OpenAI-compatible endpoint that is this model."""
     model = Model(script)
 

@@ -20,7 +20,7 @@ DELAYS = (0.0015, 0.005, 0.02)  # maximum seconds: values arrive before lookahea
 LIMITS = Limits(lm_calls=100_000, run_seconds=20)
 MOST_SECONDS = 30  # for one run, which should take a fraction of one
 # What may differ between two equal runs: when values arrived, and which calls were wasted.
-TIMES = ("seconds", "how", "wasted", "chain")
+TIMES = ("seconds", "started", "how", "wasted", "chain")
 
 
 class Late:

@@ -26,6 +26,24 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def children(pid: int, module: str) -> list[int]:
+    """The children of a process that run this module."""
+    return [child for child in descendants(pid) if stat(child)[1:2] == [str(pid)] and module in command_of(child)]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def variables_of(pid: int) -> list[str]:
+    """The names of the variables with which a process began."""
+    text = Path(f"/proc/{pid}/environ").read_text(errors="replace")
+    return [part.partition("=")[0] for part in text.split("\0") if part]
+
+
 def resident_bytes(pid: int) -> int:
     fields = stat(pid)
     return int(fields[21]) * os.sysconf("SC_PAGE_SIZE") if fields else 0

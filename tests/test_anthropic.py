@@ -16,7 +16,9 @@ import pytest
 from endpoint import cut, drip, endless, serving
 
 from chainofcode import Message, Usage
+from chainofcode.emulator.image_arguments import MAX_IMAGE_BYTES
 from chainofcode.errors import LMError
+from chainofcode.lm import Image
 from chainofcode.lm.anthropic import AnthropicLM
 from chainofcode.lm.wrappers import Retried
 
@@ -64,7 +66,7 @@ def test_what_is_asked_and_answered(endpoint: Any) -> None:
     assert reply.usage == Usage(1, 912, 3, None, 800)
     headers, body = endpoint.seen[0]
     assert keys(headers) == {KEY}
-    assert body["system"] == [{"type": "text", "text": "You are brief.", "cache_control": AGAIN}]
+    assert body["system"] == [{"type": "text", "text": "You are brief."}]  # too short to cache
     assert body["messages"] == [{"role": "user", "content": [{"type": "text", "text": "Is a fig a fruit?"}]}]
     assert (body["max_tokens"], body["temperature"], body["stop_sequences"]) == (50, 0.5, ["END"])
     assert body["thinking"] == {"type": "disabled"}
@@ -73,7 +75,7 @@ def test_what_is_asked_and_answered(endpoint: Any) -> None:
 
 def test_what_comes_again_is_marked(endpoint: Any) -> None:
     parts = [
-        ("system", "rules"), ("system", "examples"), ("user", "first"), ("user", "more"), ("assistant", "reply"),
+        ("system", "rules"), ("system", "examples " * 500), ("user", "first"), ("user", "more"), ("assistant", "reply"),
         ("user", "program"), ("user", "earlier calls"), ("user", ""), ("user", "this call"),
     ]  # fmt: skip
     ask(lm(endpoint), [Message(role, text) for role, text in parts])  # type: ignore[arg-type]
@@ -81,8 +83,29 @@ def test_what_comes_again_is_marked(endpoint: Any) -> None:
     assert [turn["role"] for turn in body["messages"]] == ["user", "assistant", "user"]
     blocks = body["system"] + [block for turn in body["messages"] for block in turn["content"]]
     assert [block["text"] for block in blocks] == [text for _, text in parts if text]  # empty ones would be refused
-    assert [block["text"] for block in blocks if "cache_control" in block] == ["examples", "earlier calls"]
+    assert [block["text"] for block in blocks if "cache_control" in block] == ["examples " * 500, "earlier calls"]
     assert all(block.get("cache_control", AGAIN) == AGAIN for block in blocks)
+
+
+def test_images_come_before_the_text_about_them(endpoint: Any) -> None:
+    """As the documentation of vision says (November 2026); what comes again still ends before them."""
+    images = (Image(b"GIF89a", "image/gif"), Image(b"\xff\xd8\xff", "image/jpeg"))
+    ask(lm(endpoint), [Message("user", "program " * 500), Message("user", "this call", images=images)])
+    (turn,) = endpoint.seen[0][1]["messages"]
+    assert turn["content"] == [
+        {"type": "text", "text": "program " * 500, "cache_control": AGAIN},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lGODlh"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"}},
+        {"type": "text", "text": "this call"},
+    ]
+
+
+def test_the_largest_image_is_within_the_limit(endpoint: Any) -> None:
+    """5 MB for each image (documentation of vision, November 2026), counted as they are sent."""
+    image = Image(b"\xff\xd8\xff" + bytes(MAX_IMAGE_BYTES - 3), "image/jpeg")
+    ask(lm(endpoint), [Message("user", "this call", images=(image,))])
+    sent = endpoint.seen[0][1]["messages"][0]["content"][0]["source"]["data"]
+    assert 4_900_000 < len(sent) <= 5_000_000
 
 
 def test_a_schema_is_the_input_of_a_tool_that_must_be_called(endpoint: Any) -> None:
@@ -149,6 +172,34 @@ def test_a_reply_is_cut_where_the_endpoint_would_not(endpoint: Any) -> None:
     assert (reply.text, reply.finish_reason) == ("one", "stop")
     (reply,) = ask(lm(endpoint))
     assert (reply.text, reply.finish_reason) == ("one\ntwo", "length")
+
+
+@pytest.mark.parametrize(
+    ("model", "least"),
+    [("claude-opus-5", 512), ("claude-sonnet-5", 1024), ("claude-haiku-4-5-20251001", 4096), ("claude-opus-4-6", 4096)],
+)
+def test_marks_are_sent_from_the_minimum_of_the_model_on(endpoint: Any, model: str, least: int) -> None:
+    """Below it, a mark is ignored (documentation as of October 2026)."""
+    for tokens, marks in ((least // 2, 0), (least, 1), (2 * least, 1)):
+        endpoint.seen.clear()
+        system = Message("system", "word" * tokens)
+        ask(AnthropicLM(model, base_url=endpoint.url, api_key=KEY), [system, Message("user", "this call")])
+        blocks = endpoint.seen[0][1]["system"]
+        assert sum("cache_control" in block for block in blocks) == marks, (model, tokens)
+
+
+def test_the_first_reply_writes_the_cache_before_the_others_are_asked_for(endpoint: Any) -> None:
+    seen_at_reply: list[int] = []  # how many requests had come when each was answered
+
+    def act(e: Any) -> None:
+        time.sleep(0.2)
+        seen_at_reply.append(len(endpoint.seen))
+        e.reply(200, json.dumps(GOOD).encode())
+
+    endpoint.script[:] = [act]
+    assert len(ask(lm(endpoint), n=4)) == 4
+    assert seen_at_reply[0] == 1
+    assert seen_at_reply[-1] == 4
 
 
 def test_several_replies_are_several_requests(endpoint: Any) -> None:

@@ -59,13 +59,13 @@ def sent(shop: Path) -> list[str]:
         ("shop:", "--tool takes MODULE:FUNCTION"),
         (":send", "--tool takes MODULE:FUNCTION"),
         ("shop:a.b", "--tool takes MODULE:FUNCTION"),
-        ("shp:send", "there is no module shp here, and none is installed"),
-        ("shop.more:send", "there is no module shop.more here"),
+        ("shp:send", "no module named 'shp' in the working directory or installed"),
+        ("shop.more:send", "no module named 'shop.more'"),
         ("shop:snd", "has no snd; did you mean send?"),
         ("shop:stock", "a tool is a function, not 3"),
         ("failing:f", "cannot import failing: SystemExit: no"),
         ("needy:f", "cannot import needy: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),
-        ("os:open", "'open': a program that says so means Python's own"),
+        ("os:open", "'open': that is a builtin"),
     ],
 )
 def test_a_tool_that_is_none(shop: Path, tool: str, told: str) -> None:
@@ -94,7 +94,7 @@ def test_run_many(shop: Path) -> None:
 def test_where_nobody_can_be_asked_it_is_refused(shop: Path) -> None:
     done = coc("run", "p.py", *TOOLS, cwd=shop)
     assert done.returncode == 1
-    assert "line 2: ToolError: send was not approved: there is no terminal to ask at" in done.stdout
+    assert "line 2: ToolError: send was not approved: there is no terminal to ask on" in done.stdout
     assert "price('fig') → 1.5" in done.stdout
     assert "--approve never" in done.stderr
     assert sent(shop) == []
@@ -205,7 +205,18 @@ def test_a_call_cannot_paint_over_the_question(shop: Path) -> None:
     question = drawn.partition("allow?")[0]
     assert "\\x1b[2J\\r\\u202eBob" in question
     assert "\x1b" not in question
-    assert "characters more" in question
+    assert "more characters" in question
+
+
+def test_all_of_a_long_call_can_be_seen_before_it_is_allowed(shop: Path) -> None:
+    (shop / "p.py").write_text("answer = send('x' * 4000 + '; rm -rf /' + 'x' * 4000)")
+    end = "') — allow? [y/N] "
+    code, drawn = in_terminal(shop, "run", "p.py", *TOOLS, typed=[(end, "all\n"), (end, "n\n")])
+    assert code == 1
+    shortened, _, whole = drawn.partition("all\r\n")
+    assert "answer `all` to see it in full" in shortened and "rm -rf" not in shortened
+    assert "x; rm -rf /x" in whole.replace("\r\n", "")
+    assert sent(shop) == []
 
 
 def test_interrupting_the_question(shop: Path) -> None:

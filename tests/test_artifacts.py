@@ -19,7 +19,7 @@ from test_cli import coc
 from chainofcode import Limits, Result, SandboxError, ScriptedLM, Trace, run, solve
 from chainofcode.cli import artifact_output as artifacts
 from chainofcode.errors import InputError
-from chainofcode.languages.python.guest.run.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
+from chainofcode.languages.guest.scratch import MAX_BYTES, MAX_FILE_BYTES, MAX_FILES
 from chainofcode.methods import compose
 from chainofcode.sandbox.artifacts import is_name
 from chainofcode.sandbox.frames import FrameError, Reader, encode
@@ -211,6 +211,7 @@ HOSTILE = {
     "hidden": "wrote('.bashrc')",
     "hidden within": "wrote('a/.git/hooks/x')",
     "backslash": "wrote('..\\\\x')",
+    "backslash within": "wrote('a\\\\b')",
     "null": "wrote('a\\0b')",
     "escape": "wrote('a\\x1b]0;b')",
     "long": "wrote('x' * 401)",
@@ -278,6 +279,25 @@ def test_names_that_become_one(tmp_path: Path) -> None:
     assert {name: path.read_bytes().decode() for name, path in written.items()} == {name: name for name in names}
     assert written["q_/x"] == tmp_path / "q_.2" / "x"
     assert written["z"] == tmp_path / "z.2"
+
+
+def test_one_file_that_fails_does_not_keep_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for number in range(1, 1000):
+        (tmp_path / (f"full.{number}" if number > 1 else "full")).write_text("taken")
+    names = ["a", "𝄞" * 100, "full", "d/" + "é" * 195, "z"]
+    written = artifacts.write({name: name.encode() for name in names}, tmp_path)
+    assert {name: path.read_bytes().decode() for name, path in written.items()} == {
+        name: name for name in names if name != "full"
+    }
+    assert "cannot write 'full' into" in capsys.readouterr().err
+
+
+def test_the_command_keeps_what_comes_after_a_long_name(tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text(f"{WIRE}\nwrote('𝄞' * 100)\nwrote('after.txt')\nopen('last.txt', 'w').write('z')\nanswer = 1")
+    done = coc("run", program, "--artifacts", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["after.txt", "last.txt", "𝄞" * 50]
 
 
 def png(width: int, height: int) -> bytes:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from conftest import records, shared
+from kept import run
 
-from chainofcode import Program, run
+from chainofcode import Program
 from chainofcode.emulator import Table
 
 CASES = [(name, record) for name in ("holes", "bbh", "recorded") for record in records(f"cases/{name}.jsonl")]

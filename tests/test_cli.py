@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,14 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, has_tier
+
+from chainofcode.cli import _parser
+from chainofcode.cli.overview import GROUPS
 
 COC = [sys.executable, "-m", "chainofcode"]
 
 
-def coc(*arguments: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def coc(*arguments: str | Path, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [*COC, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=60
+        [*COC, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=60, input=stdin
     )
     assert "Traceback" not in done.stderr, done.stderr
     return done
@@ -84,6 +89,12 @@ def test_no_value_shows_the_calls_exact_text(program: Path) -> None:
         ("while True: pass", "--limit run="),
         ("answer = 'abc'.uper()", "--values"),
         ("def f(:\n    return 1", "a line that is not Python is a statement for a model to carry out"),
+        ("import socket\nsocket.socket()", "programs have no network"),
+        ("import urllib.request\nurllib.request.urlopen('http://127.0.0.1:9/')", "programs have no network"),
+        (
+            "import time, threading as t\nwhile True: t.Thread(target=time.sleep, args=[9], daemon=True).start()",
+            "--limit processes=",
+        ),
     ],
 )
 def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
@@ -93,6 +104,46 @@ def test_what_to_do_next(tmp_path: Path, source: str, hint: str) -> None:
     assert hint in done.stderr
     if "uper" in source:
         assert "did you mean 'upper'?" in done.stdout
+
+
+@pytest.mark.skipif(not has_tier("A"), reason="files are hidden, and written, in tier A only")
+@pytest.mark.parametrize(
+    ("source", "more", "hint"),
+    [
+        ("open('/etc/hostname')", [], "--allow-read PATH"),
+        ("import os\nos.listdir(b'/root')", [], "--allow-read PATH"),
+        ("open('x', 'w')", [], "--scratch"),
+        ("open('x', 'w').write('x' * 10**8)", ["--scratch"], "--limit scratch="),
+        ("open('p.py')", ["--allow-read", "{tmp}/p.py"], "it was granted by its full path: open it as"),
+        ("open('/p.py')", ["--allow-read", "{tmp}/p.py"], "a file of that name is granted as"),
+        ("raise OSError('[Errno 2] of my own: \\'/etc/hostname\\'')", [], ""),
+    ],
+)
+def test_hints_for_files(tmp_path: Path, source: str, more: list[str], hint: str) -> None:
+    (tmp_path / "p.py").write_text(source)
+    done = coc("run", "p.py", *(option.format(tmp=tmp_path) for option in more), "--limit", "scratch=1", cwd=tmp_path)
+    assert done.returncode == 1
+    assert hint in done.stderr if hint else not done.stderr, done.stderr
+
+
+HOSTILE_ERRORS = {
+    "message": "raise OSError('[Errno 2]' * 220 + '\\'' * 2000 + 'x')",
+    "properties": "class E(OSError):\n    errno = property(lambda self: 1 / 0)\n    filename = errno\nraise E(2, 'x', 'y')",
+    "truth": "class E(OSError):\n    def __bool__(self): return 1 / 0\ntry: raise E\nexcept E: raise E",
+    "circle": "a, b = OSError('a'), OSError('b')\na.__context__, b.__context__ = b, a\nraise a",
+    "args": "class A(str):\n    def __eq__(self, other): return 1 / 0\nraise RuntimeError(A('x'))",
+    "file": "raise OSError(2, 'x', 'a\\0b\\x1b[2J\\n\\udc80' * 9000)",
+}
+
+
+@pytest.mark.parametrize("source", HOSTILE_ERRORS.values(), ids=HOSTILE_ERRORS)
+def test_no_error_stalls_or_breaks_the_hints(tmp_path: Path, source: str) -> None:
+    (tmp_path / "p.py").write_text(source)
+    begun = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    done = coc("run", tmp_path / "p.py")
+    assert done.returncode == 1
+    assert "no answer: error" in done.stdout and "Traceback" not in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - begun < 3
 
 
 def test_program_from_standard_input() -> None:
@@ -175,14 +226,14 @@ def test_records_one_line_each(tmp_path: Path) -> None:
         (["frobnicate"], "invalid choice"),
         (
             ["ask", "Why?", "--modle", "local"],
-            "coc ask: unrecognized option: --modle (did you mean --model?)\ncoc ask --help",
+            "coc ask: unrecognized option: --modle (did you mean --model?)\nsee coc ask --help",
         ),
         (
             ["ask", "Why?", "--api-kye=k-secret-k"],
             "coc ask: unrecognized option: --api-kye (did you mean --api-key?)\n",
         ),
         (["ask", "How", "many?"], "coc ask: unrecognized argument: many? (what has spaces in it needs quotes)"),
-        ([], "walk through a trace step by step"),
+        ([], "step through a trace, forwards"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
@@ -246,18 +297,18 @@ def test_ctrl_c_keeps_the_trace(command: str, tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=10)
     assert (child.returncode, out) == (130, "")
-    assert err == "coc: the trace as far as it came: t.jsonl\ncoc: interrupted\n"
+    assert err == "coc: partial trace: t.jsonl ('coc resume' continues the run)\ncoc: interrupted\n"
     shown = coc("show", "t.jsonl", cwd=tmp_path)
     assert (shown.returncode, shown.stdout.partition("\n")[0]) == (1, "no answer: interrupted")
     assert "f(1) → 5" in shown.stdout
-    assert "the file is not as it was written" not in coc("verify", "t.jsonl", cwd=tmp_path).stdout
+    assert "the file was changed" not in coc("verify", "t.jsonl", cwd=tmp_path).stdout
 
 
 def test_a_run_that_the_world_ends_keeps_its_trace(tmp_path: Path) -> None:
     (tmp_path / "s.jsonl").write_text(json.dumps("```python\nx = 1 + 1\nanswer = f(x)\n```"))
     done = coc("ask", "What?", "--model", "scripted:s.jsonl", "--trace", "t.jsonl", cwd=tmp_path)
     assert done.returncode == 2
-    assert "the trace as far as it came: t.jsonl" in done.stderr
+    assert "partial trace: t.jsonl" in done.stderr
     shown = coc("show", "t.jsonl", cwd=tmp_path).stdout
     assert shown.startswith("no answer: interrupted\n  LMError: scripted:s.jsonl has no reply left")
     assert "x = 2" in shown
@@ -346,3 +397,32 @@ def test_a_trace_is_written_also_where_nobody_reads_the_answer(tmp_path: Path) -
     os.close(write)
     assert done.stderr == ""
     assert (tmp_path / "t.jsonl").exists()
+
+
+# --- the way in -----------------------------------------------------------------------------------------------------
+
+
+def test_coc_alone_says_what_to_try() -> None:
+    done = coc()
+    assert done.returncode == 2 and not done.stdout
+    assert "Try:\n  coc ask " in done.stderr and done.stderr == coc("--help").stdout
+
+
+def test_every_command_is_in_one_group() -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert set(_parser().commands()) <= set(grouped) and len(set(grouped)) == len(grouped)
+
+
+def test_completion_in_bash() -> None:
+    shell = f"{shlex.join(COC)} completion bash"
+    ask = "COMP_CWORD=2; COMP_WORDS=(coc ask --no-fa); _coc; echo ${COMPREPLY[@]}"
+    first = "COMP_CWORD=1; COMP_WORDS=(coc verif); _coc; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", f'eval "$({shell})"; {ask}; {first}'], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("--no-fallback\nverify\n", "")
+
+
+def test_completion_in_other_shells() -> None:
+    assert "bashcompinit" in coc("completion", "zsh").stdout
+    fish = coc("completion", "fish").stdout
+    assert "-a verify -d 'check whether the answer of a trace" in fish and "-l no-fallback" in fish
+    assert coc("completion", "tcsh").returncode == 2

@@ -25,7 +25,7 @@ GB = 1_000_000_000
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [*SETTINGS, "COC_MODEL"]:
+    for name in [*SETTINGS, "COC_MODEL", "COC_SMALL"]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:9")  # nobody is there
 
@@ -86,11 +86,62 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
             connect("ollama:llama3.2:1b")
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("gpt-4o", "openai:gpt-4o"),
+        ("o4-mini", "openai:o4-mini"),
+        ("claude-haiku-5-5", "anthropic:claude-haiku-5-5"),
+        ("qwen2.5-coder", "local:qwen2.5-coder-1.5b or ollama:qwen2.5-coder or openai:qwen2.5-coder"),
+        ("llama3.2", "ollama:llama3.2 or openai:llama3.2"),
+        ("llama3.2:1b", "ollama:llama3.2:1b"),
+        ("opnai:gpt-4o", "openai:gpt-4o"),
+        ("here/model.gguf", "local:here/model.gguf"),
+        ("replies.jsonl", "scripted:replies.jsonl"),
+    ],
+)
+def test_a_name_without_a_provider_suggests_the_likely_ones(name: str, meant: str) -> None:
+    with pytest.raises(LMError) as caught:
+        connect(name)
+    assert f"there is no model {name!r}; did you mean {meant}? (a model is PROVIDER:MODEL, with" in str(caught.value)
+
+
+def test_local_alone_is_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chainofcode.lm.choose.free_memory_bytes", lambda: 8 * GB)
+    assert connect("local").name == "local:qwen2.5-coder-1.5b"
+    monkeypatch.setattr("chainofcode.lm.choose.free_memory_bytes", lambda: GB)
+    assert connect("local").name == "local:qwen2.5-coder-0.5b"
+
+
+def test_whether_a_model_is_small_can_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    remote = {"base_url": "http://127.0.0.1:9"}
+    assert not connect("openai:m", **remote).is_small
+    assert connect("ollama:m").is_small and connect("local:smollm2-135m").is_small
+    assert not connect("ollama:llama3.1:70b", is_small=False).is_small
+    monkeypatch.setenv("COC_SMALL", "1")
+    assert connect("openai:m", **remote).is_small
+    assert not connect("openai:m", is_small=False, **remote).is_small
+    monkeypatch.setenv("COC_SMALL", "no")
+    assert not connect("ollama:m").is_small
+    monkeypatch.setenv("COC_SMALL", "tiny")
+    with pytest.raises(LMError, match="COC_SMALL takes 1 or 0, not 'tiny'"):
+        connect("ollama:m")
+
+
+def test_how_many_requests_ollama_takes_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OLLAMA_NUM_PARALLEL", raising=False)
+    assert connect("ollama:m").in_flight == 4
+    monkeypatch.setenv("OLLAMA_NUM_PARALLEL", "32")
+    assert connect("ollama:m").in_flight == 32
+    assert connect("ollama:m", in_flight=64).in_flight == 64
+    assert connect("openai:m", base_url="http://127.0.0.1:9", in_flight=100).in_flight == 100
+
+
 def test_names_and_options_that_are_none(tmp_path: Path) -> None:
     assert connect("local:smollm2-135m").name == "local:smollm2-135m"
-    for name in ("", "gpt-4o", "openai:", "nowhere:model"):
+    for name in ("", "openai:", "nowhere else:model", "x" * 10_000):
         with pytest.raises(
-            LMError, match="a model is one of openai:MODEL, anthropic:MODEL, ollama:MODEL, local:MODEL, scripted:FILE"
+            LMError, match=r"there is no model '.{0,100}' \(a model is PROVIDER:MODEL, with one of: openai"
         ):
             connect(name)
     with pytest.raises(LMError, match="local:m takes no base URL: it is not asked over a network"):
@@ -262,3 +313,37 @@ def test_what_is_no_model_is_told_at_once() -> None:
         connect("local:nope")
     with pytest.raises(TypeError, match="a str cannot be asked: give a model"):
         solve("What?", "local:qwen2.5-coder-1.5b")  # type: ignore[arg-type]
+
+
+# --- providers of packages ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch) -> Path:
+    place = Path(__file__).parent / "provider_package"
+    monkeypatch.syspath_prepend(str(place))
+    return place
+
+
+def test_an_installed_package_adds_a_provider(package: Path) -> None:
+    lm = connect("echo:any", is_small=True, in_flight=3)
+    assert (lm.name, ask(lm, "hello"), lm.is_small, lm.in_flight) == ("echo:any", "hello", True, 3)
+    with pytest.raises(LMError, match="there is no model 'ecco:any'; did you mean echo:any"):
+        connect("ecco:any")
+
+
+def test_a_package_does_not_replace_a_provider(package: Path) -> None:
+    """It would get the key that is meant for another."""
+    with pytest.raises(LMError, match="openai:any needs a key"):
+        connect("openai:any")
+
+
+def test_packages_that_fail_are_named(package: Path) -> None:
+    with pytest.raises(
+        LMError, match="provider 'echo' of the package echo-provider failed: RuntimeError: out of order"
+    ):
+        connect("echo:broken")
+    with pytest.raises(LMError, match="provider 'echo' of the package echo-provider named its model 'openai:gpt-4o'"):
+        connect("echo:renamed")
+    with pytest.raises(LMError, match="provider 'missing' of the package echo-provider failed: AttributeError"):
+        connect("missing:any")

@@ -328,7 +328,7 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
         assert "answer: 0 → none (emulation failed" in text
         assert "No value is known for other('x')" in text
         await type_in(app, pilot, "wher")
-        assert "wher is no Python literal; text needs quotes" in screen(app)
+        assert "wher is no Python literal and no JSON; text needs quotes" in screen(app)
         await pilot.press("escape")
         assert "no value for other('x'): m gives it one" in screen(app)
         await pilot.press("m")

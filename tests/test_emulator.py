@@ -141,6 +141,9 @@ def test_fits(annotation: str, data: Any, value: Any) -> None:
         ("tuple[int, int]", [1]),
         ("dict[str, int]", [1]),
         ("Literal['a', 'b']", "c"),
+        ("Literal[1, 2]", True),
+        ("Literal[True, 'x']", 1),
+        ("tuple[int, int]", [1, 2, 3]),
         ("date", "soon"),
         ("time", "noon"),
         ("{'name': str}", {"age": 1}),
@@ -406,3 +409,12 @@ def test_a_lopsided_row_of_answers_is_not_shown() -> None:
     run("answer = [is_odd(n) for n in [1, 3, 2, 5]]", lm)
     shown = ["earlier calls" in request[0][-1].content for request in lm.requests]
     assert shown == [False, False, False, True]
+
+
+def test_true_is_not_the_label_1() -> None:
+    numbers, answers = kind_of("Literal[0, 1]"), kind_of("Literal[True, 'unknown']")
+    assert numbers.fit(1) == 1 and type(numbers.fit(1)) is int
+    assert answers.fit(True) is True
+    for kind, value in ((numbers, True), (numbers, False), (answers, 1)):
+        with pytest.raises(Misfit):
+            kind.fit(value)

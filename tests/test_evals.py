@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -14,11 +15,13 @@ import pytest
 from conftest import SHARED
 from test_cli import COC, coc
 
+from chainofcode.errors import LMError
 from chainofcode.evals import Score
 from chainofcode.evals.recorded_replies import Reply, tally
 from chainofcode.evals.report import Summary, compare
+from chainofcode.evals.runner import EarlyStop
 from chainofcode.evals.samples import Sample
-from chainofcode.evals.scoring import is_target, stated
+from chainofcode.evals.scoring import accuracy, is_same, is_target, judge, stated
 from chainofcode.evals.shots import shots
 from chainofcode.evals.tasks import bbh, examples, files, gsm8k, paper, task_of
 
@@ -39,8 +42,8 @@ def test_recorded_replies_score_as_published() -> None:
     published = json.loads((REPLIES / "published.json").read_text())
     told = json.loads(coc("score", REPLIES / "code-davinci-002.jsonl", "--json").stdout)
     for style, tasks in published.items():
-        for task, accuracy in tasks.items():
-            assert abs(told[task][style]["accuracy"] - accuracy) <= 0.5, (task, style)
+        for task, expected in tasks.items():
+            assert abs(told[task][style]["accuracy"] - expected) <= 0.5, (task, style)
             assert {"n", "no_answer", "not_extracted"} <= told[task][style].keys()
     assert told["multistep_arithmetic_two"]["cot"]["not_extracted"] > 0
 
@@ -58,6 +61,12 @@ def test_recorded_replies_score_as_published() -> None:
         ("", "x", None),
         ("So the answer is", "x", None),
         ("yes", "yes", "yes"),
+        ("So the answer is (A) or (B).", "(A)", None),
+        ("So the answer is (A), (B), and (D).", "(B)", None),
+        ("So the answer is (A), that is (A).", "(A)", "(A)"),
+        ("(A) and (B) are wrong. So the answer is (C).", "(C)", "(C)"),
+        ("So the answer is not (A).", "(A)", "not (A)"),
+        ("So the answer is f(A) or (B).", "f(A) or (B)", "f(A) or (B)"),
     ],
 )
 def test_stated(reply: str, target: str, answer: str | None) -> None:
@@ -69,6 +78,60 @@ def test_what_states_nothing_is_counted_apart() -> None:
     (counted,) = tally(Reply("t", n, "cot", reply, "1") for n, reply in enumerate(replies))
     assert (counted.n, counted.right, counted.no_answer, counted.not_extracted) == (4, 1, 1, 1)
     assert counted.accuracy == 25
+
+
+def test_a_reply_that_comes_twice_counts_once() -> None:
+    replies = [Reply("t", index, "cot", reply, "1") for index, reply in ((1, "1"), (2, "2"), (1, "1"), (1, "2"))]
+    (one,) = tally(replies)
+    assert (one.n, one.right) == (2, 1)
+    assert len(tally([*replies, Reply("t", 1, "direct", "1", "1"), Reply("u", 1, "cot", "1", "1")])) == 3
+
+
+def test_the_standard_error_is_that_of_a_share() -> None:
+    """The square root of p (1 − p) / n."""
+    assert accuracy(1, 4) == (25.0, pytest.approx(100 * math.sqrt(0.25 * 0.75 / 4)))
+    assert accuracy(50, 100) == (50.0, pytest.approx(5.0))
+    assert accuracy(0, 0) == (0.0, 0.0)
+    tallied = tally([Reply("t", index, "cot", str(index), "1") for index in range(4)])
+    assert (tallied[0].accuracy, tallied[0].error) == (25.0, pytest.approx(21.65, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    ("answer", "target", "same"),
+    [
+        (1_000_000, 1_000_001, False),
+        ("1000000", 1_000_001, False),
+        (1_000_000.0, 1_000_000.5, True),  # floats within a millionth
+        (10**400, 10**400 + 1, False),
+        ("$5", 5, True),
+        ("$1,234.50", 1234.5, True),
+        ("$5", "$6", False),
+        ("1,2", 12, False),
+        ("1,234", 1234, True),
+        (0.99, 1, False),
+        (3.141, 3.14, False),
+        (1_005.0, 1_000.0, False),
+        (["a"], ["a", "b"], False),
+        (True, 1, False),
+    ],
+)
+def test_numbers_that_are_the_same(answer: Any, target: Any, same: bool) -> None:
+    assert is_same(answer, target) is same
+
+
+def test_an_evaluation_ends_early_only_where_nothing_ran() -> None:
+    stop = EarlyStop()
+    stop.hear(None)
+    for _ in range(10):
+        stop.hear(LMError("gone"))  # after one that ran, failures end nothing
+    stop = EarlyStop()
+    for _ in range(10):
+        stop.hear(ValueError("a bad sample"))
+    stop = EarlyStop()
+    stop.hear(LMError("gone"))
+    stop.hear(LMError("gone"))
+    with pytest.raises(LMError, match="gone"):
+        stop.hear(LMError("gone"))
 
 
 def test_bad_replies_are_errors_with_their_line(tmp_path: Path) -> None:
@@ -145,6 +208,44 @@ def test_targets(kind: str, answer: Any, target: Any, same: bool) -> None:
     assert is_target(answer, target, sample) is same
 
 
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("(A) or (B)", "no answer"),
+        (["(A)", "(B)"], "no answer"),
+        ("A or B", "no answer"),
+        ("Both A and B", "no answer"),
+        ("a, b or c", "no answer"),
+        ("A/B", "no answer"),
+        ("A) apple; B) a pear", "no answer"),
+        ("(B) a pear", "right"),
+        ("B: a pear", "right"),
+        ("B) A pear.", "right"),
+        ("a pear", "right"),
+        ("apple (or B)", "right"),  # word for word comes first
+        ("(C) apple (or B)", "right"),
+        ("(B), a fruit", "right"),
+        ("A pear, so (B)", "right"),
+        ("(B) and (B)", "right"),
+        ("A", "wrong"),
+        ("neither", "wrong"),
+    ],
+)
+def test_an_answer_with_several_options_is_none(answer: Any, verdict: str) -> None:
+    sample = Sample("s", "Which?\n(A) apple\n(B) a pear\n(C) apple (or B)", targets=["(B)", "(C)"], kind="choice")
+    assert judge(answer, sample) == verdict
+    assert judge(10**5000, sample) == "wrong"
+
+
+def test_several_options_count_as_an_answer_that_cannot_be_read(tmp_path: Path) -> None:
+    question = {"question": "Which?\n(A) apple\n(B) pear", "target": "(A)", "kind": "choice"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(question))
+    (tmp_path / "script.jsonl").write_text(json.dumps("A: (A) or (B)"))
+    done = coc("eval", tmp_path / "q.jsonl", "--model", f"scripted:{tmp_path}/script.jsonl", "--json",
+               "--methods", "direct")  # fmt: skip
+    assert json.loads(done.stdout.splitlines()[-1])["not_extracted"] == 1
+
+
 def test_data_that_is_none_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "gsm-hard").mkdir()
     path = tmp_path / "gsm-hard" / "test.jsonl"
@@ -193,7 +294,7 @@ def test_a_run_is_kept_and_goes_on(tmp_path: Path) -> None:
     first = coc(*command, "--limit", "5")
     assert "4 of 5 right" in first.stdout
     again = coc(*command)
-    assert "5 of 12 are there already" in again.stderr
+    assert "5 of 12 are done already" in again.stderr
     assert "9 of 12 right" in again.stdout
     assert len((out / "results.jsonl").read_text().splitlines()) == 12
     assert len(list(out.glob("traces/**/*.jsonl"))) == 12
@@ -249,7 +350,7 @@ def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
     assert "1 of 4 right" in coc(*command).stdout
     script.write_text(whole)
     again = coc(*command)
-    assert "2 of 4 are there already" in again.stderr
+    assert "2 of 4 are done already" in again.stderr
     assert "3 of 4 right" in again.stdout
     questions.write_text(questions.read_text().replace("question 1", "question 3"))
     assert "sha256" in coc(*command).stderr
@@ -325,7 +426,7 @@ def test_report_on_the_command_line(tmp_path: Path) -> None:
     page = (out / "report.html").read_text()
     assert "&lt;b&gt;x&lt;/b&gt;" in page
     assert "<b>x</b>" not in page
-    assert (out / "tasks.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "tasks.svg").read_text().count("<rect") == 2 + 2  # a bar and a mark in the legend for each method
     import pyarrow.parquet as pq
 
     assert pq.read_table(out / "results.parquet").num_rows == 12

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, has_tier
+from test_cli import coc
 
 EXAMPLES = ROOT / "examples"
 TABLE = (EXAMPLES / "README.md").read_text(encoding="utf-8")
@@ -19,7 +22,7 @@ ROWS = re.findall(r"^\|.*\| `((?:coc|python) .*)` \| `(.*)` \|$", TABLE, re.M)
 
 @pytest.mark.parametrize(("command", "answer"), ROWS, ids=[command[:30] for command, _ in ROWS])
 def test_example(command: str, answer: str, tmp_path: Path) -> None:
-    if ("--scratch" in command or "--artifacts" in command) and not has_tier("A"):
+    if any(word in command for word in ("--scratch", "--artifacts", "orders")) and not has_tier("A"):
         pytest.skip("a scratch directory needs tier A of the sandbox")
     (tmp_path / "examples").symlink_to(EXAMPLES)
     program, *words = shlex.split(command)
@@ -33,15 +36,76 @@ def test_example(command: str, answer: str, tmp_path: Path) -> None:
 
 def test_the_table_is_whole() -> None:
     assert len(ROWS) == TABLE.count("\n| ") - 1  # the header
-    for path in EXAMPLES.glob("*.py"):
+    for path in (path for kind in ("*.py", "*.js", "*.ts") for path in EXAMPLES.glob(kind)):
         assert f"examples/{path.name} " in TABLE
     for target in re.findall(r"\]\(([\w./-]+)\)", TABLE):
         assert (EXAMPLES / target).exists()
 
 
+def test_listed() -> None:
+    done = coc("examples")
+    assert [line.split()[0] for line in done.stdout.splitlines()] == re.findall(r"^\| \[([^]]+)", TABLE, re.M)
+    listed = json.loads(coc("examples", "--json").stdout)
+    assert [(one["command"], one["answer"]) for one in listed] == ROWS
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"), [("fruit", "2 of 4 are fruit"), ("word_problem", "224"), ("robot", "7 of 7")]
+)
+def test_run_from_anywhere(name: str, answer: str, tmp_path: Path) -> None:
+    done = coc("examples", name, cwd=tmp_path)
+    assert done.returncode == 0 and answer in done.stdout, done.stderr
+    assert done.stderr.startswith("$ ") or name == "robot"
+
+
+def test_run_with_a_model(tmp_path: Path) -> None:
+    """The model stands where the recorded values stood; the rest of the command is the same."""
+    (tmp_path / "replies.jsonl").write_text(json.dumps({"when": "is_fruit", "reply": '{"value": true}'}) + "\n")
+    done = coc("examples", "fruit.py", "--model", f"scripted:{tmp_path}/replies.jsonl")
+    assert "'4 of 4 are fruit'" in done.stdout, done.stderr
+
+
+def test_run_a_script_with_a_model(tmp_path: Path) -> None:
+    """A model that takes every comment for a complaint is wrong once."""
+    if not has_tier("A"):
+        pytest.skip("a scratch directory needs tier A of the sandbox")
+    replies = (EXAMPLES / "orders" / "replies.jsonl").read_text(encoding="utf-8").replace("false", "true")
+    (tmp_path / "replies.jsonl").write_text(replies)
+    done = coc("examples", "orders", "--model", f"scripted:{tmp_path}/replies.jsonl")
+    assert done.stdout.endswith("answer: 4 of 5\n"), done.stderr
+
+
+def test_no_example_of_that_name() -> None:
+    done = coc("examples", "nope")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "there is no example 'nope'; there are fruit.py, word_problem," in done.stderr
+
+
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_they_are_short(path: Path) -> None:
     assert path.read_text(encoding="utf-8").count("\n") < 40
+
+
+def test_the_answers_about_the_orders_are_right() -> None:
+    """Computed here in other ways; which comments are complaints is for people to say."""
+    with (EXAMPLES / "orders" / "orders.csv").open(encoding="utf-8") as file:
+        orders = list(csv.DictReader(file))
+    revenue, months, by_month = Counter[str](), Counter[str](), Counter[str]()
+    for order in orders:
+        cents = round(100 * float(order["price"])) * int(order["quantity"])
+        revenue[order["region"]] += cents
+        by_month[order["date"][5:7]] += cents
+        months[order["date"][5:7]] += 1
+    share = 100 * sum(order["region"] == "north" for order in orders) / len(orders)
+    computed = [
+        max(revenue, key=revenue.__getitem__),
+        int(months.most_common(1)[0][0]),
+        share,
+        max(by_month.values()) / 100,
+    ]
+    lines = (EXAMPLES / "orders" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(orders) == 200 and [json.loads(line)["answer"] for line in lines][:-1] == computed
+    assert months.most_common(2)[0][1] > months.most_common(2)[1][1]
 
 
 def test_a_robot_that_does_the_wrong_thing_is_not_done() -> None:

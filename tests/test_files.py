@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import sqlite3
 import sys
+from collections.abc import Callable
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import has_tier
+from growth import assert_linear
 from test_cli import coc
 
 from chainofcode import InputError, Jail, Result, SandboxError, ScriptedLM, Trace, run, solve
 from chainofcode.engine import RunOptions
-from chainofcode.methods import files_of
+from chainofcode.methods import file_inspection, files_of
 from chainofcode.methods import input_files as files
+from chainofcode.methods.isolated import worked
 
 SALES = 'date;amount;note\n2024-01-01;3.5;"a;\nb"\n2024-01-02;4;ü\n'
 
@@ -37,14 +43,81 @@ def told(path: Path, content: str | bytes, name: str) -> tuple[Any, str]:
 def test_rows(tmp_path: Path) -> None:
     rows, prompt = told(tmp_path / "sales.csv", SALES, "sales")
     assert rows == [
-        {"date": "2024-01-01", "amount": "3.5", "note": "a;\nb"},
-        {"date": "2024-01-02", "amount": "4", "note": "ü"},
+        {"date": date(2024, 1, 1), "amount": 3.5, "note": "a;\nb"},
+        {"date": date(2024, 1, 2), "amount": 4.0, "note": "ü"},
     ]
     assert "sales = a list of 2 dicts" in prompt
-    assert "every value is text (str)" in prompt
-    assert "{'date': '2024-01-02', 'amount': '4', 'note': 'ü'}" in prompt
-    assert told(tmp_path / "x.tsv", "a\tb\r\n1\t\r\n\r\n2\n", "x")[0] == [{"a": "1", "b": ""}, {"a": "2", "b": None}]
-    assert told(tmp_path / "bom.csv", b"\xef\xbb\xbfa,b\n1,2\n", "bom")[0] == [{"a": "1", "b": "2"}]
+    assert (
+        "\n'date': date, 2024-01-01 to 2024-01-02\n'amount': float, 3.5 to 4.0\n'note': str: 'a;\\nb', 'ü'\n" in prompt
+    )
+    assert "{'date': datetime.date(2024, 1, 2), 'amount': 4.0, 'note': 'ü'}" in prompt
+    assert told(tmp_path / "x.tsv", "a\tb\r\nu\t\r\n\r\nv\n", "x")[0] == [{"a": "u", "b": ""}, {"a": "v", "b": None}]
+    assert told(tmp_path / "bom.csv", b"\xef\xbb\xbfa,b\n1,x\n", "bom")[0] == [{"a": 1, "b": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", " -2 ", ""], [1, -2, None]),
+        (["1", "2.5", "1e3", ".5"], [1.0, 2.5, 1000.0, 0.5]),
+        (["true", "FALSE", ""], [True, False, None]),
+        (["2024-02-29", ""], [date(2024, 2, 29), None]),
+        (["2024-02-29 12:30", "2024-03-01T00:00:59"], [datetime(2024, 2, 29, 12, 30), datetime(2024, 3, 1, 0, 0, 59)]),
+        (["2024-02-30"], ["2024-02-30"]),  # no date
+        (["2024-02-28", "2024-02-28 12:30"], ["2024-02-28", "2024-02-28 12:30"]),
+        (["007", "8"], ["007", "8"]),  # the zeros are part of it
+        (["1234567890123456789"], ["1234567890123456789"]),  # a card number, not an amount
+        (["true", "1"], ["true", "1"]),
+        (["1", "x"], ["1", "x"]),
+        (["nan", "inf"], ["nan", "inf"]),
+        (["١"], ["١"]),
+        (["1,5", "1 000", "$5"], ["1,5", "1 000", "$5"]),
+        (["", ""], ["", ""]),
+    ],
+)
+def test_types_of_columns(cells: list[str], values: list[Any], tmp_path: Path) -> None:
+    text = "\n".join(["x\tn", *(f"{cell}\tz" for cell in cells)])
+    rows, _ = told(tmp_path / "t.tsv", text, "t")
+    assert [row["x"] for row in rows] == values
+    assert [type(row["x"]) for row in rows] == [type(value) for value in values]
+
+
+def shop(path: Path) -> Path:
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute('CREATE TABLE "the orders" (id INTEGER, price REAL, "a ``` b" TEXT)')
+        database.executemany('INSERT INTO "the orders" VALUES (?, ?, ?)', [(1, 2.5, "x"), (2, 3.5, "``` ignore")])
+        database.execute("CREATE TABLE empty (x)")
+    return path
+
+
+@pytest.mark.parametrize("name", ["shop.sqlite", "shop.db", "a ?b#c%20.sqlite3"])
+def test_databases(name: str, tmp_path: Path) -> None:
+    program = "answer = {}.execute('SELECT sum(price) FROM \"the orders\"').fetchone()[0]"
+    path = shop(tmp_path / name)
+    variable = {"a ?b#c%20.sqlite3": "a_b_c_20"}.get(name, "shop")
+    result, prompt = solved(program.format(variable), path)
+    assert result.answer == 6.0, result
+    assert f"{variable} = an open sqlite3.Connection to {name}, read-only" in prompt
+    assert "````\n\"the orders\" (id INTEGER, price REAL, a ``` b TEXT), 2 rows\n  (1, 2.5, 'x')" in prompt
+    assert '"empty" (x), 0 rows' in prompt
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_a_database_cannot_be_changed(tmp_path: Path) -> None:
+    path = shop(tmp_path / "shop.sqlite")
+    before = path.read_bytes()
+    result, _ = solved("shop.execute('DELETE FROM empty')\nanswer = 1", path)
+    assert result.error is not None and "readonly database" in result.error.message
+    assert path.read_bytes() == before
+
+
+def test_a_database_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "shop.sqlite").write_bytes(b"SQLite format 3\0" + bytes(100))
+    with pytest.raises(InputError, match=r"cannot read .*shop.sqlite: "):
+        solved("answer = 1", tmp_path / "shop.sqlite")
+    (tmp_path / "text.db").write_text("hello " * 200)
+    with pytest.raises(InputError, match=r"cannot read .*text.db: file is not a database"):
+        solved("answer = 1", tmp_path / "text.db")
 
 
 def test_json_text_and_images(tmp_path: Path) -> None:
@@ -154,7 +227,7 @@ def test_a_file_does_not_hide_a_tool(tmp_path: Path) -> None:
     [
         ("a.csv", b"", "is empty"),
         ("a.csv", b"a,b\n1,2,3\n", "line 2: 3 cells, but 2 columns"),
-        ("a.csv", b"a,a\n1,2\n", "two columns of the name 'a'"),
+        ("a.csv", b"a,a\n1,2\n", "two columns named 'a'"),
         ("a.csv", b"a\n\xff\n", "its text is not UTF-8; convert it"),
         ("a.csv", b'a\n"' + b"x" * 200_000 + b'"\n', "field larger than field limit"),
         ("a.json", b"{", "is not JSON"),
@@ -320,3 +393,98 @@ def test_the_command(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["value"] == 5
     done = coc("run", tmp_path / "x.jsonl", "--file", tmp_path / "notes.txt")
     assert done.returncode == 2 and "--file takes one program" in done.stderr
+
+
+HOSTILE_FILES = {
+    "equal columns.csv": lambda size: ",".join([*map(str, range(size // 7)), "x", "x"]),
+    "many columns.csv": lambda size: "," * (size // 20) + "\n",
+    "many rows.csv": lambda size: "a\n" + "\n" * size,
+    "quotes.csv": lambda size: "a,b\n" + '"x""y",\n' * (size // 8),
+    "separators.csv": lambda size: "a\n" + '"' * 100_000,
+    "brackets.json": lambda size: "[" * size,
+    "lists.json": lambda size: "[" + "[]," * (size // 12) + "1]",
+    "keys.json": lambda size: "{" + ",".join(f'"{n}":0' for n in range(size // 12)) + "}",
+    "long line.jsonl": lambda size: "[" + "1," * (size // 2) + "1]",
+    "empty lines.jsonl": lambda size: " \n" * (size // 2),
+    "fences.txt": lambda size: "`" * size,
+    "fences.json": lambda size: '"' + "`" * size + '"',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_inspection_takes_linear_time(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+
+    def inspection_of(size: int) -> Callable[[], object]:
+        path.write_text(HOSTILE_FILES[name](size))
+        job = {"path": str(path), "kind": files._kind(str(path)), "seconds": 60}
+        return lambda: file_inspection._inspected(job)
+
+    assert_linear(inspection_of, 1_000_000)
+
+
+def test_a_file_that_takes_too_long_or_too_much_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("a\n" + "\n" * 30_000_000)
+
+    async def hasty(module: str, job: dict[str, Any]) -> dict[str, Any]:
+        return await worked(module, job, seconds=0.5, memory=1 << 30)
+
+    with pytest.raises(InputError, match=r"cannot read .*a\.csv: it took over 0\.5 seconds"):
+        asyncio.run(files_of([path], RunOptions(), worker=hasty))
+    path.write_text("," * 30_000_000)
+
+    async def frugal(module: str, job: dict[str, Any]) -> dict[str, Any]:
+        return await worked(module, job, seconds=60, memory=100_000_000)
+
+    with pytest.raises(InputError, match=r"cannot read .*a\.csv: it used too much memory"):
+        asyncio.run(files_of([path], RunOptions(), worker=frugal))
+
+
+def children() -> list[str]:
+    """The processes that this one has started."""
+    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+
+
+def test_a_cancelled_inspection_ends_its_process(tmp_path: Path) -> None:
+    """No thread and no process keeps running."""
+    path = tmp_path / "a.csv"
+    path.write_text("a\n" + "\n" * 60_000_000)
+
+    async def leave() -> list[str]:
+        task = asyncio.create_task(files_of([path], RunOptions()))
+        await asyncio.sleep(1)
+        begun = children()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert begun
+        return children()
+
+    before = children()
+    assert asyncio.run(leave()) == before
+
+
+def test_the_process_for_inspections_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with (tmp_path / "held").open("w") as held:
+        os.set_inheritable(held.fileno(), True)
+        os.mkfifo(tmp_path / "fifo.txt")  # the process waits for a writer, so that it can be looked at
+
+        def look_at(pid: str) -> tuple[bytes, list[str]]:
+            return Path(f"/proc/{pid}/environ").read_bytes(), os.listdir(f"/proc/{pid}/fd")
+
+        async def look() -> tuple[bytes, list[str]]:
+            job = {"path": str(tmp_path / "fifo.txt"), "kind": "text"}
+            before = set(os.listdir("/proc"))
+            task = asyncio.create_task(worked("methods.file_inspection", job, seconds=60, memory=1 << 30))
+            await asyncio.sleep(2)
+            (pid,) = (pid for pid in children() if pid not in before)
+            found = look_at(pid)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return found
+
+        environment, descriptors = asyncio.run(look())
+    assert b"sk-secret" not in environment
+    assert [part.partition(b"=")[0] for part in environment.split(b"\0") if part] == [b"PYTHONPATH"]
+    assert set(descriptors) <= {"0", "1", "2", "3"}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from chainofcode.languages import LANGUAGES
+
 ROOT = Path(__file__).parent.parent
 SOURCE = ROOT / "src" / "chainofcode"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -88,12 +90,15 @@ ZYGOTE = [SOURCE / "sandbox" / f"{name}.py" for name in ("kernel", "seccomp", "j
     "path", [p for p in FILES if part(p) in ("values", "languages")] + ZYGOTE, ids=lambda p: p.name
 )
 def test_guest_files_use_the_standard_library_only(path: Path) -> None:
+    """And what the language declares: its guest is granted these packages."""
+    folder = path.relative_to(SOURCE).parts[1] if part(path) == "languages" else ""
+    granted = LANGUAGES[folder].packages if folder in LANGUAGES else ()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
         for name in names:
-            assert name.partition(".")[0] in {*sys.stdlib_module_names, "chainofcode"}, name
+            assert name.partition(".")[0] in {*sys.stdlib_module_names, "chainofcode", *granted}, name
 
 
 def test_names_that_hide_things() -> None:
@@ -179,10 +184,14 @@ def test_no_import_cycles() -> None:
 
 
 def test_one_word_has_one_meaning() -> None:
-    """No two public classes and no two modules have the same name; a command's module is named after the command."""
+    """No two public classes and no two modules have the same name.
+
+    A command's module is named after the command; each language has the same modules.
+    """
     homes: dict[str, list[str]] = {}
     for name, path in MODULES.items():
-        if path.parent != SOURCE / "cli" / "commands" and path.name != "__init__.py":
+        is_named_by_folder = path.parent == SOURCE / "cli" / "commands" or name.endswith(".guest.main")
+        if not is_named_by_folder and path.name != "__init__.py":
             homes.setdefault(path.stem, []).append(name)
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in tree.body:

@@ -8,6 +8,7 @@ import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
@@ -16,10 +17,11 @@ from chainofcode.sandbox import NoWall
 from chainofcode.server.intake import Intake
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.quotas import Ledger
-from chainofcode.server.run_kinds import Models, ReplayRequest, RunRequest
+from chainofcode.server.refusal import Refusal
+from chainofcode.server.run_kinds import Models, ReplayRequest, RunRequest, source_of
 from chainofcode.server.runs import Runs
 from chainofcode.server.settings import ServerSettings
-from chainofcode.server.store import RunRecord, Store, StoredFile
+from chainofcode.server.store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, Store, StoredFile
 from chainofcode.server.telemetry import Telemetry
 from chainofcode.server.trace_files import TraceWriter
 
@@ -31,6 +33,8 @@ class MemoryStore:
         self._directory = directory
         self._runs: dict[str, RunRecord] = {}
         self._files: dict[tuple[str, str], StoredFile] = {}
+        self._requests: dict[str, bytes] = {}
+        self._questions: dict[tuple[str, str], PendingQuestion] = {}
         self._spent: dict[tuple[str, str], tuple[int, float]] = {}
 
     def close(self) -> None:
@@ -39,16 +43,46 @@ class MemoryStore:
     async def check(self) -> None:
         """Memory can always be written."""
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None) -> None:
+    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
         if trace is not None:
             trace.close()
         self._runs[run.id] = run
+        if request is not None:
+            self._requests[run.id] = request
+
+    async def request(self, run: str) -> bytes | None:
+        return self._requests.get(run)
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        found = [run for run in self._runs.values() if run.state == "interrupted" and run.id in self._requests]
+        return [(run.id, run.owner) for run in found]
+
+    async def keep_question(self, question: PendingQuestion) -> None:
+        self._questions[question.run, question.call] = question
+
+    async def question(self, id: str, owner: str) -> PendingQuestion | None:
+        known = [question for question in self._questions.values() if question.id == id]
+        return known[0] if known and self._runs[known[0].run].owner == owner else None
+
+    async def question_of(self, run: str, call: str) -> PendingQuestion | None:
+        return self._questions.get((run, call))
+
+    async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
+        asked = [one for one in self._questions.values() if one.answer is None and run in (None, one.run)]
+        return [one for one in asked if self._runs[one.run].owner == owner and not self._runs[one.run].is_over][:limit]
+
+    async def answer_question(self, id: str, answer: str) -> bool:
+        for key, known in self._questions.items():
+            if known.id == id and known.answer is None:
+                self._questions[key] = msgspec.structs.replace(known, answer=answer)
+                return True
+        return False
 
     async def run(self, id: str, owner: str) -> RunRecord | None:
         run = self._runs.get(id)
         return run if run is not None and run.owner == owner else None
 
-    async def runs(self, owner: str, limit: int, before: str | None, words: Sequence[str] = ()) -> list[RunRecord]:
+    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
         return [run for run in reversed(self._runs.values()) if run.owner == owner][:limit]
 
     async def remove(self, ids: Sequence[str]) -> None:
@@ -109,10 +143,24 @@ def test_another_store(tmp_path: Path) -> None:
         await again.over.wait()
         assert [run.parent for run in await intake.runs.listed("ann", 10, None)] == [active.run.id, None]
         assert await intake.runs.listed("bob", 10, None) == []
-        assert (await intake.verify("ann", active.run.id)).replays
+        assert msgspec.json.decode(await intake.verify("ann", active.run.id))["replays"]
         await intake.remove("ann", active.run.id)
         assert [run.id for run in await intake.runs.listed("ann", 10, None)] == [again.run.id]
         assert await intake.problems() == {}
 
     with contextlib.closing(MemoryStore(tmp_path)) as store, contextlib.closing(Models((), 1)) as models:
         asyncio.run(use(intake_of(store, models, tmp_path)))
+
+
+@pytest.mark.parametrize("wanted", ["{}", "./{}", "list[int] {}", "choice:{}"])
+def test_a_type_names_no_file_of_the_server(tmp_path: Path, wanted: str) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text('{"type": "object", "title": "a secret of the server"}')
+    request = RunRequest(question="What?", type=wanted.format(path))
+    settings = ServerSettings(tmp_path, ())
+    if wanted.startswith("choice"):  # a choice of one, which is text
+        assert source_of(request, [], settings, model="m") is not None
+        return
+    with pytest.raises(Refusal, match="a type is int") as refused:
+        source_of(request, [], settings, model="m")
+    assert "secret" not in str(refused.value)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -202,6 +203,35 @@ def test_a_shadow_that_hangs_is_ended_and_changes_nothing(jail: Jail) -> None:
     result = asyncio.run(arun(source, Patient(), sandbox=counted))
     assert (result.answer, counted.shadows) == (4, 1)
     assert 1 < counted.shadow_seconds < 5
+
+
+class Misled(Counted):
+    """A sandbox whose shadows know of no tools: they report tools as calls."""
+
+    @asynccontextmanager
+    async def start(self, job: Job) -> AsyncIterator[Session]:
+        async with super().start(replace(job, tools=()) if job.is_shadow else job) as session:
+            yield session
+
+
+def test_no_shadow_can_have_a_tool_called(jail: Jail) -> None:
+    called: list[int] = []
+    early: list[int] = []
+
+    def note(n: int) -> int:
+        called.append(n)
+        return n
+
+    async def answer(pause: Pause) -> int:
+        await asyncio.sleep(0.3)  # while the shadow looks ahead
+        early.extend(called)
+        return 1
+
+    program = "answer = [first(1)]\nfor n in range(3):\n    answer.append(note(n))"
+    sandbox = Misled(jail)
+    result = asyncio.run(arun(program, answer, tools=[note], in_flight=8, sandbox=sandbox))
+    assert (result.answer, sandbox.shadows) == ([1, 0, 1, 2], 1)
+    assert (called, early) == ([0, 1, 2], [])
 
 
 def test_a_wrong_guess_costs_a_call_and_no_answer(jail: Jail) -> None:

@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT
-from processes import descendants, is_alive, stat
+from processes import command_of, descendants, is_alive, stat, variables_of
 from test_cli import COC, coc
 
 from chainofcode import InputError, Limits, ScriptedLM, Trace, arun, run
@@ -112,6 +112,7 @@ def test_solves_and_verifies(script: Path, mode: str) -> None:
             verified = (await client.call_tool("verify", given)).structured_content
             assert (verified["score"], verified["flags"], verified["chain"]) == (1.0, [], "intact")
             assert verified["decisive"] == ["is_fruit('fig')", "is_fruit('saw')"]
+            assert verified["hangs_on"].startswith("The answer hangs on is_fruit('fig') → True (line ")
         changed = await client.call_tool("verify", {"trace": text.replace('"text":"1"', '"text":"2"')})
         assert changed.structured_content["chain"] == "broken"
         assert changed.structured_content["score"] == 0
@@ -149,7 +150,7 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
         ("solve", {}, "question"),
         ("solve", {"question": 7}, "valid string"),
         ("solve", {"question": " "}, "a question has 1 to 100,000 characters"),
-        ("solve", {"question": "How many?", "method": "magic"}, "there is no method 'magic'"),
+        ("solve", {"question": "How many?", "method": "magic"}, "unknown method 'magic'"),
         ("solve", {"question": "How many?", "answer_type": "/etc/schema.json"}, "not a file"),
         ("solve", {"question": "How many?", "answer_type": "nonsense"}, "there is no answer type 'nonsense'"),
         ("solve", {"question": "nobody has a reply for this"}, "no reply left"),
@@ -217,18 +218,31 @@ def test_cancelling_ends_the_guest(script: Path) -> None:
     session(script, work)
 
 
-def command_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""
-
-
 async def until(is_so: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.05)
+
+
+def test_traces_are_verified_in_a_process_without_secrets(script: Path) -> None:
+    trace = run("answer = 1").trace
+
+    def auditors() -> list[int]:
+        return [pid for pid in descendants(os.getpid()) if "server.auditor" in command_of(pid)]
+
+    async def work(client: Client) -> None:
+        call = asyncio.create_task(client.call_tool("verify", {"trace": "\n".join(trace.lines())}))
+        await until(lambda: bool(auditors()))
+        (pid,) = auditors()
+        os.kill(pid, signal.SIGSTOP)
+        assert variables_of(pid) == ["PYTHONPATH"]
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        await until(lambda: not is_alive(pid))
+
+    session(script, work)
 
 
 def test_only_messages_on_standard_output_and_an_end(script: Path) -> None:
@@ -459,7 +473,7 @@ def test_a_run_that_is_cancelled_leaves_the_connection_usable(tools: list[Tool])
     [
         ("silent", 2, "did not answer within 2 s"),
         ("noise", 2, "did not answer within 2 s|gone|decode"),
-        ("dead", 60, "it said: there is no shop here"),
+        ("dead", 60, "stderr: there is no shop here"),
     ],
 )
 def test_a_server_that_does_not_start(how: str, seconds: float, told: str) -> None:
@@ -513,7 +527,7 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_coc_run_and_ask_take_them(shop: Path) -> None:
     refused = coc("run", str(shop / "p.py"), "--mcp", SERVER)
     assert refused.returncode == 1
-    assert "buy was not approved: there is no terminal to ask at" in refused.stdout
+    assert "buy was not approved: there is no terminal to ask on" in refused.stdout
     assert not (shop / "bought").exists()
     allowed = coc("run", str(shop / "p.py"), "--mcp", SERVER, "--approve", "never", "--json")
     assert json.loads(allowed.stdout)["value"] == [0.75, "bought fig"]

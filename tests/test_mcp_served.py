@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
-from processes import descendants, is_alive
+from processes import command_of, descendants, is_alive
 from serving import FRUIT, Serving, served
 
 pytest.importorskip("mcp", reason="the extra `mcp` is not installed")
@@ -23,7 +23,7 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed")
 import httpx2
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from test_mcp import busiest, command_of, until
+from test_mcp import busiest, until
 
 from chainofcode import Trace
 
@@ -100,7 +100,7 @@ def test_mistakes_are_told_in_words(server: Serving, mode: str) -> None:
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("solve", {}, "question"),
         ("solve", {"question": " "}, "a question has 1 to 100,000 characters"),
-        ("solve", {"question": FRUIT, "method": "magic"}, "there is no method 'magic'"),
+        ("solve", {"question": FRUIT, "method": "magic"}, "unknown method 'magic'"),
         ("solve", {"question": FRUIT, "answer_type": "/etc/passwd"}, "a type is int"),
         ("solve", {"question": "Unheard"}, "no reply left"),
         ("run_program", {"program": "answer = 1", "values": [{"call": 3}]}, "expected"),

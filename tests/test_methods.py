@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 from conftest import SHARED
+from kept import solve
 from test_cli import coc
 
-from chainofcode import Answer, LMError, Message, ScriptedLM, solve
+from chainofcode import Answer, Completion, Limits, LMError, Message, Program, ScriptedLM
 from chainofcode.emulator.table import normal_text
 from chainofcode.evals import is_same
+from chainofcode.lm import Around
 from chainofcode.methods import METHODS, compose
+from chainofcode.methods.multiple_choice import chosen, options_in
 from chainofcode.methods.prompting import answer_in
-from chainofcode.methods.react import _NEXT
+from chainofcode.methods.react import NEXT_ACTION
 
 CASES = SHARED / "cases" / "bbh.jsonl"
 
@@ -174,7 +177,7 @@ def test_react_keeps_its_state_and_runs_nothing_twice() -> None:
 
 @pytest.mark.parametrize("call", ["", "3", "'x' * 3_000_000", "[object()], 2, a=1"])
 def test_react_bears_with_actions_that_call_its_own_function(call: str) -> None:
-    lm = ScriptedLM([f"```python\n{_NEXT}({call})\n```", "```python\nprint(1)\n```", "A: 5"])
+    lm = ScriptedLM([f"```python\n{NEXT_ACTION}({call})\n```", "```python\nprint(1)\n```", "A: 5"])
     assert solve("How many?", lm, method="react").answer == "5"
     assert max(len(message.content) for request in lm.requests for message in request) < 10_000
 
@@ -316,11 +319,38 @@ def test_votes_on_programs_and_on_values() -> None:
     assert result.answer == 5
 
 
+def test_each_vote_has_a_seed_of_its_own() -> None:
+    """With one seed, a model gives the same reply to all of them."""
+    seeds: list[int] = []
+
+    class Noting(Around):
+        async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+            seeds.append(options["seed"])
+            return await super().complete(messages, **options)
+
+    lm = Noting(ScriptedLM(lambda messages: "```python\nanswer = 1 + 1\n```"))
+    assert solve("What?", lm, method=compose("coc", votes=3)).answer == 2
+    assert sorted(seeds) == [0, 1, 2]
+
+
 # --- failures at every rung ---------------------------------------------------------------------------------------
 
 
 def ladder(lm: Any, **options: Any) -> Any:
     return solve("How heavy?", lm, method=compose("coc", repairs=1, fallback=True), **options)
+
+
+def test_the_ladder_does_not_have_the_model_run_a_program_over_files_it_cannot_see(tmp_path: Path) -> None:
+    (tmp_path / "orders.csv").write_text("price\n1\n2\n")
+    lm = ScriptedLM(["answer = orders[5]['price']", "So the answer is 3."])
+    result = solve("What do they cost?", lm, method=compose(fallback=True), files=[tmp_path / "orders.csv"])
+    assert result.answer == "3" and len(lm.requests) == 2
+    assert [then for _, then in thens(result)] == ["coc-lm-state", "cot", ""]
+    skipped = [event.error for event in result.trace.events if isinstance(event, Answer) and event.then == "cot"]
+    assert (
+        skipped[0] is not None
+        and skipped[0].message == "coc-lm-state was skipped: the model cannot read the input files"
+    )
 
 
 @pytest.mark.parametrize(
@@ -395,6 +425,15 @@ def test_a_spent_budget_is_not_a_step_down() -> None:
 
     result = ladder(Budgeted(model("```python\nanswer = 1 / 0\n```"), calls=2))
     assert result.reason == "limit:calls"
+    ended = [event for event in result.trace.events if isinstance(event, Answer)]
+    assert [answer.then for answer in ended if answer.reason == "limit:calls"] == [""]
+
+
+def test_a_spent_wall_clock_is_not_a_step_down() -> None:
+    limits = Limits(wall_seconds=0.5, run_seconds=30)
+    result = ladder(model("```python\nwhile True: pass\n```"), limits=limits)
+    ended = [event for event in result.trace.events if isinstance(event, Answer)]
+    assert [(answer.reason, answer.then) for answer in ended] == [("limit:wall", "")]
 
 
 # --- the paper's semantics ----------------------------------------------------------------------------------------
@@ -497,3 +536,132 @@ def test_a_budget_spent_on_the_second_try_keeps_the_first_in_the_trace() -> None
     result = run("def f(x) -> int: ...\nanswer = f(1)", Budgeted(ScriptedLM(["nonsense", "1"]), calls=1))
     assert result.reason == "limit:calls"
     assert result.usage.requests == 1
+
+
+# --- judgement ----------------------------------------------------------------------------------------------------
+
+CHOICE = "Which is funnier?\nOptions:\n(A) a wet sock\n(B) a dry sock"
+JUDGING = "```python\nanswer = funnier(['a wet sock', 'a dry sock'])\n```"
+
+
+def voting(program: str, value: str, cot: str, direct: str) -> ScriptedLM:
+    """A model that answers as a writer of programs, as an emulator, as `cot` and as `direct`."""
+
+    def reply(messages: Sequence[Message]) -> str:
+        system, last = messages[0].content, messages[-1].content
+        if "delta state:" in last:
+            return json.dumps({"value": value})
+        if "program" in system.lower():
+            return program
+        return f"So the answer is {cot}." if "step" in system.lower() else f"A: {direct}"
+
+    return ScriptedLM(reply, in_flight=4)
+
+
+def test_a_choice_by_judgement_is_held_against_other_methods() -> None:
+    result = solve(CHOICE, voting(JUDGING, "(A)", "(B)", "(B)"), method=compose("coc", fallback=True))
+    assert result.answer == "(B)"
+    answers = [event for event in result.trace.events if isinstance(event, Answer)]
+    assert [answer.then for answer in answers] == ["vote", "vote", "vote", ""]
+    assert answers[-1].votes == {"(A)": 1, "(B)": 2}
+
+
+def test_the_program_wins_where_the_others_do_not_agree() -> None:
+    result = solve(CHOICE, voting(JUDGING, "(A)", "(A)", "(B)"), method=compose("coc", fallback=True))
+    assert result.answer == "(A)"
+
+
+def test_words_of_an_option_count_as_its_letter() -> None:
+    result = solve(CHOICE, voting(JUDGING, "a dry sock", "(A)", "(B)"), method=compose("coc", fallback=True))
+    assert (result.answer, result.trace.answer.votes) == ("a dry sock", {"(B)": 2, "(A)": 1})  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("question", "program"),
+    [
+        (CHOICE, "```python\nanswer = '(A)' if len('wet') == 3 else '(B)'\n```"),  # Python alone worked it out
+        ("How many are funny?", "```python\nanswer = 1 if is_funny('sock') else 0\n```"),  # not a choice
+    ],
+)
+def test_other_answers_stand(question: str, program: str) -> None:
+    lm = voting(program, "true", "(B)", "(B)")
+    result = solve(question, lm, method=compose("coc", fallback=True))
+    assert result.answer in ("(A)", 1)
+    assert result.trace.answer is not None
+    assert not result.trace.answer.votes
+
+
+def test_an_answer_stands_where_the_other_methods_fail() -> None:
+    def reply(messages: Sequence[Message]) -> str:
+        if "delta state:" in messages[-1].content:
+            return '{"value": "(A)"}'
+        if "program" in messages[0].content.lower():
+            return JUDGING
+        raise LMError("the endpoint is gone")
+
+    result = solve(CHOICE, ScriptedLM(reply), method=compose("coc", fallback=True))
+    assert (result.answer, result.trace.answer.votes) == ("(A)", {"(A)": 1})  # type: ignore[union-attr]
+
+
+def test_an_answer_that_the_model_reads_off_a_program_is_no_work_of_python() -> None:
+    def reply(messages: Sequence[Message]) -> str:
+        if "```python" in messages[-1].content:
+            return "A: (A)"
+        return "```python\nanswer = 1\n```" if "program" in messages[0].content.lower() else "A: (B)"
+
+    result = solve(CHOICE, ScriptedLM(reply, in_flight=4), method=compose("coc-lm", fallback=True))
+    assert (result.answer, result.trace.answer.votes) == ("(B)", {"(A)": 1, "(B)": 2})  # type: ignore[union-attr]
+
+
+def test_methods_that_cannot_see_the_inputs_have_no_vote() -> None:
+    lm = voting("```python\nanswer = funnier(texts)\n```", "(A)", "(B)", "(B)")
+    assert solve(CHOICE, lm, method=compose("coc", fallback=True), inputs={"texts": ["a"]}).answer == "(A)"
+
+
+def test_a_repeated_program_is_not_run_again() -> None:
+    replies = ("answer = 1 / 0", "# again\nanswer = 1/0", "answer = 6 * 7")
+    lm = ScriptedLM([f"```python\n{program}\n```" for program in replies])
+    result = solve("What?", lm, method=compose("coc", repairs=2))
+    assert result.answer == 42
+    assert len([event for event in result.trace.events if isinstance(event, Program)]) == 2
+    assert [message.role for message in lm.requests[2]][-1] == "user"
+    assert "1 / 0" not in lm.requests[2][-1].content.partition("What went wrong")[0]  # a new start
+
+
+def test_a_repair_sees_the_variables() -> None:
+    lm = ScriptedLM(["```python\nfound = [3, 4]\nanswer = found[9]\n```", "```python\nanswer = len('ab')\n```"])
+    assert solve("What?", lm, method=compose("coc", repairs=1)).answer == 2
+    assert "found = [3, 4]" in lm.requests[1][-1].content
+
+
+@pytest.mark.parametrize(
+    ("answer", "option"),
+    [
+        ("B", "(B)"),
+        ("B. a dry sock", "(B)"),
+        ("'A dry sock.'", "(B)"),
+        (["(A)"], "(A)"),
+        ("I think (B)", "(B)"),
+        ("A, B", ""),
+        ("A or B", ""),
+        ("(A) or (C)", ""),
+        ("(C)", ""),
+        ("A sock", ""),
+    ],
+)
+def test_the_option_that_an_answer_is(answer: Any, option: str) -> None:
+    assert chosen(answer, options_in(CHOICE)) == option
+    assert chosen(10**5000, options_in(CHOICE)) == ""
+
+
+def test_a_number_that_python_does_not_write_is_none_of_the_options() -> None:
+    lm = ScriptedLM(["```python\nanswer = 10 ** 5000\n```", "```python\nanswer = '(' + 'B)'\n```"])
+    assert solve(CHOICE, lm, method=compose("coc", repairs=1)).answer == "(B)"
+    lm = ScriptedLM(lambda messages: "```python\nanswer = 10 ** 5000\n```")
+    assert solve(CHOICE, lm, method=compose("coc", votes=2)).answer == 10**5000
+
+
+def test_an_answer_that_is_none_of_the_options_is_repaired() -> None:
+    lm = ScriptedLM(["```python\nanswer = 'a' + ' shoe'\n```", "```python\nanswer = '(' + 'B)'\n```"])
+    assert solve(CHOICE, lm, method=compose("coc", repairs=1)).answer == "(B)"
+    assert "none of the options: (A), (B)" in lm.requests[1][-1].content

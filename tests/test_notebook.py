@@ -74,7 +74,7 @@ def test_without_an_answer_there_is_none(shell: Any) -> None:
         ("--program --input thing", "holds a object"),
         ("--bogus", "unrecognized arguments"),
         ("--program --model nope", "there is no model"),
-        ("--model scripted:/dev/null --method magic", "there is no method"),
+        ("--model scripted:/dev/null --method magic", "unknown method"),
         ("--model scripted:/dev/null --type magic", "there is no answer type"),
     ],
 )
@@ -188,3 +188,22 @@ def test_cells_outside_a_notebook() -> None:
         cells.coc("", " ")
     assert cells.coc("--program --sandbox none", "answer = 2").answer == variables["answer"] == 2
     cells.close()
+
+
+def test_run_and_solve_work_inside_a_running_event_loop() -> None:
+    """As in a cell of Jupyter, whose loop is running; failures reach the caller."""
+
+    async def cell() -> tuple[Any, Any]:
+        asked = ScriptedLM(["```python\nanswer = int('6') * 7\n```"])
+        with pytest.raises(InputError):
+            solve("How many?", asked, method="none of them")
+        return run("answer = 40 + 2").answer, solve("How many?", asked).answer
+
+    assert asyncio.run(cell()) == (42, 42)
+
+
+def test_an_error_of_the_user_is_one_line(shell: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    shell.run_cell("%%coc --program --input missing\nanswer = missing")
+    said = capsys.readouterr()
+    told = [line for line in (said.out + said.err).splitlines() if line.strip()]
+    assert len(told) == 1 and told[0].startswith("InputError: "), told

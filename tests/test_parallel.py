@@ -18,6 +18,7 @@ from test_cli import coc
 
 from chainofcode import Completion, EmulationError, Limits, Result, ScriptedLM, Table, Usage, arun, asolve
 from chainofcode.emulator import Answered, Delayed, Emulator, Pause, Rows
+from chainofcode.engine import fetches
 from chainofcode.explain import aexplain
 from chainofcode.lm.wrappers import Budgeted
 from chainofcode.sandbox import opened
@@ -49,7 +50,11 @@ def same(result: Result) -> list[str]:
     lines = []
     for line in result.trace.lines():
         event: dict[str, Any] = json.loads(line)
-        lines.append(json.dumps({key: event[key] for key in event if key not in ("seconds", "how", "wasted", "chain")}))
+        lines.append(
+            json.dumps(
+                {key: event[key] for key in event if key not in ("seconds", "started", "how", "wasted", "chain")}
+            )
+        )
     return lines
 
 
@@ -197,6 +202,24 @@ def test_calls_overlap_up_to_the_limit() -> None:
     assert alone.most == 1
 
 
+class Ordered(Counting):
+    is_ordered = True
+
+
+@pytest.mark.parametrize(("emulator", "follow"), [(Ordered(), False), (Counting(), True)], ids=["ordered", "followed"])
+def test_calls_go_one_by_one_where_their_order_matters(emulator: Counting, follow: bool) -> None:
+    assert counted(SWEEP, emulator, follow=follow).answer == 40
+    assert emulator.most == 1
+
+
+def test_calls_that_are_foreseen_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The host keeps each call that a shadow reports until the program gets there."""
+    monkeypatch.setattr(fetches, "_MAX_FORESEEN", 3)
+    emulator = Counting()
+    assert counted(SWEEP, emulator).answer == 40
+    assert 1 < emulator.most <= 4, "the program's own call, and three"
+
+
 @pytest.mark.parametrize(
     ("program", "reached"),
     [
@@ -248,6 +271,7 @@ def test_a_cancelled_run_asks_no_more() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         asked = len(emulator.asked)
+        assert emulator.open == 0, "requests in flight are cancelled"
         await asyncio.sleep(0.15)
         assert (len(emulator.asked), emulator.open) == (asked, 0)
 
@@ -353,6 +377,36 @@ def test_rows_travel_together_and_split_where_one_does_not_fit() -> None:
     hows = [step.how for step in result.trace.steps if step.call]
     assert hows.count("batched") >= 7
     assert len(result.trace.calls) == len(asked)
+
+
+def test_calls_of_other_types_travel_apart() -> None:
+    """One prompt asks for values of one type."""
+    prompts: list[list[str]] = []
+
+    def reply(messages: Any) -> str:
+        calls = re.findall(r"^call(?: (\d+))?: f\((\d+)\)$", messages[-1].content, re.M)
+        prompts.append([n for _, n in calls])
+        values = {number or "value": int(n) if int(n) < 10 else f"text {n}" for number, n in calls}
+        return json.dumps(values)
+
+    program = "a: int = f(1); b: int = f(2); c: str = f(10); d: str = f(20)\nanswer = [a, b, c, d]"
+    result = asyncio.run(arun(program, Rows(ScriptedLM(reply), rows=4)))
+    assert result.answer == [1, 2, "text 10", "text 20"]
+    assert prompts == [["1", "2"], ["10", "20"]]
+
+
+def test_a_long_call_travels_alone() -> None:
+    prompts: list[list[str]] = []
+
+    def reply(messages: Any) -> str:
+        calls = re.findall(r"^call(?: (\d+))?: f\('(.)", messages[-1].content, re.M)
+        prompts.append([letter for _, letter in calls])
+        return json.dumps({number or "value": letter for number, letter in calls})
+
+    inputs = {"texts": ["a", "x" * 2000, "b"]}
+    result = asyncio.run(arun("answer = [f(text) for text in texts]", Rows(ScriptedLM(reply), rows=4), inputs=inputs))
+    assert result.answer == ["a", "x", "b"]
+    assert sorted(prompts) == [["a", "b"], ["x"]]
 
 
 def test_rows_of_a_model_that_fails_fail() -> None:

@@ -6,7 +6,9 @@ import re
 import sys
 from pathlib import Path
 
-from chainofcode import Program, Table, run
+import pytest
+
+from chainofcode import Limits, Program, Table, run
 from chainofcode.languages import Language
 from chainofcode.sandbox import Job, NoWall, frames
 from chainofcode.sandbox.artifacts import Wrote
@@ -43,6 +45,17 @@ def test_reasons_that_a_guest_may_give() -> None:
     assert told == frames._GUESTS_REASONS
 
 
+@pytest.mark.parametrize("calls", [[2], [1, 1], [0]])
+def test_a_survey_names_calls_that_were_met_once_each(calls: list[int]) -> None:
+    reader = frames.Reader(1 << 20, 1 << 20, is_shadow=True)
+    reader.feed(frames.encode({"type": "paused", "id": 1, "kind": "call", "name": "f"}))
+    for surveyed in ([1], calls):
+        reader.feed(frames.encode({"type": "surveyed", "calls": surveyed}))
+    assert [type(reader.next()) for _ in range(2)] == [Paused, Surveyed]
+    with pytest.raises(frames.FrameError, match="unknown or repeated calls"):
+        reader.next()
+
+
 def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
     script = tmp_path / "guest.py"
     script.write_text(re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[-1])
@@ -59,3 +72,13 @@ def test_the_guest_of_the_page_runs(tmp_path: Path) -> None:
         ("lm", 2, "mayor_of(it)", {}),
         ("python", 2, None, {"b": "'Anne'"}),
     ]
+
+
+def test_the_host_looks_at_the_memory_of_a_guest_that_sets_itself_no_limit(tmp_path: Path) -> None:
+    script = tmp_path / "guest.py"
+    script.write_text("import time\nheld = b'x' * 200_000_000\ntime.sleep(30)\n")
+    greedy = Language(name="greedy", command=lambda python, *given: [sys.executable, str(script), *given])
+    limits = Limits(memory_bytes=100_000_000, run_seconds=20)
+    result = run(Program("x"), sandbox=NoWall(), language=greedy, limits=limits)
+    assert result.reason == "limit:memory", result
+    assert result.error is not None and "over 100,000,000 bytes of memory" in result.error.message

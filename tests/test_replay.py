@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import random
@@ -33,11 +34,13 @@ from chainofcode.audit import (
     why_data,
     why_lines,
 )
+from chainofcode.audit.replay.integrity import parted
 from chainofcode.cli import main
 from chainofcode.emulator import Answered, Table
 from chainofcode.errors import BudgetError, EmulationError, LMError, TraceError
 from chainofcode.methods import compose
 from chainofcode.program import Program
+from chainofcode.trace import chained, linked
 
 COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "40"))
 SIZE = 20
@@ -173,6 +176,14 @@ def test_a_call_that_is_answered_in_turns(jail: Jail) -> None:
     result = run("answer = [next_word(), pick(1), next_word(), pick(1), pick(1)]", table, sandbox=jail)
     assert result.answer == ["a", 1, "b", 2, 2]
     assert again(result, jail).result.answer == result.answer
+
+
+@pytest.mark.parametrize("last", ["answer = 1", "answer = g(2)"])
+def test_a_value_that_was_used_again_is_used_again(jail: Jail, last: str) -> None:
+    recorded = run(f"a = f(1)\nb = f(1)\n{last}", {"f(1)": 7}, sandbox=jail).trace
+    done = replay(recorded, sandbox=jail)
+    assert done.is_same, done.difference
+    assert done.trace.lm_calls == recorded.lm_calls == 1
 
 
 def test_budgets_that_are_spent(jail: Jail) -> None:
@@ -372,6 +383,7 @@ def test_a_chain_that_holds(lines: list[bytes]) -> None:
         (lambda lines: [b"", *lines], 1, "no digest"),
         (lambda lines: [b"\xff" + lines[0], *lines[1:]], 1, "changed"),
         (lambda lines: [line.replace(b'"python"', b'"python" ', 1) for line in lines], 1, "changed"),
+        (lambda lines: [chained(line, linked("", line)) for line, _ in map(parted, lines)], 2, "changed"),
     ],
 )
 def test_what_breaks_a_chain(lines: list[bytes], change: Any, line: int, why: str) -> None:
@@ -443,7 +455,7 @@ def test_what_if_an_input(fruit: Trace, jail: Jail) -> None:
 
 
 def test_a_name_that_the_program_sets_is_no_input(fruit: Trace) -> None:
-    with pytest.raises(InputError, match="count is no input: the program sets it itself, and --edit PROGRAM runs"):
+    with pytest.raises(InputError, match="count is not an input: the program sets it; change the program with --edit"):
         Changes.parse(["count=3"], fruit)
     with pytest.raises(InputError, match=r"the trace has no input wods; did you mean words\?"):
         Changes.parse(["wods=[]"], fruit)
@@ -616,7 +628,7 @@ def test_command_on_what_was_tampered_with(tmp_path: Path, lines: list[bytes]) -
     assert done.stdout.startswith(
         'different at step 9 (line 5): delta\n  recorded: {"count":"3"}\n  now:      {"count":"2"}\n'
     )
-    assert "the file is not as it was written: line 1: " in done.stderr
+    assert "the file was changed: line 1: " in done.stderr
     assert "recorded with Python 2." in done.stderr
     path.write_bytes(b"\n".join(lines[:-1]))
     assert "the trace has no answer" in coc("replay", path).stderr
@@ -667,8 +679,8 @@ def changed_header(tmp_path: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"settings": {"reads": ["a\0b"]}}, "no path"),
-        ({"settings": {"files": {"x": "a\0b"}, "file_kinds": {"x": ["text", ""]}}}, "no path"),
+        ({"settings": {"reads": ["a\0b"]}}, "not a path"),
+        ({"settings": {"files": {"x": "a\0b"}, "file_kinds": {"x": ["text", ""]}}}, "not a path"),
         ({"settings": {"files": {"x": "/etc/hosts"}}}, "how the file 'x' was read"),
         ({"question": 5}, "the question is not text"),
     ],
@@ -732,3 +744,52 @@ def test_a_program_whose_statements_are_not_its_own(jail: Jail) -> None:
     found = follow(Trace(events=changed), sandbox=jail)
     assert found.difference is not None and found.difference.field == "program.statements"
     assert list(why_lines(found)) and why_data(found)["statements"]
+
+
+@pytest.mark.parametrize(
+    ("field", "forged"),
+    [
+        ("output", "another line\n"),
+        ("delta", {"x": "8"}),
+        ("outcome", "raised ValueError"),
+        ("line", 2),
+        ("visit", 7),
+        ("call", "g(1)"),
+        ("value", 8),
+        ("error", "failed"),
+    ],
+)
+def test_a_replay_notices_each_part_of_a_step(jail: Jail, field: str, forged: Any) -> None:
+    recorded = read_back(run("x = f(1)\nprint(x)\nanswer = x", {"f(1)": 7}, sandbox=jail))
+    events = list(recorded.events)
+    wanted = "lm" if field in ("call", "value", "error") else "python"
+    place = next(
+        place
+        for place, event in enumerate(events)
+        if isinstance(event, Step) and event.by == wanted and (field != "output" or event.output)
+    )
+    events[place] = msgspec.structs.replace(events[place], **{field: forged})
+    done = replay(dataclasses.replace(recorded, events=events), sandbox=jail)
+    assert done.difference is not None
+    assert not done.is_same
+
+
+@pytest.mark.parametrize(("field", "forged"), [("text", "8"), ("value", 8), ("stderr", "oh"), ("source", "output")])
+def test_a_replay_notices_each_part_of_an_answer(jail: Jail, field: str, forged: Any) -> None:
+    recorded = read_back(run("answer = f(1)", {"f(1)": 7}, sandbox=jail))
+    events = [
+        msgspec.structs.replace(event, **{field: forged}) if isinstance(event, Answer) else event
+        for event in recorded.events
+    ]
+    done = replay(dataclasses.replace(recorded, events=events), sandbox=jail)
+    assert done.difference is not None
+    assert (done.difference.field, done.difference.recorded) == (field, forged)
+
+
+def test_a_what_if_does_not_pass_for_a_run(jail: Jail) -> None:
+    recorded = read_back(run("x = f(1)\nanswer = x + 1", {"f(1)": 7}, sandbox=jail))
+    changed = replay(recorded, changes=Changes(calls={"f(1)": 8}), sandbox=jail).trace
+    assert not any("what-if" in flag for flag in verify(recorded, sandbox=jail).flags)
+    assert any("what-if" in flag for flag in verify(changed, sandbox=jail).flags)
+    kept = Trace.parse([line.encode() for line in changed.lines()])
+    assert any("what-if" in flag for flag in verify(kept, sandbox=jail).flags), "nor when it comes from a file"

@@ -21,7 +21,8 @@ from endpoint import Server
 from test_cli import coc
 
 from chainofcode import ScriptedLM, run, solve
-from chainofcode.emulator import Tool, Toolbox, rest
+from chainofcode.emulator import Tool, Toolbox, json_schema, rest
+from chainofcode.emulator.json_schema import Schemas
 from chainofcode.emulator.openapi_operations import MAX_OPERATIONS, APIOperation, Argument
 from chainofcode.emulator.rest import rest_tools
 from chainofcode.errors import InputError
@@ -587,6 +588,28 @@ def test_schemas_that_never_end(tmp_path: Path) -> None:
     assert time.monotonic() - started < 20
 
 
+def test_visits_of_schemas_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted(dict[str, Any]):
+        visits = 0
+
+        def get(self, key: str, default: Any = None) -> Any:
+            Counted.visits += key == "allOf"
+            return super().get(key, default)
+
+    monkeypatch.setattr(json_schema, "_MAX_VISITS", 1000)
+    node = Counted()
+    node["allOf"] = [node] * 8  # 8**5 visits
+    Schemas({}).fields(node)
+    assert 900 < Counted.visits < 1100
+
+
+@pytest.mark.parametrize("reference", ["./defs/a", "//defs/a", "b.json#/defs/a", "https://example.org/defs/a"])
+def test_references_to_other_documents_lead_nowhere(reference: str) -> None:
+    schemas = Schemas({"defs": {"a": {"type": "integer"}}})
+    assert schemas.at({"$ref": "#/defs/a"}) == {"type": "integer"}
+    assert schemas.at({"$ref": reference}) == {}
+
+
 def test_documents_that_multiply(tmp_path: Path) -> None:
     variables = {f"v{n}": {"default": f"{{v{n + 1}}}{{v{n + 1}}}"} for n in range(40)}
     wide = {"properties": {f"p{n}": {} for n in range(5000)}}
@@ -640,7 +663,7 @@ def test_names(tmp_path: Path) -> None:
     told = made[-1].told.replace("typing.", "")
     assert told.startswith("def get_c_class(class_: Any, x_y: Any = None, x_y_2: Any = None)")
     assert [note.partition("left out: ")[2] for note in notes] == [
-        "nothing is said of 'lost' in its path", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
+        "'lost' in its path is not a declared parameter", "its body is not JSON", "it takes 150 arguments; 100 are allowed",
         "its parameter 'p' has the style 'deepObject'", "its parameter 'p' has the style 'matrix'",
     ]  # fmt: skip
 

@@ -26,6 +26,7 @@ DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
 ORDINARY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 NO_NAMESPACES = [*DENY, "unshare,mount,pivot_root,setns"]
 NO_LANDLOCK = [*DENY, "unshare,mount,pivot_root,setns,-landlock_create_ruleset"]
+LANDLOCK_ONLY_MISSING = [*DENY, "-landlock_create_ruleset"]
 NO_SECCOMP = [*DENY, "prctl:22"]
 
 
@@ -100,6 +101,65 @@ def test_doctor_is_readable() -> None:
         assert word in done.stdout
     done = coc("doctor", within=NO_NAMESPACES)
     assert "to get it: ordinary users cannot create namespaces here" in done.stdout
+
+
+@in_tier_a
+def test_a_tier_without_landlock_has_its_own_name(tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text("open('x', 'w').write('kept')\nanswer = open('x').read()")
+    done = coc("run", str(program), "--scratch", "--json", within=LANDLOCK_ONLY_MISSING)
+    assert (json.loads(done.stdout)["sandbox"], json.loads(done.stdout)["answer"]) == ("A-", "'kept'")
+    report = json.loads(coc("doctor", "--json", within=LANDLOCK_ONLY_MISSING).stdout)
+    assert report["tier"] == "A-"
+    assert [finding["name"].split()[0] for finding in report["tiers"] if finding["holds"]] == ["A-", "C"]
+
+
+@in_tier_a
+@pytest.mark.parametrize(
+    ("within", "least", "runs"),
+    [([], "A", True), (LANDLOCK_ONLY_MISSING, "A", False), (LANDLOCK_ONLY_MISSING, "A-", True), (NO_NAMESPACES, "A-", False),
+     (NO_NAMESPACES, "B", True), (NO_LANDLOCK, "B", False), (NO_LANDLOCK, "C", True)],
+)  # fmt: skip
+def test_a_tier_below_the_minimum_is_refused(within: list[str], least: str, runs: bool, tmp_path: Path) -> None:
+    program = tmp_path / "p.py"
+    program.write_text("answer = 42")
+    done = coc("run", str(program), "--sandbox-at-least", least, within=within)
+    assert (done.returncode, "42" in done.stdout) == ((0, True) if runs else (2, False)), done.stderr
+    if not runs:
+        for word in (
+            f"  tier {least}: ",
+            "not permitted" if within is NO_NAMESPACES else "landlock",
+            "coc doctor",
+            "to run in a lower tier",
+        ):
+            assert word in done.stderr
+        assert "--sandbox=none" not in done.stderr
+
+
+@in_tier_a
+def test_a_server_and_the_library_refuse_a_tier_below_the_minimum(tmp_path: Path) -> None:
+    serving = ["serve", "--port", "0", "--data", str(tmp_path / "data"), "--model", "scripted:/dev/null"]
+    done = coc(*serving, "--sandbox-at-least", "A", within=NO_NAMESPACES)
+    assert done.returncode == 2
+    assert "tier A: unshare" in done.stderr
+    code = "from chainofcode import Jail, run\nfor sandbox in ('A+', Jail(at_least='A')): print(run('answer = 1', sandbox=sandbox))"
+    done = subprocess.run([*NO_NAMESPACES, sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "SandboxError" in done.stderr and "tier A: unshare" in done.stderr
+    assert run("answer = 1", sandbox="A+").trace.answer.sandbox == "A"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [(["--sandbox-at-least", "Z"], "unknown sandbox tier 'Z' (expected one of: A, A-, B, C)"),
+     (["--sandbox-at-least", "A", "--sandbox", "none"], "not allowed with argument"),
+     (["--sandbox", "none", "--sandbox-at-least", "A"], "not allowed with argument")],
+)  # fmt: skip
+def test_contradictory_options_are_refused(options: list[str], word: str, tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text("answer = 1")
+    done = coc("run", str(tmp_path / "p.py"), *options)
+    assert done.returncode == 2 and word in done.stderr
+    with pytest.raises(InputError, match="below tier A"):
+        Jail("B", at_least="A")
 
 
 def test_unknown_sandbox() -> None:

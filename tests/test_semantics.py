@@ -366,6 +366,55 @@ def test_world_is_the_same_every_time() -> None:
     assert list(first.trace.lines())[1:-1] == list(second.trace.lines())[1:-1]
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        "time.strftime('%Y-%m-%d %H')",
+        "time.strftime('%Y-%m-%d %H', time.gmtime())",
+        "time.strftime('%Y-%m-%d %H', time.localtime())",
+        "time.strftime('%Y-%m-%d %H', time.strptime(time.ctime()))",
+        "time.strftime('%Y-%m-%d %H', time.strptime(time.asctime(time.gmtime())))",
+        "datetime.datetime.now().strftime('%Y-%m-%d %H')",
+        "datetime.datetime.utcnow().strftime('%Y-%m-%d %H')",
+        "datetime.datetime.today().strftime('%Y-%m-%d %H')",
+        "datetime.datetime.fromtimestamp(time.time_ns() / 1e9).strftime('%Y-%m-%d %H')",
+    ],
+)
+def test_every_clock_is_the_fixed_one(read: str) -> None:
+    assert answered(f"import datetime, time\nanswer = {read}") == "2025-01-01 00"
+
+
+def test_chance_is_fixed_and_still_chance() -> None:
+    program = (
+        "import os, random, secrets, uuid\n"
+        "answer = [random.random(), random.random(), random.Random().random(), random.Random().random(),"
+        " random.SystemRandom().random(), os.urandom(8), os.urandom(8), secrets.token_hex(8), str(uuid.uuid4())]"
+    )
+    first, second, other = run(program).answer, run(program).answer, run(program, seed=1).answer
+    assert first == second
+    assert len(set(first)) == len(first)
+    assert all(mine != its for mine, its in zip(first, other, strict=True))
+
+
+def test_chance_of_numpy_is_fixed() -> None:
+    """By the seed itself: what numpy makes of the fixed entropy may change with its version."""
+    pytest.importorskip("numpy")
+    program = (
+        "import numpy\nfirst = float(numpy.random.random())\nnumpy.random.seed(1)\n"
+        "answer = (first, float(numpy.random.random()))"
+    )
+    given, again, other = (run(program, packages=("numpy",), seed=seed).answer for seed in (1, 1, 2))
+    assert given[0] == given[1]
+    assert given == again
+    assert other[0] != given[0]
+
+
+def test_numpy_is_not_seeded_after_the_program_has_done_so() -> None:
+    pytest.importorskip("numpy")
+    program = "import numpy\nnumpy.random.seed(5)\nimport math\nanswer = float(numpy.random.random())"
+    assert run(program, packages=("numpy",)).answer == pytest.approx(0.22199317)
+
+
 def test_clock_moves_when_the_program_waits() -> None:
     assert answered("import time\nt = time.time()\ntime.sleep(0.01)\nanswer = 0.01 <= time.time() - t < 0.02") is True
     assert (

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import msgspec
 import pytest
@@ -76,7 +77,7 @@ def test_each_vote_is_a_row_and_the_sample_counts_once(tmp_path: Path) -> None:
     told = json.loads(coc("report", out, "--json").stdout)
     assert (told["rows"][0]["ours"]["coc"][0], told["samples"]) == (50, {"coc": {"run": 2, "planned": 2}})
     assert f"{'coc':<18}{2:>7}" in coc("report", out, out).stdout
-    assert "2 of 2 are there already" in coc(*command).stderr
+    assert "2 of 2 are done already" in coc(*command).stderr
     assert len(lines(out / "results.jsonl")) == 8
 
 
@@ -186,7 +187,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     settings = json.loads((out / "run.json").read_text())
     older = {name: value for name, value in settings.items() if name not in ("planned", "no_share", "rows")}
     (out / "run.json").write_text(json.dumps(older))
-    assert "2 of 2 are there already" in coc(*command).stderr
+    assert "2 of 2 are done already" in coc(*command).stderr
 
 
 def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -296,7 +297,7 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
     ]
     out, outside = kept(tmp_path / "out", *scores), tmp_path / "outside"
     outside.write_text("mine")
-    for name in ("report.html", "tasks.png", "cost.png", "results.parquet"):
+    for name in ("report.html", "tasks.svg", "tokens.svg", "seconds.svg", "results.parquet"):
         (out / name).symlink_to(outside)
     done = coc("report", out)
     assert done.returncode == 0, done.stderr
@@ -307,7 +308,16 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
     assert 'href="traces/a%20b%25%23.jsonl"' in page
     assert outside.read_text() == "mine"
     assert "does not fit into a table" in done.stderr
-    assert (out / "tasks.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("tasks.svg", "tokens.svg"):
+        drawn = ElementTree.parse(out / name)
+        assert {part.tag.rpartition("}")[2] for part in drawn.iter()} <= {
+            "svg",
+            "style",
+            "line",
+            "rect",
+            "circle",
+            "text",
+        }
 
 
 def test_logs_for_inspect_stay_where_they_are_wanted(tmp_path: Path) -> None:

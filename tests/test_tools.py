@@ -7,13 +7,14 @@ import datetime
 import time
 import zoneinfo
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from chainofcode import Event, Program, ScriptedLM, arun, run, solve
 from chainofcode.emulator import Pause, Table, Tool, Toolbox, read_only, tool
+from chainofcode.emulator.shown_call import ShownCall
 from chainofcode.errors import InputError
 from chainofcode.methods import Inquiry, compose
 from chainofcode.methods.composition import ladder
@@ -184,10 +185,50 @@ def test_whoever_approves_sees_every_argument() -> None:
         return "paid"
 
     told = approved("pay('x' * 250_000, 'mallory', 9)", pay)
-    assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "characters more" in told
+    assert told.startswith("pay('xxx") and told.endswith("xxx', 'mallory', 9)") and "more characters" in told
     told = approved("pay([{'note': 'n' * 150, 'to': 'eve'}, 10**5000], 'mallory')", pay)
-    assert '"to":"eve"' in told and "0x" in told and told.endswith(", 'mallory')")
+    assert "'to': 'eve'" in told and "0x" in told and told.endswith(", 'mallory')")
     assert "103 arguments are too many to approve" in approved("pay(1, 'mallory', 2, *range(100))", pay)
+
+
+@dataclass
+class Order:
+    to: str
+    secret: bytes = field(repr=False)
+
+
+def test_what_is_approved_is_what_is_called_after_conversion() -> None:
+    """A program sends plain values; the function gets what its annotations make of them."""
+    got: list[Any] = []
+
+    def send(data: bytes, day: datetime.date | None = None, *rest: set[int]) -> int:
+        got.append((data, day, rest))
+        return 1
+
+    def order(what: Order) -> int:
+        got.append(what)
+        return 1
+
+    assert approved("send('cm0gLXJmIC8=')", send) == "send(b'rm -rf /')"
+    assert approved("send('aGk=', '2024-02-14', [2], [1])", send) == "send(b'hi', datetime.date(2024, 2, 14), {2}, {1})"
+    assert approved("send('aGk=', day='2024-02-14')", send) == "send(b'hi', day=datetime.date(2024, 2, 14))"
+    assert (
+        approved("order({'to': 'Ann', 'secret': 'cm0gLXJmIC8='})", order)
+        == "order(Order(to='Ann', secret=b'rm -rf /'))"
+    )
+    assert len(got) == 4
+
+
+def test_a_long_call_can_be_seen_whole() -> None:
+    seen: list[str] = []
+
+    def approve(used: Tool, call: ShownCall) -> bool:
+        seen.extend([call, call.whole])
+        return True
+
+    run("answer = price_of('a' * 5000 + '; rm -rf /' + 'b' * 5000)", tools=Toolbox.of([price_of], approve=approve))
+    assert "rm -rf" not in seen[0] and "8,012 more characters" in seen[0]
+    assert seen[1] == f"price_of({'a' * 5000 + '; rm -rf /' + 'b' * 5000!r})"
 
 
 def test_the_name_of_an_argument_is_a_name() -> None:
@@ -408,7 +449,7 @@ def test_what_is_no_tool() -> None:
         run("answer = 1", tools=[lambda: 1])
     with pytest.raises(InputError, match="needs a name"):
         tool(price_of, name="import")
-    with pytest.raises(InputError, match="Python's own"):
+    with pytest.raises(InputError, match="that is a builtin"):
         tool(price_of, name="list")
 
     def unknown() -> None: ...

@@ -91,6 +91,26 @@ def test_a_header_nested_too_deep_is_a_clear_error(depth: int) -> None:
         Trace.parse([line])
 
 
+HEADER = b'{"event":"trace","version":1,"python":"3.12.1"}'
+CALL = b'{"event":"call","prompt":"","reply":""}'
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([HEADER.replace(b"1,", b"2,"), CALL], "a trace of version 2; this reads version 1"),
+        ([CALL], "line 1: .*a trace starts with one header line"),
+        ([HEADER, CALL, HEADER], "line 3: .*a trace starts with one header line"),
+        ([], "the file is empty"),
+    ],
+    ids=["another version", "no header", "two headers", "nothing"],
+)
+def test_a_trace_has_one_header_of_this_version(lines: list[bytes], told: str) -> None:
+    assert len(Trace.parse([HEADER, CALL]).calls) == 1
+    with pytest.raises(TraceError, match=told):
+        Trace.parse(lines)
+
+
 def write_anew() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")

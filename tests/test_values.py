@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import random
+import time
 import zoneinfo
 from decimal import Decimal
 from fractions import Fraction
@@ -15,7 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chainofcode import run
-from chainofcode.values.codec import Opaque, Record, ValueFormatError, brief, decode, encode
+from chainofcode.emulator import Tool
+from chainofcode.emulator.tools import ToolFailed
+from chainofcode.values.codec import MAX_BYTES, MAX_DEPTH, Opaque, Record, ValueFormatError, brief, decode, encode
 
 TAGGED: list[tuple[Any, Any]] = [
     (None, None),
@@ -183,3 +187,143 @@ def test_record_is_a_dict_with_attributes() -> None:
     assert record["age"] == 3
     with pytest.raises(AttributeError, match="has no 'owner'"):
         _ = record.owner
+
+
+# --- values that are made to take long ----------------------------------------------------------------------------
+
+
+def colliding(bits: int, length: int) -> list[int]:
+    """Different numbers whose places in a dict of 2**bits entries form one chain: each walks all of it."""
+    mask, total = 2**bits - 1, 2**bits * 2 // 3
+    position, place = [0] * 2**bits, 0  # on the way that a search takes at its end: 0, 1, 6, 31, …
+    for number in range(2**bits):
+        position[place] = number
+        place = (5 * place + 1) & mask
+    arc = [place for place in range(2**bits) if position[place] < total // 2]
+    walks: list[tuple[int, int]] = []
+    for number in range(2**bits, 2**length):
+        place, perturb = number & mask, number
+        while position[place] < len(arc):
+            if not perturb:
+                walks.append((position[place], number))
+                break
+            perturb >>= 5
+            place = (5 * place + perturb + 1) & mask
+    return [*arc, *(number for _, number in sorted(walks)[: total - len(arc)])]
+
+
+@pytest.fixture(scope="module")
+def chain() -> list[int]:
+    return colliding(12, 19)
+
+
+def steps_of(numbers: list[Any]) -> float:
+    """How long a dict of these takes, in units of one of plain numbers."""
+    times = []
+    for keys in (numbers, list(range(len(numbers)))):
+        spent = []
+        for _ in range(5):
+            started = time.perf_counter()
+            dict.fromkeys(keys)
+            spent.append(time.perf_counter() - started)
+        times.append(min(spent))
+    return times[0] / times[1]
+
+
+def test_different_hashes_that_collide_are_refused(chain: list[int]) -> None:
+    assert len(set(map(hash, chain))) == len(chain)
+    assert steps_of(chain) > 20
+    for number in (lambda n: n, float, lambda n: Fraction(n), Decimal):
+        keys = [encode(number(n)) for n in chain]
+        with pytest.raises(ValueFormatError, match="made to collide"):
+            decode({"$dict": [[key, 0] for key in keys]})
+    filler = list(range(2**20, 2**20 + len(chain)))  # the table grows past the size that they are made for
+    with pytest.raises(ValueFormatError, match="made to collide"):
+        decode({"$dict": [[key, 0] for key in chain + filler]})
+    assert decode({"$tuple": chain}) == tuple(chain)
+
+
+def test_values_of_one_hash_are_refused() -> None:
+    same = [n * (2**61 - 1) for n in range(1, 40)]
+    assert len(set(map(hash, same))) == 1
+    for tagged in ({"$set": same}, {"$frozenset": same}, {"$dict": [[key, 0] for key in same]}):
+        with pytest.raises(ValueFormatError, match="over 32 values of one hash"):
+            decode(tagged)
+    assert decode({"$set": [7] * 1000}) == {7}
+
+
+def test_honest_keys_are_never_refused() -> None:
+    dice = random.Random(0)
+    count = 3000
+    many: list[list[Any]] = [
+        [n << shift for n in range(count)] for shift in range(0, 60, 3)
+    ] + [
+        [n * factor for n in range(count)] for factor in (10, 1000, 86_400, 0.1, 0.25, 2.0**-10, 2.0**-40, -1)
+    ] + [
+        [dice.getrandbits(62) for _ in range(count)],
+        [(n % 60, n // 60) for n in range(count)],
+        [Decimal(n) / 100 for n in range(count)],
+        [Fraction(n, 7) for n in range(count)],
+        [datetime.date(1900, 1, 1) + datetime.timedelta(n) for n in range(count)],
+    ]  # fmt: skip
+    for keys in many:
+        assert decode(encode(set(keys))) == set(keys)
+        assert decode(encode(dict.fromkeys(keys))) == dict.fromkeys(keys)
+
+
+def test_lists_that_become_sets_at_a_tool_are_checked(chain: list[int]) -> None:
+    def count(of: set[int]) -> int:
+        return len(of)
+
+    assert Tool("count", count).bound([[7] * 1000 + chain[:100]], {}).args == ({7, *chain[:100]},)
+    crafted = [n * (2**61 - 1) for n in range(1, 400)]
+    with pytest.raises(ToolFailed, match="over 32 values of one hash"):
+        Tool("count", count).bound([crafted], {})
+
+
+@pytest.mark.parametrize(
+    "tagged",
+    [
+        {"$fraction": "0x" + "f" * 1_000_000 + "/0x" + "7" * 900_000},
+        {"$range": [0, {"$int": "0x" + "f" * 2_000_000}, {"$int": "0x" + "7" * 1_000_000}]},
+        {"$int": "9" * 1_000_000},
+        {"$object": {"type": [[]], "text": "x"}},
+        {"$decimal": [0, [1] * 1_000_000, 0]},
+    ],
+    ids=lambda tagged: next(iter(tagged)),
+)
+def test_numbers_that_take_the_square_of_their_length_are_refused(tagged: Any) -> None:
+    started = time.process_time()
+    with pytest.raises(ValueFormatError):
+        decode(tagged)
+    assert time.process_time() - started < 0.5
+
+
+def test_numbers_of_every_length_are_hashed_at_once() -> None:
+    huge = [Decimal("1e999999999999"), Decimal("7" * 1_000_000), 7**400_000, Fraction(1, 3**5000)]
+    tagged = encode(set(huge))
+    started = time.process_time()
+    assert decode(tagged) == set(huge)
+    assert time.process_time() - started < 0.5
+
+
+def test_too_many_parts_are_refused() -> None:
+    with pytest.raises(ValueFormatError, match="over 1,000,000 parts"):
+        decode([[[]] * 500_001, [[]] * 500_001])
+
+
+def test_depth_is_bounded_both_ways() -> None:
+    deepest: list[object] = []
+    for _ in range(MAX_DEPTH):
+        deepest = [deepest]
+    assert decode(encode(deepest)) == deepest
+    assert encode([deepest]) == {"$object": {"type": "list", "text": "<list>"}}
+    with pytest.raises(ValueFormatError, match="nested deeper than 100 levels"):
+        decode([deepest])
+
+
+@pytest.mark.parametrize("part", ["x" * 1000, b"x" * 1000, 1 << 4000], ids=["text", "bytes", "int"])
+def test_bytes_of_a_value_are_bounded(part: object) -> None:
+    most = [part] * (MAX_BYTES // 1000)
+    assert decode(encode(most)) == most
+    assert encode([*most, part]) == {"$object": {"type": "list", "text": "<list>"}}

@@ -314,8 +314,8 @@ def test_a_score_below_one_is_explained(sandbox: Sandbox, tmp_path: Path, capsys
     trace.write(tmp_path / "t.jsonl")
     assert main(["verify", str(tmp_path / "t.jsonl")]) == 0
     told = capsys.readouterr().out
-    assert f"faithfulness {found.score:.2f}: nothing speaks against it\n  −{1 - found.score:.2f}: what line 3" in told
-    assert "1 open: the program then calls what the trace has no value for" in told
+    assert f"faithfulness {found.score:.2f}: no problems found\n  −{1 - found.score:.2f}: what line 3" in told
+    assert "1 unknown: the program then makes a call without a recorded value" in told
     assert verify(run("answer = 1 + 1", sandbox=sandbox).trace, sandbox=sandbox).losses == []
 
 
@@ -392,7 +392,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     path = written(tmp_path, COUNTED + "answer = right[0]")
     assert main(["verify", str(path)]) == 0
     told = capsys.readouterr().out
-    assert "answer: '(B)'" in told and "nothing speaks against it" in told
+    assert "answer: '(B)'" in told and "no problems found" in told
     assert "is_fruit('kiwi'): True → False" in told
     assert main(["verify", str(path), "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -409,7 +409,7 @@ def test_a_line_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert check_chain(path).state == "broken"
     assert main(["verify", str(path)]) == 1
     told = capsys.readouterr().out
-    assert "not as it was written" in told and f"line {place + 1}" in told
+    assert "the file was changed" in told and f"line {place + 1}" in told
     assert "does not replay" in told
 
 
@@ -421,7 +421,7 @@ def test_a_file_without_digests_says_so_and_is_not_called_changed(
     assert main(["verify", str(path)]) == 0
     told = capsys.readouterr().out
     assert "has no digests, so changes cannot be detected" in told
-    assert "not as it was written" not in told and "✗" not in told
+    assert "the file was changed" not in told and "✗" not in told
 
 
 @pytest.mark.parametrize(

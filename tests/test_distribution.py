@@ -1,0 +1,97 @@
+"""The distributions: what they contain, and that the wheel works in a fresh environment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+pytest.importorskip("build", reason="build is not installed: pip install 'chainofcode[dev]'")
+pytest.importorskip("hatchling", reason="hatchling is not installed: pip install 'chainofcode[dev]'")
+
+
+def done(*command: str | Path, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=False, cwd=cwd, env=clean)
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel and a source distribution, built without a network."""
+    folder = tmp_path_factory.mktemp("dist")
+    built = done(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return folder
+
+
+def test_the_metadata_is_accepted_by_pypi(distributions: Path) -> None:
+    pytest.importorskip("twine", reason="twine is not installed: pip install 'chainofcode[dev]'")
+    checked = done(sys.executable, "-m", "twine", "check", "--strict", *sorted(distributions.iterdir()))
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_wheel_has_everything_that_the_package_reads(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    listed = done("git", "ls-files", "src/chainofcode").stdout.split()
+    if not listed:
+        pytest.skip("this is not a git checkout")
+    assert {name.removeprefix("src/") for name in listed if (ROOT / name).exists()} <= names
+    assert "chainofcode/py.typed" in names
+    assert {"chainofcode/examples/README.md", "chainofcode/examples/fruit.py"} <= names
+
+
+def test_the_source_distribution_has_the_documents_and_the_tests(distributions: Path) -> None:
+    (source,) = distributions.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"README.md", "LICENSE", "docs/start.md", "tests/test_distribution.py"} <= names
+    assert not any(name.startswith((".venv", "site/", "dist/")) for name in names)
+
+
+def test_the_wheel_works_in_a_fresh_environment(distributions: Path, tmp_path: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    home = tmp_path / "fresh"
+    assert done(sys.executable, "-m", "venv", home).returncode == 0
+    pip = done(home / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", wheel)
+    if pip.returncode != 0 and "No matching distribution found for msgspec" in pip.stderr:
+        pytest.skip("no package index can be reached, so the wheel's dependency cannot be installed")
+    assert pip.returncode == 0, pip.stderr
+
+    for name in ("fruit.py", "fruit.jsonl"):
+        shutil.copy(ROOT / "examples" / name, tmp_path / name)
+    ran = done(home / "bin" / "coc", "run", "fruit.py", "--values", "fruit.jsonl", cwd=tmp_path)
+    assert ran.stdout.startswith("answer: '2 of 4 are fruit'"), ran.stderr
+    ran = done(home / "bin" / "coc", "examples", "fruit", cwd=tmp_path)
+    assert ran.stdout.startswith("answer: '2 of 4 are fruit'"), ran.stderr
+    version = done(home / "bin" / "chainofcode", "--version", cwd=tmp_path).stdout
+    assert version.split()[1] in wheel.name
+
+    freeze = done(home / "bin" / "pip", "list", "--format=freeze").stdout.lower().split()
+    brought = {line.partition("==")[0] for line in freeze} - {"pip", "setuptools", "chainofcode"}
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    assert len(brought) == len(wanted), brought
+
+
+def test_workflows_and_metadata_are_well_formed() -> None:
+    yaml = pytest.importorskip("yaml", reason="PyYAML is not installed: pip install 'chainofcode[dev]'")
+    workflows = {path.stem: yaml.safe_load(path.read_text()) for path in (ROOT / ".github" / "workflows").glob("*.yml")}
+    assert {"lint", "tests", "docs", "build"} <= workflows["ci"]["jobs"].keys()
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["classifiers"]
+    for version in workflows["ci"]["jobs"]["tests"]["strategy"]["matrix"]["python"]:
+        assert f"Programming Language :: Python :: {version}" in classifiers
+    publish = workflows["publish"]["jobs"]["publish"]
+    assert publish["permissions"] == {"id-token": "write"}, "trusted publishing needs no secret"
+    assert yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))["version"] == version_of_package()
+
+
+def version_of_package() -> str:
+    return done(sys.executable, "-c", "import chainofcode; print(chainofcode.__version__)").stdout.strip()

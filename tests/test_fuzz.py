@@ -1,0 +1,39 @@
+"""Fuzzing of every reader of untrusted data: a minute with a fixed seed, and all inputs that once broke one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+sys.path.insert(0, str(ROOT / "bench"))
+
+import fuzz
+from readers import READERS
+
+CASES = sorted((Path(__file__).parent / "fuzz_cases").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_what_once_broke_a_reader(path: Path) -> None:
+    fuzz.check(*fuzz.decoded(path.read_text(encoding="utf-8", errors="surrogatepass")))
+
+
+def test_a_minute_of_fuzzing() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "fuzz.py"), "--seconds", "60", "--seed", "18"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr[-5000:]
+    assert "0 readers broke" in done.stdout
+
+
+def test_the_fuzzer_keeps_what_breaks_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that is not the reader's own, and the death of the interpreter, leave a case."""
+    monkeypatch.setattr(fuzz, "CASES", tmp_path)
+    for name, read in (("broken", "1 / len(text)"), ("dead", "__import__('os').abort()")):
+        monkeypatch.setitem(READERS, name, type(READERS["value"])("text", eval(f"lambda text: {read}")))
+        case = fuzz.fork_round(name, 1)
+        assert fuzz.decoded(case) == (name, "")
+        assert fuzz.keep(case).read_text() == case
