@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from brute import Force
+from aliasing_programs import FIRST, aliasing_program
 from channels import NEED_FILES, WAYS, alone, mixed
 from conftest import records
 from lineage_cases import CASES
 from oracle import Oracle, objections
 from programs import HOLES, program
-from tangles import FIRST, tangle
+from slice_check import Force
 
 from chainofcode import Limits, Pause, Result, Trace, arun, run
 from chainofcode.audit.provenance.slices import slice_of
@@ -66,7 +66,7 @@ def test_known_dependencies(name: str, sandbox: Sandbox) -> None:
 
 
 def marked_cases() -> dict[str, str]:
-    parts = (Path(__file__).parent / "slices.txt").read_text(encoding="utf-8").split("=== ")[1:]
+    parts = (Path(__file__).parent / "slice_cases.txt").read_text(encoding="utf-8").split("=== ")[1:]
     return {part.partition("\n")[0]: part.partition("\n")[2] for part in parts}
 
 
@@ -89,8 +89,8 @@ def test_what_is_hard_to_see(name: str, sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("seed", range(COUNT // 5))
-def test_brute_force_on_tangles(seed: int, sandbox: Sandbox) -> None:
-    force = Force(tangle(seed), answer_at_random, sandbox, {})
+def test_brute_force_on_aliasing_programs(seed: int, sandbox: Sandbox) -> None:
+    force = Force(aliasing_program(seed), answer_at_random, sandbox, {})
     assert asyncio.run(force.objections(FIRST)) == []
 
 

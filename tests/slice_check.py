@@ -1,4 +1,4 @@
-"""Brute force against slices: take statements away, change values, and see whether the answer stays."""
+"""Brute force against slices: remove statements, change values, and check that the answer stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs that are tangled on purpose: aliases, objects, handlers, generators, functions handed around, holes.
+"""Random programs with many aliases: objects, handlers, generators, functions passed as arguments, holes.
 
 They always end. Each sets `answer` to one thing out of many, so that much of them does not matter, and much that does not
 look like it does.
@@ -237,5 +237,5 @@ class Tangle:
 FIRST = sum(1 for node in ast.walk(ast.parse(PRELUDE)) if isinstance(node, ast.stmt)) - 16
 
 
-def tangle(seed: int) -> str:
+def aliasing_program(seed: int) -> str:
     return Tangle(seed).program()
