@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
 """Everything that must hold, in one command: `python3 check.py`.
 
-Makes a virtual environment per Python that the machine has (3.11, 3.12, 3.13; ~/.pyenv/versions is searched too),
-installs the project into it, then runs ruff, mypy and the whole test suite on the first of them, and on the others the
-tests that depend on the version. Arguments go to pytest; `-m ""` runs all tests on each.
+    python3 check.py              what a change must pass: lint, types, tests; under 15 minutes on two cores
+    python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
+    python3 check.py --all        the nightly run: all cases of all tests, on every version
+    python3 check.py -k prose     other arguments go to pytest
+
+Makes a virtual environment per Python that the machine has (3.11, 3.12, 3.13; ~/.pyenv/versions is searched too) and
+installs the project into it. The first of them runs everything, the others the tests that depend on the version.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
@@ -16,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 WANTED = ("3.11", "3.12", "3.13")
+WORKERS = 3 * (os.cpu_count() or 1)  # most of the time, tests wait for a process, a server or a browser
 
 
 def interpreters() -> dict[str, str]:
@@ -36,6 +43,7 @@ def interpreters() -> dict[str, str]:
 
 def environment(version: str, interpreter: str) -> Path:
     """The virtual environment's bin directory, set up anew when pyproject.toml has changed."""
+    print(f"\n== Python {version}", flush=True)
     home = ROOT / f".venv-{version}"
     stamp = home / "installed"
     wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
@@ -54,22 +62,34 @@ def run(*command: str) -> None:
         sys.exit(done.returncode)
 
 
+def tests(tools: Path, chosen: str, arguments: list[str]) -> None:
+    # Whole files stay together, for the servers and browsers that their tests share; idle workers take over the rest.
+    spread = ("-n", str(WORKERS), "--dist", "worksteal")
+    run(str(tools / "python"), "-m", "pytest", *spread, *(("-m", chosen) if chosen else ()), *arguments)
+
+
 def main() -> None:
-    if {"-h", "--help"} & set(sys.argv[1:]):
-        sys.exit(__doc__)
+    parser = argparse.ArgumentParser(
+        "check.py", description=__doc__, formatter_class=argparse.RawTextHelpFormatter, allow_abbrev=False
+    )
+    parser.add_argument("--quick", action="store_true", help="lint, types and fast tests")
+    parser.add_argument("--all", action="store_true", help="all cases of all tests")
+    wish, arguments = parser.parse_known_args()
     found = interpreters()
     if not found:
         sys.exit(f"check.py: no Python of {', '.join(WANTED)} on this machine")
-    for version, interpreter in found.items():
-        print(f"\n== Python {version}", flush=True)
-        tools = environment(version, interpreter)
-        is_first = version == next(iter(found))
-        if is_first:
-            run(str(tools / "ruff"), "check", ".")
-            run(str(tools / "ruff"), "format", "--check", ".")
-            run(str(tools / "mypy"))
-        chosen = () if is_first else ("-m", "not once")
-        run(str(tools / "python"), "-m", "pytest", "-n", "auto", *chosen, *sys.argv[1:])
+    if wish.all:
+        os.environ["COC_ALL"] = "1"
+    first, *others = found
+    tools = environment(first, found[first])
+    run(str(tools / "ruff"), "check", ".")
+    run(str(tools / "ruff"), "format", "--check", ".")
+    run(str(tools / "mypy"))
+    tests(tools, "quick" if wish.quick else "", arguments)
+    if wish.quick:
+        return
+    for version in others:
+        tests(environment(version, found[version]), "" if wish.all else "not once", arguments)
     missing = [version for version in WANTED if version not in found]
     print(
         f"\nall well on Python {', '.join(found)}" + (f"; not on this machine: {', '.join(missing)}" if missing else "")

@@ -1,4 +1,4 @@
-"""What the tests share: where the given cases lie, and one way to run a program."""
+"""What the tests share: which of them run when, where the given cases lie, what a machine has."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import asyncio
 import functools
 import json
 import os
+import sys
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from browsing import Seen, chromium
@@ -20,6 +23,7 @@ from chainofcode.lm.weights import MODELS, fetch
 from chainofcode.sandbox import Jail
 from chainofcode.sandbox.pool import TIERS
 
+Case = TypeVar("Case")
 # What is not the same every time: threads, addresses, processes started without a sandbox, a file that is gone.
 BY_CHANCE = {
     "test_same_as_with_real_functions[threads]",
@@ -60,14 +64,89 @@ VERSIONED = {
     "verify",
     "watching",
 }
+# What `check.py --quick` runs, at most two cases of each test: every package, nothing slow.
+QUICK = {
+    "cases",
+    "conformance",
+    "dialects",
+    "emulator",
+    "engine",
+    "expect",
+    "holes",
+    "house",
+    "intake",
+    "javascript",
+    "judging",
+    "kernel",
+    "lookahead",
+    "network",
+    "openai",
+    "printing",
+    "protocol",
+    "provenance",
+    "record",
+    "run_store",
+    "regressions",
+    "sql",
+    "store",
+    "structure",
+    "traces",
+    "values",
+    "wire",
+    "words",
+    "wrappers",
+}
+RULES = {"house", "words"}  # one case for each file of the project: all of them
+FILES = {"quick": QUICK, "not once": VERSIONED}  # for -m
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
+ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def random_programs(few: int, many: int) -> int:
+    """How many random programs a test runs: `few`, or `many` in the nightly run."""
+    return int(os.environ.get("COC_RANDOM_PROGRAMS", many if ALL else few))
+
+
+def part(cases: list[Case], every: int) -> list[Case]:
+    """Every n-th of many cases in one test; in the nightly run all. Another part in each version of Python."""
+    return cases if ALL else cases[sys.version_info[1] % every :: every]
+
+
+def subject(path: Path) -> str:
+    return path.stem.removeprefix("test_")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files without a selected test are not imported."""
+    chosen = FILES.get(config.option.markexpr)
+    is_test = collection_path.name.startswith("test_")
+    return True if chosen is not None and is_test and subject(collection_path) not in chosen else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    is_named = config.option.keyword or any("::" in argument for argument in config.args)
+    tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.path.stem.removeprefix("test_") not in VERSIONED:
+        tests[item.nodeid.partition("[")[0]].append(item)
+        if subject(item.path) not in VERSIONED:
             item.add_marker("once")
+    left_out: set[pytest.Item] = set()
+    for cases in tests.values():
+        cases.sort(key=draw)
+        if subject(cases[0].path) in QUICK:
+            for item in cases if subject(cases[0].path) in RULES else cases[:2]:
+                item.add_marker("quick")
+        sampled = cases[0].get_closest_marker("sampled")
+        if sampled is not None and not (ALL or is_named):
+            left_out |= set(cases[-(-len(cases) // sampled.args[0]) :])
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = [item for item in items if item not in left_out]
+
+
+def draw(item: pytest.Item) -> int:
+    """A number by which cases are drawn; another one in each version of Python, so that versions share the work."""
+    return zlib.crc32(f"{item.nodeid} {sys.version_info[:2]}".encode())
 
 
 def shared(path: str) -> Path:

@@ -13,6 +13,7 @@ _REPEATS = 5  # of a measurement that is over its bound
 def seconds_of(work: Callable[[], object]) -> float:
     """CPU time of this process and its children, without garbage collections, which happen at random times."""
     gc.collect()
+    gc.freeze()  # or the next collection goes through all modules again, which takes longer than most work
     gc.disable()
     before = _cpu_seconds()
     try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-import os
 from typing import Any
 
 import pytest
+from conftest import random_programs
 from programs import HOLES, program
 
 from chainofcode import Limits, Result, arun
 
-COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "120"))
+COUNT = random_programs(60, 120)
 SIZE = 20
 
 

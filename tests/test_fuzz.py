@@ -1,4 +1,4 @@
-"""Fuzzing of every reader of untrusted data: a minute with a fixed seed, and all inputs that once broke one."""
+"""Fuzzing of every reader of untrusted data: with a fixed seed, and all inputs that once broke one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ALL, ROOT
 
 sys.path.insert(0, str(ROOT / "bench"))
 
@@ -22,8 +22,8 @@ def test_what_once_broke_a_reader(path: Path) -> None:
     fuzz.check(*fuzz.decoded(path.read_text(encoding="utf-8", errors="surrogatepass")))
 
 
-def test_a_minute_of_fuzzing() -> None:
-    command = [sys.executable, str(ROOT / "bench" / "fuzz.py"), "--seconds", "60", "--seed", "18"]
+def test_no_reader_breaks() -> None:
+    command = [sys.executable, str(ROOT / "bench" / "fuzz.py"), "--seconds", "60" if ALL else "15", "--seed", "18"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr[-5000:]
     assert "0 readers broke" in done.stdout

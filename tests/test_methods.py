@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SHARED
+from conftest import SHARED, part
 from kept import solve
 from test_cli import coc
 
@@ -52,7 +52,7 @@ def test_coc_on_recorded_programs(cases: list[dict[str, Any]]) -> None:
 
 
 def test_python_alone_only_where_no_hole_is_met(cases: list[dict[str, Any]]) -> None:
-    for case in cases:
+    for case in part(cases, 3):
         alone = solve(case["question"], recorded(case), method="coc-python")
         if case["calls"]:
             assert alone.reason == "emulation failed", case["id"]

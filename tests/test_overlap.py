@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import has_tier
+from conftest import has_tier, random_programs
 from overlap_cases import CASES
 from overlap_effects import effects
 from overlap_endless import endless
@@ -21,7 +20,7 @@ from overlap_sharing import SCRATCH, SHARING, TOOLS
 
 from chainofcode import Jail, Result, arun
 
-COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "300"))
+COUNT = random_programs(100, 300)
 SIZE = 25
 AT_ONCE = 4
 WAYS = (0, 7, 8)  # seeds: early values; gathered, without values for wasted calls; gathered and late

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SHARED
+from conftest import SHARED, part, random_programs
 from overlap_cases import CASES
 from programs import HOLES, program
 from test_cli import coc
@@ -24,7 +23,7 @@ from chainofcode.lm.wrappers import Budgeted
 from chainofcode.sandbox import opened
 from chainofcode.values.codec import decode
 
-COUNT = int(os.environ.get("COC_RANDOM_PROGRAMS", "120"))
+COUNT = random_programs(60, 120)
 SIZE = 20
 
 
@@ -102,7 +101,7 @@ def cases(name: str) -> list[dict[str, Any]]:
             {"program": one.read_text(), "values": one.with_suffix(".values.jsonl")}
             for one in sorted(path.glob("*.py"))
         ]
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return part([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], 3)
 
 
 @pytest.mark.parametrize("name", ["bbh.jsonl", "holes.jsonl", "recorded.jsonl", "parallel"])

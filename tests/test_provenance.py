@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aliasing_programs import FIRST, aliasing_program
 from channels import NEED_FILES, WAYS, alone, mixed
-from conftest import records
+from conftest import part, random_programs, records
 from lineage_cases import CASES
 from oracle import Oracle, objections
 from programs import HOLES, program
@@ -24,7 +24,7 @@ from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.values.codec import decode
 
 COUNT = int(os.environ.get("COC_RANDOM_SLICES", "20"))
-PROGRAMS = int(os.environ.get("COC_RANDOM_PROGRAMS", "100"))  # random mixes of channels
+PROGRAMS = random_programs(40, 100)  # random mixes of channels
 SEE_THE_WATCHER = {"trace function"}  # its answer differs in a guest
 ENDS = ["a", "b", "c", "d", "xs", "sorted(d0.items())", "d1", "log", "dict(many)", "xs is ys"]
 
@@ -94,6 +94,7 @@ def test_brute_force_on_aliasing_programs(seed: int, sandbox: Sandbox) -> None:
     assert asyncio.run(force.objections(FIRST)) == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in NEED_FILES | SEE_THE_WATCHER])
 def test_every_way_of_a_value(way: str, sandbox: Sandbox, oracle: Oracle) -> None:
     for in_function, chance in ((False, 3), (False, 4), (True, 3), (True, 4)):
@@ -109,7 +110,7 @@ def test_ways_mixed_at_random(seed: int, sandbox: Sandbox, oracle: Oracle) -> No
 
 @pytest.mark.parametrize("start", range(0, 108, 12))
 def test_brute_force_on_given_cases(start: int, sandbox: Sandbox) -> None:
-    for case in records("cases/bbh.jsonl")[start : start + 12]:
+    for case in part(records("cases/bbh.jsonl")[start : start + 12], 3):
         values = {call["call"]: decode(call["value"]) for call in case["calls"]}
         force = Force(case["program"], lambda pause, values=values: values[pause.text], sandbox, {})  # type: ignore[misc]
         assert asyncio.run(force.objections()) == [], case["id"]

@@ -17,7 +17,7 @@ import pytest
 import question_cases
 import stated_cases
 import unfaithful_cases as unfaithful
-from conftest import records, shared
+from conftest import part, records, shared
 from msgspec.structs import replace
 
 from chainofcode import Answer, Completion, Message, Result, ScriptedLM, Table, Trace, arun, run
@@ -207,7 +207,7 @@ def test_no_recorded_program_that_works_is_flagged(sandbox: Sandbox) -> None:
         result = await arun(case["program"], values, sandbox=sandbox, question=case["question"])
         return await averify(result.trace, sandbox=sandbox, flips=0)
 
-    for case in records("cases/recorded.jsonl")[::4]:
+    for case in part(records("cases/recorded.jsonl"), 12):
         found = asyncio.run(check(case))
         is_stated = (
             any(line.startswith("ans = ") for line in case["program"].splitlines())
@@ -224,7 +224,7 @@ def test_no_given_case_is_flagged(sandbox: Sandbox) -> None:
         result = await arun(case["program"], values, sandbox=sandbox, question=case["question"])
         return await averify(result.trace, sandbox=sandbox, flips=2)
 
-    for case in records("cases/bbh.jsonl"):
+    for case in part(records("cases/bbh.jsonl"), 3):
         found = asyncio.run(check(case))
         assert found.flags == (), (case["id"], found.flags)
         assert found.replays and found.score > 0.5
