@@ -169,6 +169,7 @@ class Copy:
         command += [*tests, *(f"--deselect={test}" for test in without)]
         environment = {**os.environ, "PYTHONPATH": str(self._root / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # importing them takes longer than most tests
+        environment["COC_ALL"] = "1"  # every case, not a sample
         with self._planted(mutant), subprocess.Popen(
             command, cwd=self._root, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
