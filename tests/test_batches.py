@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from batch_servers import AnthropicServer, BatchServer, OpenAIServer, standing_in
+from conftest import ROOT
 
 from chainofcode import LM, LMError, Message
 from chainofcode.errors import InputError
@@ -439,6 +440,22 @@ def test_providers_without_batches(name: str, tmp_path: Path) -> None:
     assert done.returncode == 2
     assert f"{name} has no batch endpoint: --batch is for models of openai: and anthropic:" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("openai:m", "| `openai:` at OpenAI "),
+        ("anthropic:m", "| `anthropic:` "),
+        ("gemini:m", "| `gemini:` "),
+        ("ollama:m", "| `ollama:` "),
+    ],
+)
+def test_the_table_of_the_documentation(name: str, row: str) -> None:
+    lines = (ROOT / "docs" / "models.md").read_text().split("\n")
+    (head,) = [line.split(" | ") for line in lines if line.startswith("| provider | schema")]
+    (cells,) = [line.split(" | ") for line in lines if line.startswith(row)]
+    assert cells[head.index("batch")] == ("yes" if connect(name, api_key=KEY).has_batches else "no")
 
 
 @pytest.mark.parametrize(

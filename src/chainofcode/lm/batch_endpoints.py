@@ -1,8 +1,8 @@
 """The batch endpoints of OpenAI and Anthropic, as documented in November 2026, through the vendors' packages.
 
 OpenAI: a file of JSON lines is uploaded, a batch refers to it, and the results are one or two files. Batches carry the
-token as metadata. Anthropic: the batch has the requests, the results are JSON lines; a batch carries nothing of ours
-but the custom ids, which only the results show.
+token as metadata. Anthropic: the batch has the requests, the results are JSON lines; a batch has no metadata, and only
+its results show the custom ids.
 """
 
 from __future__ import annotations
