@@ -11,6 +11,22 @@ _BAR = 30
 _SILENCE_SECONDS = 10  # between lines, without a terminal
 
 
+class BatchProgress:
+    """Progress of batches: one line that changes in a terminal, elsewhere a line from time to time."""
+
+    def __init__(self) -> None:
+        self._shown_at = 0.0
+
+    def __call__(self, text: str, is_progress: bool) -> None:
+        if not is_progress:
+            note(text)
+        elif sys.stderr.isatty():
+            overwrite_line(text, sys.stderr)
+        elif time.monotonic() - self._shown_at > _SILENCE_SECONDS:
+            self._shown_at = time.monotonic()
+            note(text)
+
+
 class ProgressBar:
     """Progress of a download: a bar in a terminal, elsewhere a line from time to time."""
 

@@ -3,6 +3,7 @@
 DIR/run.json          the settings, which must be the same when it is resumed, and how many samples were planned
 DIR/results.jsonl     one Score a line, appended; where several voted, one more for each of them
 DIR/traces/…          the trace of each sample
+DIR/batches.sqlite    with --batch: what was sent in which batch, and the replies
 DIR/results.parquet   the same rows as a table, written at the end
 """
 
@@ -58,7 +59,7 @@ class ResultsDirectory:
         if not (self.directory / "run.json").exists():
             self._note(settings)
             return
-        older = {"split": "", "emulator": ""}  # what a version had that noted fewer
+        older = {"split": "", "emulator": "", "batch": ""}  # what a version had that noted fewer
         known, settings = {**older, **read_settings(self.directory)}, {**older, **settings}
         for name, value in known.items():
             if name != "planned" and settings.get(name) != value:
@@ -185,6 +186,7 @@ def describe_run(directory: Path) -> str:
         "suite": "{}",
         "split": "indices {} of each task",
         "model": "{}",
+        "batch": "in batches {}",
         "shots": "shots {}",
         "repairs": "repairs {}",
     }

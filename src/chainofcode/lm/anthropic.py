@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from .batch_endpoints import AnthropicBatches
 from .interface import Completion, Message, Usage
 from .remote import RemoteLM, RequestRejected, as_json
 
@@ -70,8 +71,12 @@ class AnthropicLM(RemoteLM):
     sent again. There are no seeds.
     """
 
+    has_batches = True
     package, vendor_url = "anthropic", "https://api.anthropic.com"
     client, resource = "AsyncAnthropic", "messages"
+
+    def batch_endpoint(self) -> AnthropicBatches:
+        return AnthropicBatches(self)
 
     async def complete(
         self,
@@ -108,6 +113,8 @@ class AnthropicLM(RemoteLM):
             reply = await self._ask(without, dispensable, _decoder)
             return self._completion(reply, time.monotonic() - started, cuts)
 
+        if self.is_deferred:
+            return await asyncio.gather(*(one() for _ in range(n)))
         # The first reply writes the prefix to the cache, which the others then read.
         return [await one(), *await asyncio.gather(*(one() for _ in range(n - 1)))]
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
+
+from ..errors import LMError
+
+if TYPE_CHECKING:
+    from .batches import BatchOptions
 
 _CHARS_PER_TOKEN = 4
 _IMAGE_TOKENS = 1500  # about what vendors count for a photograph
@@ -99,6 +104,7 @@ class LM(Protocol):
     has_logprobs: bool = False  # whether `complete` takes `logprobs`
     has_effort: bool = False  # whether `complete` takes `is_quick`: a request that needs no reasoning
     has_images: bool = False  # whether messages may have images
+    has_batches: bool = False  # whether `defer` is possible: half the price, replies within a day
     is_small: bool = False  # whether it gets shorter prompts and more examples
     version: str = ""  # what tells it from other models of that name, such as its endpoint: for caches
 
@@ -123,6 +129,10 @@ class LM(Protocol):
         images = sum(len(message.images) for message in messages)
         return Usage(requests=1, prompt_tokens=characters // _CHARS_PER_TOKEN + images * _IMAGE_TOKENS)
 
+    def defer(self, options: BatchOptions) -> None:
+        """Send all later requests in batches. Raises LMError if the model has no batch endpoint."""
+        raise LMError(f"{self.name} has no batch endpoint")
+
     def close(self) -> None:
         """Free what it holds: a process, a file. Closing twice does no harm."""
         return
@@ -142,7 +152,17 @@ class _MinimalLM(LM):
 
     def __init__(self, given: Any) -> None:
         self._given, self.name = given, given.name
-        for name in ("in_flight", "rows", "has_logprobs", "has_effort", "has_images", "is_small", "version", "close"):
+        optional = (
+            "in_flight",
+            "rows",
+            "has_logprobs",
+            "has_effort",
+            "has_images",
+            "has_batches",
+            "is_small",
+            "version",
+        )
+        for name in (*optional, "defer", "close"):
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 
@@ -159,12 +179,17 @@ class Around(LM):
         self.name, self.in_flight, self.rows = lm.name, lm.in_flight, lm.rows
         self.has_logprobs, self.has_effort = lm.has_logprobs, lm.has_effort
         self.has_images, self.is_small, self.version = lm.has_images, lm.is_small, lm.version
+        self.has_batches = lm.has_batches
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **options)
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         return self._lm.estimate(messages)
+
+    def defer(self, options: BatchOptions) -> None:
+        self._lm.defer(options)
+        self.in_flight = self._lm.in_flight
 
     def close(self) -> None:
         self._lm.close()

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
+from .batch_endpoints import OpenAIBatches
 from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .dialects import OPENAI, PLAIN, Dialect, strict_form
 from .interface import Completion, Image, Message, Usage
@@ -40,6 +41,7 @@ class OpenAILM(RemoteLM):
 
     has_logprobs = True
     has_effort = True
+    has_batches = True
     package, vendor_url = "openai", "https://api.openai.com/v1"
     client, resource = "AsyncOpenAI", "chat.completions"
 
@@ -48,6 +50,9 @@ class OpenAILM(RemoteLM):
         self._dialect = dialect or (OPENAI if self.base_url == self.vendor_url else PLAIN)
         self._effort = effort
         self.version += f" effort {effort}" if effort else ""
+
+    def batch_endpoint(self) -> OpenAIBatches:
+        return OpenAIBatches(self)
 
     async def complete(
         self,

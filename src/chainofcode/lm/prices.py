@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ..errors import InputError
 
+BATCH_SHARE = 0.5  # of the usual price, at OpenAI and Anthropic (documentation as of November 2026)
+
 
 def estimated_dollars(model: str, prompt_tokens: int, written_tokens: int) -> float | None:
     """Return the price of tokens for a model `provider:name`; None if it is unknown."""

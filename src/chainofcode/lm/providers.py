@@ -167,7 +167,7 @@ def _gemini(wanted: _Wanted) -> LM:
         api_key=wanted.api_key or os.environ.get("GEMINI_API_KEY") or "none",  # never the key of OpenAI
         name=f"gemini:{wanted.model}",
     )
-    lm.key_variable = "GEMINI_API_KEY"
+    lm.key_variable, lm.has_batches = "GEMINI_API_KEY", False
     return Retried(lm)
 
 
@@ -197,7 +197,7 @@ def _ollama(wanted: _Wanted) -> LM:
     name = f"ollama:{wanted.model}"
     key = wanted.api_key or "ollama"
     lm = OpenAILM(wanted.model, base_url=f"{base}/v1", api_key=key, name=name, effort=wanted.effort)
-    lm.is_small, lm.in_flight = True, _MAX_IN_FLIGHT
+    lm.is_small, lm.has_batches, lm.in_flight = True, False, _MAX_IN_FLIGHT
     return Retried(Limited(lm, in_flight=wanted.in_flight or _ollama_in_flight()))
 
 

@@ -13,14 +13,17 @@ import os
 import re
 import urllib.parse
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from ..errors import LMError
+from .batches import IN_FLIGHT, BatchEndpoint, BatchOptions, BatchQueue
 from .interface import LM, Message, Usage
+from .prices import BATCH_SHARE
 from .vision import sees_images
 
 _IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
@@ -31,6 +34,7 @@ _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|u
 # llama.cpp has this status for requests that it will never take, too.
 _REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
 _Reply = TypeVar("_Reply")
+_Outcome = TypeVar("_Outcome")
 
 
 class RequestRejected(LMError):
@@ -67,6 +71,14 @@ class RequestRejected(LMError):
         return re.search(told, self.said, re.IGNORECASE | re.DOTALL) is not None
 
 
+class NotFound(LMError):
+    """The endpoint has no such model, file or batch, or does not have this endpoint at all."""
+
+    def __init__(self, message: str, said: str) -> None:
+        super().__init__(message)
+        self.said = said
+
+
 class RemoteLM(LM):
     """A model at an endpoint. `request_seconds` bounds a whole reply, however slowly it arrives."""
 
@@ -89,13 +101,28 @@ class RemoteLM(LM):
         variables = self.package.upper()
         self.name = name or f"{self.package}:{model}"
         self.base_url = (base_url or os.environ.get(f"{variables}_BASE_URL") or self.vendor_url).rstrip("/")
-        self._shown_url, self._login = without_login(self.base_url)
-        self.version = "" if self.base_url == self.vendor_url else self._shown_url
+        self.base_url_shown, self._login = without_login(self.base_url)
+        self.version = "" if self.base_url == self.vendor_url else self.base_url_shown
         self._key = api_key or os.environ.get(f"{variables}_API_KEY") or ""
         self._model, self._request_seconds = model, request_seconds
         self.has_images = sees_images(model)
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
         self._rejected: set[str] = set()  # fields, and schemas as JSON
+        self._batches: BatchQueue | None = None
+
+    @property
+    def is_deferred(self) -> bool:
+        return self._batches is not None
+
+    def batch_endpoint(self) -> BatchEndpoint:
+        """Return the batch endpoint, for models that have one."""
+        raise LMError(f"{self.name} has no batch endpoint")
+
+    def defer(self, options: BatchOptions) -> None:
+        if not self.has_batches:
+            super().defer(options)
+        self._batches = BatchQueue(self.batch_endpoint(), f"{self.name} {self.version}".strip(), options)
+        self.in_flight = IN_FLIGHT
 
     async def _ask(
         self,
@@ -126,18 +153,28 @@ class RemoteLM(LM):
             raise LMError(text, is_transient=True) from None
 
     async def _read(self, request: dict[str, Any]) -> bytes:
+        if self._batches is not None:
+            return await self._read_deferred(self._batches, request)
+        name = f"{self.resource}.with_streaming_response.create"
+        return await self.use_client(
+            lambda client: self.read_bounded(operator.attrgetter(name)(client)(**_unvalidated(request)))
+        )
+
+    async def _read_deferred(self, batches: BatchQueue, request: dict[str, Any]) -> bytes:
+        more = request.get("extra_body", {})
+        fields = {name: value for name, value in request.items() if name != "extra_body"}
+        status, data = await batches.send({**fields, **more})
+        if status == 200:
+            return data
+        said, param = _error_in(data[:_MAX_ERROR_BYTES])
+        raise self._rejection(status, self._without_key(said), param, {})
+
+    async def use_client(self, use: Callable[[Any], Awaitable[_Outcome]]) -> _Outcome:
+        """Use the package's client, within `request_seconds`. Raises its errors as LMError."""
         package = self._imported()
-        data = bytearray()
-        failure: LMError | None = None
         try:
             async with asyncio.timeout(self._request_seconds):
-                client = self._client(package)
-                create = operator.attrgetter(f"{self.resource}.with_streaming_response.create")(client)
-                async with create(**_unvalidated(request)) as response:
-                    async for chunk in response.iter_bytes():
-                        data += chunk
-                        if len(data) > _MAX_REPLY_BYTES:
-                            raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
+                return await use(self._client(package))
         except LMError as error:
             failure = error
         except TimeoutError:
@@ -145,9 +182,30 @@ class RemoteLM(LM):
             failure = LMError(text, is_transient=True)
         except Exception as error:  # the package's own, and those of what it is built on
             failure = self._as_ours(package, error)
-        if failure is not None:  # raised here, without the other in its context: that one may hold the key
-            raise failure
+        raise failure  # here, without the other in its context: that one may hold the key
+
+    async def read_bounded(self, responding: AbstractAsyncContextManager[Any]) -> bytes:
+        """Return the body of a response, which the package has not read."""
+        data = bytearray()
+        async with responding as response:
+            async for chunk in response.iter_bytes():
+                data += chunk
+                if len(data) > _MAX_REPLY_BYTES:
+                    raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
         return bytes(data)
+
+    async def read_lines(self, responding: AbstractAsyncContextManager[Any], take: Callable[[bytes], None]) -> None:
+        """Call `take` with each line of a response, whose lines are bounded, not the whole."""
+        rest = b""
+        async with responding as response:
+            async for chunk in response.iter_bytes():
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in filter(bytes.strip, lines):
+                    take(line)
+                if len(rest) > _MAX_REPLY_BYTES:
+                    raise LMError(f"{self.name} sent a result of over {_MAX_REPLY_BYTES:,} bytes")
+        if rest.strip():
+            take(rest)
 
     def _client(self, package: Any) -> Any:
         """Return the client of this event loop. Its connections are kept until the loop ends."""
@@ -180,7 +238,8 @@ class RemoteLM(LM):
             tokens = Tokens(
                 input_tokens=prompt, output_tokens=written, cache_read_tokens=cached, cache_write_tokens=stored
             )
-            return float(calc_price(tokens, self._model, provider_api_url=self.base_url).total_price)
+            price = float(calc_price(tokens, self._model, provider_api_url=self.base_url).total_price)
+            return price if self._batches is None else price * BATCH_SHARE
         except (LookupError, ValueError):
             return None
 
@@ -212,12 +271,12 @@ class RemoteLM(LM):
         """Say what an endpoint rejects and what to do about it."""
         said = told[:300]
         if status < 400:
-            return LMError(f"{self._shown_url} sends requests elsewhere, with {status}: is the URL right?")
+            return LMError(f"{self.base_url_shown} sends requests elsewhere, with {status}: is the URL right?")
         if status in (401, 403):
             variable = self.key_variable or f"{self.package.upper()}_API_KEY"
-            return LMError(f"{self._shown_url} refuses the key: set {variable}, or give another ({said})")
+            return LMError(f"{self.base_url_shown} refuses the key: set {variable}, or give another ({said})")
         if status == 404:
-            return LMError(f"{self._shown_url} knows no model {self._model!r} ({said})")
+            return NotFound(f"{self.base_url_shown} knows no model {self._model!r} ({said})", said)
         is_refused = status == 500 and re.search(_REFUSED_WITH_500, told) is not None
         if status in (408, 409, 429) or (status >= 500 and not is_refused):
             text = f"{self.name} fails with {status}: {said}"
@@ -230,7 +289,7 @@ class RemoteLM(LM):
             return error.__cause__
         if isinstance(error, package.APIConnectionError):
             reason = self._without_key(str(error.__cause__ or "no answer"))[:200]
-            text = f"{self._shown_url} cannot be reached ({reason}): is the server running, and the URL right?"
+            text = f"{self.base_url_shown} cannot be reached ({reason}): is the server running, and the URL right?"
             return LMError(text, is_transient=True)
         said = self._without_key(str(error))[:300]
         return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)

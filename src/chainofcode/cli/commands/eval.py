@@ -12,8 +12,8 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,12 @@ from ...evals.results import ResultsDirectory
 from ...evals.samples import index_range, select
 from ...evals.tasks import bbeh, bbh, examples, gsm8k
 from ...lm import LM
+from ...lm.batch_store import BatchStore
+from ...lm.batches import BatchOptions
 from ...lm.wrappers import Limited
 from ...methods import METHODS, Ways
 from ...render import count, cut, plain
+from ...sandbox.job import Limits
 from ...trace import Trace
 from ..eval_table import by_method, print_table, totals
 from ..method_options import add_method, read_method
@@ -46,6 +49,7 @@ from ..model_options import (
     read_budget,
 )
 from ..parser import check_range
+from ..progress import BatchProgress
 from ..run_options import add_overlap, add_sandbox, chosen_sandbox, read_in_flight
 from ..sembench_table import add_perfect, run_sembench
 from ..terminal import (
@@ -63,6 +67,7 @@ _WITH_TASKS = ("bbh", "bbeh")
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _MAX_REASONS = 5
 _Models = tuple[LM, Answering, ValueCache | None]
+_MAX_BATCHED_SECONDS = 30 * 86_400  # of a sample: it waits for one batch after another
 _NO_LIMIT = 1_000_000  # requests at once: the number of samples at once is the limit
 
 
@@ -143,6 +148,12 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--verify", action="store_true", help="also score the faithfulness of each answer, as coc verify does"
     )
+    parser.add_argument(
+        "--batch",
+        action="store_true",
+        help="send requests through the batch endpoint of OpenAI or Anthropic: half the price, replies within a day; "
+        "needs --out, and the same command resumes",
+    )
     parser.add_argument("--at-once", metavar="N", type=int, help="run N samples at once (as many as the model accepts)")
     parser.add_argument("--per-minute", metavar="N", type=int, help="start at most N requests to the model per minute")
     parser.add_argument(
@@ -158,6 +169,8 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
 
 def _command(given: argparse.Namespace) -> int:
     if given.suite == "sembench":
+        if given.batch:
+            raise InputError("--batch is not for sembench")
         return run_sembench(given)
     if given.perfect:
         raise InputError("--perfect is for sembench")
@@ -171,17 +184,18 @@ async def _eval(given: argparse.Namespace) -> int:
     jobs = [job for name in plain_names for job in _jobs(samples, name, given)]
     with (
         chosen_cache(given) as cache,
-        chosen_models(given, around=lambda lm: _limited(lm, given)) as models,
+        ExitStack() as opened,
+        chosen_models(given, around=_prepare(given, opened)) as models,
         chosen_sandbox(given, spares=os.cpu_count() or 1) as sandbox,
     ):
         lm, emulator = models
         asked = (lm, emulator, cache)
-        with closing(ResultsDirectory(given.out, _settings(given, lm))) if given.out else nullcontext() as store:
-            scores = await _run(given, jobs, asked, sandbox, store)
-            for name in names[len(plain_names) :]:
-                if len(scores) == len(jobs) and (more := _matching_jobs(samples, name, scores, given)):
-                    jobs += more
-                    scores += await _run(given, more, asked, sandbox, store)
+        store = opened.enter_context(closing(ResultsDirectory(given.out, _settings(given, lm)))) if given.out else None
+        scores = await _run(given, jobs, asked, sandbox, store)
+        for name in names[len(plain_names) :]:
+            if len(scores) == len(jobs) and (more := _matching_jobs(samples, name, scores, given)):
+                jobs += more
+                scores += await _run(given, more, asked, sandbox, store)
     has_run = not scores or any(score.was_run for score in scores)
     _print_scores(given, lm.name, scores, has_run=has_run)
     for line in _why_not_run(scores, lm.name, is_kept=given.out is not None):
@@ -191,17 +205,34 @@ async def _eval(given: argparse.Namespace) -> int:
     return ANSWERED if len(scores) == len(samples) * len(names) else NO_ANSWER
 
 
-def _limited(lm: LM, given: argparse.Namespace) -> LM:
-    return Limited(lm, _NO_LIMIT, given.per_minute) if given.per_minute else lm
+def _prepare(given: argparse.Namespace, opened: ExitStack) -> Callable[[LM], LM]:
+    """Return what each model is wrapped by: --per-minute, or --batch."""
+    if given.per_minute:
+        return lambda lm: Limited(lm, _NO_LIMIT, given.per_minute)
+    if not given.batch:
+        return lambda lm: lm
+    batches = BatchOptions(opened.enter_context(closing(BatchStore(given.out / "batches.sqlite"))), BatchProgress())
+
+    def deferred(lm: LM) -> LM:
+        if not lm.has_batches:
+            raise InputError(f"{lm.name} has no batch endpoint: --batch is for models of openai: and anthropic:")
+        lm.defer(batches)
+        return lm
+
+    return deferred
 
 
 def _check_options(given: argparse.Namespace) -> None:
     check_range(given, "limit", 1)
     check_range(given, "at-once", 1, 256)
     check_range(given, "per-minute", 1)
-    for option in ("emulator", "cache"):
+    for option in ("emulator", "cache", "batch"):
         if given.engine == "ray" and getattr(given, option):
             raise InputError(f"--{option} is not for --engine ray: each worker asks one model")
+    if given.batch and given.out is None:
+        raise InputError("--batch needs --out DIR: an interrupted evaluation collects its batches from there")
+    if given.batch and given.per_minute:
+        raise InputError("--per-minute is not for --batch: a batch is one request")
     if given.address and given.engine != "ray":
         raise InputError("--address is for --engine ray")
     if given.tasks and given.suite not in _WITH_TASKS:
@@ -215,11 +246,12 @@ def _check_options(given: argparse.Namespace) -> None:
 def _print_scores(given: argparse.Namespace, model: str, scores: list[Score], *, has_run: bool) -> None:
     if given.json:
         asked = {"model": model} | ({"emulator": given.emulator} if given.emulator else {})
+        asked |= {"batch": True} if given.batch else {}
         for method, group in by_method(scores).items():
             print_json({"suite": given.suite, **asked, "method": method, **totals(group)})
     elif has_run:
         names = f"{model}, values by {plain(given.emulator)}" if given.emulator else model
-        print_table(given.suite, names, scores)
+        print_table(given.suite, f"{names}, in batches at half price" if given.batch else names, scores)
     sys.stdout.flush()
 
 
@@ -323,6 +355,7 @@ def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
     return {
         "model": lm.name,
         "emulator": emulator,
+        "batch": "at half price" if given.batch else "",
         "split": split,
         **{name: getattr(given, name) for name in names},
         **digests,
@@ -330,7 +363,8 @@ def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
 
 
 def _options(given: argparse.Namespace) -> RunOptions:
-    return RunOptions(in_flight=read_in_flight(given), share=not given.no_share)
+    limits = Limits(wall_seconds=_MAX_BATCHED_SECONDS) if given.batch else Limits()
+    return RunOptions(in_flight=read_in_flight(given), share=not given.no_share, limits=limits)
 
 
 async def _run(

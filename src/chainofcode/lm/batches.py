@@ -1,0 +1,346 @@
+"""Requests that go out together, through a provider's batch endpoint: at half price, with replies within a day.
+
+Requests wait in a queue. When no new one has come for a while, all that could be asked now is there, and the queue goes
+out. Replies are handed on when the whole batch has ended, in the order of the requests: what a program asks next does
+not depend on timing, so a resumed evaluation makes the same requests again and finds their replies in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ..errors import LMError
+from .batch_store import BatchStore
+
+IN_FLIGHT = 256  # requests of one program, and samples of an evaluation, that wait at once
+_QUIET_SECONDS = 2.0
+_LONGEST_WAIT_SECONDS = 60.0  # of a request, while others keep coming
+_POLL_SECONDS = 1.0  # before the second look at a batch
+_LONGEST_POLL_SECONDS = 60.0
+_POLL_GROWTH = 1.5
+_MAX_BATCH_SECONDS = 26 * 3600  # providers end a batch after 24 hours
+_ATTEMPTS = 8
+_KEPT_AT_ONCE = 200
+_LINE_BYTES = 200  # that a batch adds to each body
+_REPLIED = 200  # the HTTP status of a reply
+_Value = TypeVar("_Value")
+Reply = tuple[int, bytes]  # the HTTP status and the body that the ordinary endpoint would have returned
+Keep = Callable[[str, Reply | None], None]  # a custom id and its result; None for a request that was cancelled
+Tell = Callable[[str, bool], None]  # a text for people, and whether it is only about progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchState:
+    """How far a batch is. `problem` is why requests may have no result; `is_transient`: sending them again may help."""
+
+    is_ended: bool
+    done: int
+    total: int
+    problem: str = ""
+    is_transient: bool = True
+
+
+@dataclass(frozen=True)
+class BatchOptions:
+    """Where batches are kept, how people are informed, and how long it takes until a batch is sent and looked at."""
+
+    store: BatchStore
+    tell: Tell = lambda text, is_progress: None
+    quiet_seconds: float = _QUIET_SECONDS
+    poll_seconds: float = _POLL_SECONDS
+
+
+class BatchEndpoint(Protocol):
+    """The batch endpoint of a provider. All methods raise LMError."""
+
+    max_requests: int
+    max_bytes: int
+    has_tokens: bool  # whether `candidates` knows batches by their token, rather than by time and size
+
+    async def send(self, token: str, requests: Sequence[tuple[str, dict[str, Any]]]) -> str:
+        """Send a batch of bodies by custom id, and return its id."""
+        ...
+
+    async def look_up(self, batch_id: str) -> BatchState: ...
+
+    async def candidates(self, token: str, noted: float, size: int) -> list[str]:
+        """Return the ids of batches that may be the one with this token."""
+        ...
+
+    async def read_results(self, batch_id: str, keep: Keep) -> None:
+        """Call `keep` for each request of a batch that has ended."""
+        ...
+
+
+@dataclass
+class _Waiting:
+    """A request whose caller waits for the reply."""
+
+    body: dict[str, Any]
+    digest: bytes
+    size: int
+    reply: asyncio.Future[Reply]
+    custom_id: str = ""
+
+
+@dataclass
+class _Batch:
+    """A batch that was sent, and the requests in it that callers wait for."""
+
+    token: str
+    id: str = ""
+    size: int = 0
+    waiting: list[_Waiting] = field(default_factory=list)
+    failures: dict[str, Reply] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether the event loop ended before the batch did."""
+        return self.task is not None and self.task.cancelled()
+
+
+class BatchQueue:
+    """Sends requests to one model in batches, and hands out the replies."""
+
+    def __init__(self, endpoint: BatchEndpoint, model: str, options: BatchOptions) -> None:
+        """`model` tells this model from others in the store: its name and its endpoint."""
+        self._endpoint, self._model = endpoint, model
+        self._store, self._tell = options.store, options.tell
+        self._quiet_seconds, self._poll_seconds = options.quiet_seconds, options.poll_seconds
+        self._queue: list[_Waiting] = []
+        self._first = self._last = 0.0  # when the first and the last request of the queue came
+        self._taken: set[str] = set()  # custom ids whose reply a caller of this process has or waits for
+        self._open: dict[str, _Batch] = {}  # by token: those without results, also if collecting them failed
+        self._rounds: asyncio.Task[None] | None = None
+
+    async def send(self, body: dict[str, Any]) -> Reply:
+        """Return the reply to a request. It takes as long as a batch takes."""
+        text = msgspec.json.encode([self._model, body], order="sorted")
+        waiting = _Waiting(
+            body, hashlib.sha256(text).digest(), len(text) + _LINE_BYTES, asyncio.get_running_loop().create_future()
+        )
+        self._last = time.monotonic()
+        if not self._queue:
+            self._first = self._last
+        self._queue.append(waiting)
+        if self._rounds is None or self._rounds.done():
+            self._rounds = asyncio.create_task(self._run_rounds())
+            self._rounds.add_done_callback(self._end_rounds)
+        try:
+            return await waiting.reply
+        except asyncio.CancelledError:
+            self._taken.discard(waiting.custom_id)  # another caller may use the reply
+            raise
+
+    # --- rounds ---------------------------------------------------------------------------------------------------
+
+    async def _run_rounds(self) -> None:
+        await self._recover()
+        while self._queue:
+            await self._quiet()
+            asked, self._queue = [one for one in self._queue if not one.reply.done()], []
+            for part in self._parts([one for one in asked if not self._is_known(one)]):
+                self._start(self._send(part), part)
+
+    async def _quiet(self) -> None:
+        """Wait until no new request has come for a while."""
+        while True:
+            now = time.monotonic()
+            left = min(self._last + self._quiet_seconds, self._first + _LONGEST_WAIT_SECONDS) - now
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
+
+    def _is_known(self, one: _Waiting) -> bool:
+        """Whether an earlier batch has this request; then its reply is handed out, now or when that batch has ended."""
+        known = self._store.find(one.digest, self._taken)
+        if known is None:
+            return False
+        one.custom_id = known.custom_id
+        self._taken.add(known.custom_id)
+        if known.reply is not None:
+            one.reply.set_result((_REPLIED, known.reply))
+        else:
+            batch = self._open[known.token]
+            batch.waiting.append(one)
+            if batch.task is not None and batch.task.done():
+                _hand_on_failure(batch.task, batch.waiting)
+        return True
+
+    def _parts(self, asked: Sequence[_Waiting]) -> Iterator[_Batch]:
+        """Split requests into batches that the provider takes."""
+        part, size = _Batch(""), 0
+        for one in asked:
+            is_full = size + one.size > self._endpoint.max_bytes or len(part.waiting) == self._endpoint.max_requests
+            if part.waiting and is_full:
+                yield part
+                part, size = _Batch(""), 0
+            part.waiting.append(one)
+            size += one.size
+        if part.waiting:
+            yield part
+
+    def _end_rounds(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            waiting, self._queue = self._queue, []
+            _hand_on_failure(task, waiting)
+
+    def _start(self, work: Coroutine[Any, Any, None], batch: _Batch) -> None:
+        """Start work on a batch. Should it fail, so do the requests in it."""
+        task = batch.task = asyncio.create_task(work)
+        task.add_done_callback(lambda task: _hand_on_failure(task, batch.waiting))
+
+    # --- one batch ------------------------------------------------------------------------------------------------
+
+    async def _send(self, batch: _Batch) -> None:
+        batch.token, custom_ids = self._store.begin(self._model, [one.digest for one in batch.waiting])
+        self._open[batch.token], batch.size = batch, len(custom_ids)
+        for one, custom_id in zip(batch.waiting, custom_ids, strict=True):
+            one.custom_id = custom_id
+            self._taken.add(custom_id)
+        requests = [(one.custom_id, one.body) for one in batch.waiting]
+        batch.id = await self._sent_id(batch.token, requests)
+        self._store.note_sent(batch.token, batch.id)
+        self._tell(f"{batch.id}: a batch of {batch.size:,} requests to {self._model} was sent", False)
+        await self._collect(batch)
+
+    async def _sent_id(self, token: str, requests: Sequence[tuple[str, dict[str, Any]]]) -> str:
+        """Send a batch. After a failure that leaves open whether it arrived, look for it before sending it again."""
+        noted, pause = time.time(), self._poll_seconds
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await self._endpoint.send(token, requests)
+            except LMError as error:
+                if not error.is_transient:
+                    self._store.forget(token)
+                    raise LMError(str(error)) from None
+                if attempt == _ATTEMPTS:
+                    raise LMError(f"a batch could not be sent: {error}; the same command tries again") from None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_POLL_SECONDS)
+            if (found := await self._found(token, noted, len(requests))) is not None:
+                return found
+        raise AssertionError("unreachable")
+
+    async def _collect(self, batch: _Batch) -> None:
+        """Wait for the end of a batch, keep its results, and hand them out."""
+        state = await self._ended(batch.id)
+        expected = {f"{batch.token}-{number}" for number in range(batch.size)}
+        replies: list[tuple[str, bytes]] = []
+
+        def keep(custom_id: str, reply: Reply | None) -> None:
+            if reply is None or custom_id not in expected:
+                return
+            if reply[0] == _REPLIED:
+                replies.append((custom_id, reply[1]))
+            else:
+                batch.failures[custom_id] = reply
+            if len(replies) >= _KEPT_AT_ONCE:
+                self._store.keep(replies)
+                replies.clear()
+
+        await self._persistently(lambda: self._endpoint.read_results(batch.id, keep))
+        self._store.keep(replies)
+        self._store.finish(batch.token)
+        self._open.pop(batch.token, None)
+        self._hand_out(batch, state)
+
+    def _hand_out(self, batch: _Batch, state: BatchState) -> None:
+        missing = 0
+        for one in batch.waiting:
+            reply = self._store.reply(one.custom_id)
+            result = (_REPLIED, reply) if reply is not None else batch.failures.get(one.custom_id)
+            missing += result is None
+            if one.reply.done():
+                continue
+            if result is not None:
+                one.reply.set_result(result)
+            else:
+                text = f"the batch {batch.id} of {self._model} {state.problem or 'has no result for this request'}"
+                one.reply.set_exception(LMError(text, is_transient=state.is_transient))
+        failed = len(batch.failures) + missing
+        trouble = f", {failed:,} without a reply" if failed else ""
+        self._tell(f"{batch.id}: the batch has ended{trouble}", False)
+
+    async def _ended(self, batch_id: str) -> BatchState:
+        """Look at a batch, less and less often, until it has ended."""
+        started, pause = time.monotonic(), self._poll_seconds
+        while True:
+            state = await self._persistently(lambda: self._endpoint.look_up(batch_id))
+            if state.is_ended:
+                return state
+            seconds = time.monotonic() - started
+            if seconds > _MAX_BATCH_SECONDS:
+                raise LMError(f"the batch {batch_id} of {self._model} has not ended after {seconds / 3600:.0f} hours")
+            self._tell(f"{batch_id}: {state.done:,} of {state.total:,} requests done, {seconds / 60:.0f} min", True)
+            await asyncio.sleep(pause)
+            pause = min(pause * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
+
+    async def _persistently(self, use: Callable[[], Awaitable[_Value]]) -> _Value:
+        """Ask about a batch, several times if the network or the provider fails: the batch goes on meanwhile."""
+        pause = self._poll_seconds
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await use()
+            except LMError as error:
+                if not error.is_transient or attempt == _ATTEMPTS:
+                    raise LMError(f"{error}; nothing is lost: the same command collects the batch") from None
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_POLL_SECONDS)
+        raise AssertionError("unreachable")
+
+    # --- batches of an earlier process ----------------------------------------------------------------------------
+
+    async def _recover(self) -> None:
+        """Wait for batches of an earlier process or event loop. Forget those that the provider never received."""
+        for noted in self._store.open_batches(self._model):
+            if noted.token in self._open and not self._open[noted.token].is_abandoned:
+                continue
+            batch_id = noted.id
+            if batch_id is None:
+                batch_id = await self._found(noted.token, noted.noted, noted.requests)
+                if batch_id is None:
+                    self._store.forget(noted.token)
+                    continue
+                self._store.note_sent(noted.token, batch_id)
+            batch = self._open[noted.token] = _Batch(noted.token, batch_id, noted.requests)
+            self._tell(f"{batch_id}: waiting for the batch of {batch.size:,} requests that was sent before", False)
+            self._start(self._collect(batch), batch)
+
+    async def _found(self, token: str, noted: float, size: int) -> str | None:
+        """Return the id of a batch that may have been sent; None if the provider has no such batch."""
+        found = await self._persistently(lambda: self._endpoint.candidates(token, noted, size))
+        for batch_id in found:
+            if self._endpoint.has_tokens:
+                return batch_id
+            if batch_id not in self._store.known_ids() and await self._has_token(batch_id, token):
+                return batch_id
+        return None
+
+    async def _has_token(self, batch_id: str, token: str) -> bool:
+        """Whether a batch is the one with this token: its results show that, once it has ended."""
+        await self._ended(batch_id)
+        custom_ids: set[str] = set()
+        await self._persistently(
+            lambda: self._endpoint.read_results(batch_id, lambda custom_id, _: custom_ids.add(custom_id))
+        )
+        return any(custom_id.startswith(f"{token}-") for custom_id in custom_ids)
+
+
+def _hand_on_failure(task: asyncio.Task[None], waiting: Sequence[_Waiting]) -> None:
+    """Fail or cancel the requests whose work has failed or was cancelled."""
+    if task.cancelled():
+        for one in waiting:
+            one.reply.cancel()
+    elif (error := task.exception()) is not None:
+        for one in waiting:
+            if not one.reply.done():
+                one.reply.set_exception(error)

@@ -1,0 +1,535 @@
+"""Batch endpoints, against stand-ins that speak the protocols: nothing is paid twice, nothing is lost, nothing hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_servers import AnthropicServer, BatchServer, OpenAIServer, standing_in
+from conftest import ROOT
+
+from chainofcode import LM, LMError, Message
+from chainofcode.errors import InputError
+from chainofcode.lm import Image, connect
+from chainofcode.lm.batch_store import BatchStore
+from chainofcode.lm.batches import BatchOptions
+from chainofcode.lm.openai import OpenAILM
+from chainofcode.lm.remote import RemoteLM
+from chainofcode.lm.wrappers import Retried
+
+pytest.importorskip("openai", reason="the extra `openai` is not installed")
+pytest.importorskip("anthropic", reason="the extra `anthropic` is not installed")
+KEY = "sk-very-secret-0123456789"
+SCHEMA = {
+    "type": "object",
+    "properties": {"value": {"type": "boolean"}},
+    "required": ["value"],
+    "additionalProperties": False,
+}
+PROVIDERS = {"openai": (OpenAIServer, "openai:m"), "anthropic": (AnthropicServer, "anthropic:m")}
+
+
+@pytest.fixture(params=PROVIDERS)
+def server(request: pytest.FixtureRequest) -> Iterator[Any]:
+    kind, name = PROVIDERS[request.param]
+    with standing_in(kind()) as standing:
+        standing.name = name  # type: ignore[attr-defined]
+        yield standing
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[BatchStore]:
+    store = BatchStore(tmp_path / "batches.sqlite")
+    yield store
+    store.close()
+
+
+class Told(list[str]):
+    """What people are shown, without progress."""
+
+    def __call__(self, text: str, is_progress: bool) -> None:
+        if not is_progress:
+            self.append(text)
+
+
+def model(server: Any, store: BatchStore, told: Told | None = None, *, quiet: float = 0.2) -> LM:
+    """A model that sends batches soon, and looks at them often."""
+    lm = connect(server.name, base_url=server.url, api_key=KEY)
+    assert isinstance(lm, Retried) and isinstance(lm._lm, RemoteLM)
+    quick = Retried(lm._lm, first_pause_seconds=0.01)
+    quick.defer(BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02))
+    return quick
+
+
+def asked(*texts: str) -> list[list[Message]]:
+    return [[Message("system", "You are brief."), Message("user", text)] for text in texts]
+
+
+async def complete(lm: LM, *texts: str, **options: Any) -> list[Any]:
+    return await asyncio.gather(*(lm.complete(one, **options) for one in asked(*texts)), return_exceptions=True)
+
+
+def ask(lm: LM, *texts: str, **options: Any) -> list[Any]:
+    return asyncio.run(complete(lm, *texts, **options))
+
+
+def repeated(server: BatchServer) -> Callable[[dict[str, Any]], tuple[int, Any]]:
+    """A model that repeats what it was asked."""
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        status, reply = server.usual(body)
+        turn = body["messages"][-1]["content"]
+        text = turn if isinstance(turn, str) else turn[-1]["text"]
+        if isinstance(server, OpenAIServer):
+            reply["choices"][0]["message"]["content"] = text
+        else:
+            reply["content"] = [{"type": "text", "text": text}]
+        return status, reply
+
+    return answer
+
+
+# --- what is sent and received ------------------------------------------------------------------------------------
+
+
+def test_requests_that_wait_together_are_one_batch(server: Any, store: BatchStore) -> None:
+    """Each caller gets its own reply, though results come in another order."""
+    server.answer = repeated(server)
+    lm, told = model(server, store), Told()
+    replies = ask(model(server, store, told), *"abcdefgh")
+    assert [reply[0].text for reply in replies] == [*"abcdefgh"]
+    assert len(server.batches) == 1 and len(server.paid) == 8
+    assert not server.direct
+    assert told[0].endswith(f"a batch of 8 requests to {server.name} {server.url} was sent")
+    assert (lm.in_flight, lm.has_batches) == (256, True)
+
+
+def test_bodies_are_those_of_single_requests(server: Any, store: BatchStore) -> None:
+    """Schemas, log probabilities, images, stops, seeds and marks for caches included."""
+    messages = [
+        Message("system", "examples " * 2000, is_kept=True),
+        Message("user", "What is this?"),
+        Message("user", "Look.", images=(Image(b"\x89PNG\r\n\x1a\n", "image/png"),)),
+    ]
+    options: dict[str, Any] = {"schema": SCHEMA, "max_tokens": 99, "temperature": 0.5, "stop": ["END"], "seed": 3}
+    plain = connect(server.name, base_url=server.url, api_key=KEY)
+    options |= {"logprobs": True, "is_quick": True} if plain.has_logprobs else {}
+    (direct,) = asyncio.run(plain.complete(messages, **options))
+    (reply,) = asyncio.run(model(server, store).complete(messages, **options))
+    assert server.paid == server.direct and len(server.paid) == 1
+    assert (reply.text, reply.finish_reason, reply.tokens) == (direct.text, direct.finish_reason, direct.tokens)
+    assert reply.usage.prompt_tokens == direct.usage.prompt_tokens == 1000
+
+
+@pytest.mark.parametrize("name", ["openai:gpt-4o-mini", "anthropic:claude-haiku-4-5"])
+def test_a_batch_costs_half(name: str, store: BatchStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(variable, raising=False)
+    lm = connect(name, api_key=KEY)
+    assert isinstance(lm, Retried)
+    usual = lm._lm.estimate([Message("user", "x" * 4_000_000)]).dollars
+    lm.defer(BatchOptions(store))
+    assert usual is not None and usual > 0
+    assert lm.estimate([Message("user", "x" * 4_000_000)]).dollars == pytest.approx(usual / 2)
+
+
+def test_several_replies_are_one_batch(server: Any, store: BatchStore) -> None:
+    (replies,) = ask(model(server, store), "vote", n=3, temperature=1.0)
+    assert len(replies) == 3
+    assert len(server.batches) <= 2  # a server that ignores `n` is asked for the rest
+
+
+def test_large_queues_are_several_batches(server: Any, store: BatchStore) -> None:
+    lm: Any = model(server, store)
+    lm._lm._batches._endpoint.max_requests = 3
+    server.max_requests = 3
+    replies = ask(lm, *"abcdefgh")
+    assert all(reply[0].text for reply in replies)
+    assert len(server.batches) == 3 and len(server.paid) == 8
+
+
+def test_batches_are_bounded_in_bytes(server: Any, store: BatchStore) -> None:
+    lm: Any = model(server, store)
+    lm._lm._batches._endpoint.max_bytes = server.max_bytes = 10_000
+    assert all(reply[0].text for reply in ask(lm, *(letter * 2000 for letter in "abcdefgh")))
+    assert 2 <= len(server.batches) <= 4 and len(server.paid) == 8
+
+
+def test_the_limits_are_those_of_the_documentation(server: Any) -> None:
+    lm: Any = connect(server.name, base_url=server.url, api_key=KEY)
+    endpoint = lm._lm.batch_endpoint()
+    assert endpoint.max_requests == server.max_requests
+    assert endpoint.max_bytes <= server.max_bytes
+
+
+def test_looks_become_rarer(server: Any, store: BatchStore) -> None:
+    server.polls = 8
+    ask(model(server, store), "a")
+    pauses = [later - sooner for sooner, later in zip(server.looks, server.looks[1:], strict=False)]
+    assert sum(pauses[5:8]) > sum(pauses[:3])
+
+
+# --- what goes wrong ----------------------------------------------------------------------------------------------
+
+
+def test_a_rejected_field_is_left_out_of_the_next_batch(server: Any, store: BatchStore) -> None:
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        if "temperature" not in body:
+            return server.usual(body)  # type: ignore[no-any-return]
+        error = {"message": "temperature is deprecated for this model", "type": "invalid_request_error"}
+        return 400, {"type": "error", "error": error | ({"param": "temperature"} if server.name == "openai:m" else {})}
+
+    server.answer = answer
+    lm = model(server, store)
+    assert all(reply[0].text for reply in ask(lm, "a", "b"))
+    assert len(server.batches) == 2
+    assert all(reply[0].text for reply in ask(lm, "c", "d"))
+    assert len(server.batches) == 3
+
+
+def test_one_bad_request_fails_alone(server: Any, store: BatchStore) -> None:
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        if "bad" in json.dumps(body["messages"]):
+            return 400, {"type": "error", "error": {"message": "prompt too long", "type": "invalid_request_error"}}
+        return server.usual(body)  # type: ignore[no-any-return]
+
+    server.answer = answer
+    good, bad, other = ask(model(server, store), "good", "bad", "other")
+    assert good[0].text and other[0].text
+    assert isinstance(bad, LMError) and "refuses with 400: prompt too long" in str(bad)
+    assert len(server.batches) == 1
+
+
+@pytest.mark.parametrize("status", [408, 500])
+def test_what_expires_or_fails_is_sent_again(server: Any, store: BatchStore, status: int) -> None:
+    failing = ["a", "b"]
+
+    def answer(body: dict[str, Any]) -> tuple[int, Any]:
+        text = json.dumps(body["messages"][-1])
+        for one in failing:
+            if f'"{one}"' in text:
+                failing.remove(one)
+                return status, {"type": "error", "error": {"message": "internal", "type": "api_error"}}
+        return server.usual(body)  # type: ignore[no-any-return]
+
+    server.answer = answer
+    replies = ask(model(server, store), *"abcd")
+    assert all(reply[0].text for reply in replies)
+    assert len(server.paid) == 4  # what had a reply was not sent again
+    assert len(server.batches) in (2, 3)
+
+
+def test_what_always_expires_is_given_up(server: Any, store: BatchStore) -> None:
+    server.answer = lambda body: (408, None)
+    (error,) = ask(model(server, store), "a")
+    assert isinstance(error, LMError) and error.is_transient
+    assert len(server.batches) == 5
+
+
+def test_a_cancelled_batch(server: Any, store: BatchStore) -> None:
+    """Replies that it has are used; the rest is an error, and is sent again by the next evaluation only."""
+    server.ending = "cancelled"
+    server.answer = lambda body: server.usual(body) if "good" in json.dumps(body["messages"]) else (410, None)
+    good, bad = ask(model(server, store), "good", "bad")
+    assert good[0].text
+    assert isinstance(bad, LMError) and "was cancelled" in str(bad) and not bad.is_transient
+    assert len(server.batches) == 1
+    server.ending, server.answer = "completed", server.usual
+    assert all(reply[0].text for reply in ask(model(server, store), "good", "bad"))
+    assert len(server.paid) == 2
+
+
+def test_a_batch_that_openai_rejects(store: BatchStore) -> None:
+    with standing_in(OpenAIServer()) as server:
+        server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
+        errors = ask(model(server, store), "a", "b")
+        for error in errors:
+            assert "was rejected: Enqueued token limit reached for m (--at-once N makes smaller batches)" in str(error)
+        server.ending = "completed"
+        assert all(reply[0].text for reply in ask(model(server, store), "a", "b"))
+        assert len(server.paid) == 2
+
+
+def test_a_server_without_batches(store: BatchStore) -> None:
+    with standing_in(OpenAIServer()) as server:
+        lm = Retried(OpenAILM("m", base_url=f"{server.url}/elsewhere", api_key=KEY))
+        lm.defer(BatchOptions(store, quiet_seconds=0.1))
+        (error,) = ask(lm, "a")
+        assert f"{server.url}/elsewhere has no batch endpoint" in str(error)
+        assert not store.open_batches(f"openai:m {server.url}/elsewhere")
+
+
+@pytest.mark.parametrize("step", ["upload", "create", "look", "results"])
+def test_a_provider_that_fails_for_a_while(server: Any, store: BatchStore, step: str) -> None:
+    server.failing = {step: [503, 500, 429]}
+    assert all(reply[0].text for reply in ask(model(server, store), "a", "b"))
+    assert len(server.batches) == 1 and len(server.paid) == 2
+
+
+def test_a_batch_whose_id_was_never_received(server: Any, store: BatchStore) -> None:
+    """The provider creates it, and answers with an error: it is found, not sent again."""
+    server.failing = {"created": [502]}
+    other = {"openai": OpenAIServer, "anthropic": AnthropicServer}[server.name.partition(":")[0]]
+    assert isinstance(server, other)
+    ask(model(server, store), "x", "y")  # batches of the same size
+    assert all(reply[0].text for reply in ask(model(server, store), "a", "b"))
+    assert len(server.batches) == 2 and len(server.paid) == 4
+
+
+def test_a_batch_of_another_key(server: Any, store: BatchStore) -> None:
+    server.may_end.clear()
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(complete(model(server, store), "a"), 1.5))
+    lost = dict(server.batches)
+    server.batches.clear()
+    (error,) = ask(model(server, store), "a")
+    assert f"has no batch {next(iter(lost))}; was it sent with another key?" in str(error)
+    server.batches |= lost
+    server.may_end.set()
+    (reply,) = ask(model(server, store), "a")
+    assert reply[0].text and len(server.paid) == 1
+
+
+def test_a_damaged_store(server: Any, tmp_path: Path) -> None:
+    path = tmp_path / "batches.sqlite"
+    path.write_bytes(b"not a database, and long enough to be read as one" * 100)
+    (error,) = ask(model(server, BatchStore(path)), "a")
+    assert isinstance(error, InputError) and str(path) in str(error)
+    assert not server.batches
+    assert path.read_bytes().startswith(b"not a database")
+
+
+def test_what_is_cancelled_before_it_is_sent_is_not_sent(server: Any, store: BatchStore) -> None:
+    async def run() -> None:
+        lm = model(server, store, quiet=0.5)
+        (first, second) = (asyncio.create_task(lm.complete(one)) for one in asked("a", "b"))
+        await asyncio.sleep(0.1)
+        second.cancel()
+        await first
+
+    asyncio.run(run())
+    assert len(server.paid) == 1
+
+
+def test_what_is_cancelled_later_is_kept_for_the_next_caller(server: Any, store: BatchStore) -> None:
+    async def run() -> None:
+        lm = model(server, store)
+        server.may_end.clear()
+        task = asyncio.create_task(lm.complete(asked("a")[0]))
+        await asyncio.to_thread(wait_for, lambda: server.batches)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        server.may_end.set()
+        await lm.complete(asked("a")[0])
+
+    asyncio.run(run())
+    assert len(server.paid) == 1
+
+
+def test_another_event_loop_continues(server: Any, store: BatchStore) -> None:
+    lm = model(server, store)
+    server.may_end.clear()
+
+    async def until_sent() -> None:
+        task = asyncio.create_task(complete(lm, "a"))
+        await asyncio.to_thread(wait_for, lambda: server.looks)
+        task.cancel()
+
+    asyncio.run(until_sent())
+    server.may_end.set()
+    (reply,) = ask(lm, "a")
+    assert reply[0].text and len(server.paid) == 1
+
+
+def test_equal_requests_have_their_own_replies(server: Any, store: BatchStore) -> None:
+    """They are votes; a resumed evaluation gets as many replies as there were requests."""
+    assert len(ask(model(server, store), "a", "a", "a")) == 3
+    assert len(server.paid) == 3
+    ask(model(server, store), "a", "a", "a", "a")
+    assert len(server.paid) == 4
+
+
+# --- evaluations --------------------------------------------------------------------------------------------------
+
+
+def suite(tmp_path: Path, samples: int = 6) -> Path:
+    """Programs with two calls that go out together, and a third that needs both."""
+    program = "a, b = is_fruit('fig {0}'), is_tool('saw {0}')\nanswer = both(a, b, {0})"
+    lines = [json.dumps({"id": f"s{n}", "program": program.format(n), "targets": [True]}) for n in range(samples)]
+    (tmp_path / "suite.jsonl").write_text("\n".join(lines))
+    return tmp_path / "suite.jsonl"
+
+
+def coc(server: Any, path: Path, *more: str) -> subprocess.Popen[str]:
+    options = ["--model", server.name, "--base-url", server.url, "--api-key", KEY, *more]
+    command = [sys.executable, "-m", "chainofcode", "eval", str(path), *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def test_an_evaluation(server: Any, tmp_path: Path) -> None:
+    """Calls that lookahead finds are in the first batch; the table says what it cost."""
+    out = tmp_path / "out"
+    code, table, notes = finished(coc(server, suite(tmp_path), "--batch", "--out", str(out)))
+    assert code == 0, notes
+    assert "in batches at half price: 6 of 6 right" in table
+    assert all(json.loads(line)["verdict"] == "right" for line in (out / "results.jsonl").read_text().splitlines())
+    sizes = [notes.count(f"a batch of {size} requests") for size in (12, 6)]
+    assert sizes == [1, 1] and len(server.batches) == 2
+    assert len(server.paid) == 18 and not server.direct
+    code, table, notes = finished(coc(server, tmp_path / "suite.jsonl", "--batch", "--out", str(out)))
+    assert code == 0 and "6 of 6 are done already" in notes and len(server.paid) == 18
+    code, _, notes = finished(coc(server, tmp_path / "suite.jsonl", "--out", str(out)))
+    assert code == 2 and "has a run with batch = 'at half price', not ''" in notes
+
+
+def wait_for(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("moment", ["created", "running", "results"])
+def test_a_killed_evaluation_pays_nothing_twice(server: Any, tmp_path: Path, moment: str) -> None:
+    """Killed while a batch is created, while it runs, and while its results are read."""
+    out, path = tmp_path / "out", suite(tmp_path)
+    server.stalls = moment
+    if moment == "running":
+        server.may_end.clear()
+    process = coc(server, path, "--batch", "--out", str(out))
+    try:
+        wait_for(lambda: server.is_stalled.is_set() or (moment == "running" and server.looks))
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    assert len(server.batches) == 1
+    server.stalls = ""
+    server.may_end.set()
+    server.may_go_on.set()
+    code, table, notes = finished(coc(server, path, "--batch", "--out", str(out)))
+    assert code == 0, notes
+    assert "6 of 6 right" in table and "waiting for the batch of 12 requests that was sent before" in notes
+    assert len(server.batches) == 2
+    bodies = [json.dumps(body, sort_keys=True) for body in server.paid]
+    assert len(bodies) == len(set(bodies)) == 18
+
+
+@pytest.mark.parametrize("name", ["ollama:m", "gemini:m", "scripted:FILE"])
+def test_providers_without_batches(name: str, tmp_path: Path) -> None:
+    """An error before anything is requested or written."""
+    path = suite(tmp_path)
+    (tmp_path / "script.jsonl").write_text('"True"\n')
+    name = name.replace("FILE", str(tmp_path / "script.jsonl"))
+    more = ["--base-url", "http://127.0.0.1:9"] if not name.startswith("scripted") else []
+    command = [sys.executable, "-m", "chainofcode", "eval", str(path), "--model", name, *more, "--batch"]
+    done = subprocess.run([*command, "--out", str(tmp_path / "out")], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert f"{name} has no batch endpoint: --batch is for models of openai: and anthropic:" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("openai:m", "| `openai:` at OpenAI "),
+        ("anthropic:m", "| `anthropic:` "),
+        ("gemini:m", "| `gemini:` "),
+        ("ollama:m", "| `ollama:` "),
+    ],
+)
+def test_the_table_of_the_documentation(name: str, row: str) -> None:
+    lines = (ROOT / "docs" / "models.md").read_text().split("\n")
+    (head,) = [line.split(" | ") for line in lines if line.startswith("| provider | schema")]
+    (cells,) = [line.split(" | ") for line in lines if line.startswith(row)]
+    assert cells[head.index("batch")] == ("yes" if connect(name, api_key=KEY).has_batches else "no")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--batch"], "--batch needs --out DIR"),
+        (["--batch", "--out", "o", "--per-minute", "5"], "--per-minute is not for --batch"),
+        (["--batch", "--out", "o", "--engine", "ray"], "--batch is not for --engine ray"),
+    ],
+)
+def test_options_that_exclude_each_other(options: list[str], told: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "chainofcode", "eval", "emulation", "--model", "openai:m", "--api-key", KEY]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 2 and told in done.stderr
+
+
+# --- the store, and the stand-ins ---------------------------------------------------------------------------------
+
+
+def test_the_store_keeps_replies_alone(tmp_path: Path) -> None:
+    store = BatchStore(tmp_path / "batches.sqlite")
+    token, (first, second) = store.begin("m", [b"1", b"2"])
+    store.note_sent(token, "batch_1")
+    store.keep([(first, b"reply")])
+    store.close()
+    store = BatchStore(tmp_path / "batches.sqlite")
+    assert [(batch.id, batch.requests) for batch in store.open_batches("m")] == [("batch_1", 2)]
+    assert store.open_batches("another") == []
+    store.finish(token)
+    assert store.open_batches("m") == []
+    found = store.find(b"1", ())
+    assert found is not None and found.reply == b"reply"
+    assert store.find(b"1", {first}) is None
+    assert store.find(b"2", ()) is None and store.reply(second) is None
+    store.close()
+    with sqlite3.connect(tmp_path / "batches.sqlite") as file:
+        assert file.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@pytest.mark.parametrize(
+    ("requests", "told"),
+    [
+        ([("a b", {"max_tokens": 1})], "custom_id: must match"),
+        ([("a" * 65, {"max_tokens": 1})], "custom_id: must match"),
+        ([("a", {"max_tokens": 1}), ("a", {"max_tokens": 1})], "custom_id: must be unique"),
+        ([("a", {"max_tokens": 1, "stream": True})], "stream: not supported"),
+        ([], "requests: must have 1 to"),
+    ],
+)
+def test_what_the_stand_in_for_anthropic_refuses(requests: list[Any], told: str) -> None:
+    with standing_in(AnthropicServer()) as server:
+        lm: Any = connect("anthropic:m", base_url=server.url, api_key=KEY)
+        with pytest.raises(LMError, match=told):
+            asyncio.run(lm._lm.batch_endpoint().send("token", requests))
+        assert not server.batches
+
+
+@pytest.mark.parametrize(
+    ("bodies", "told"),
+    [
+        ([("a", {"model": "m"}), ("a", {"model": "m"})], "custom_id: must be unique"),
+        ([("", {"model": "m"})], "custom_id: must match"),
+        ([("a", {"model": "m"}), ("b", {"model": "n"})], "must have one model"),
+        ([("a", {"model": "m", "stream": True})], "stream is not supported"),
+    ],
+)
+def test_what_the_stand_in_for_openai_refuses(bodies: list[Any], told: str) -> None:
+    """It validates the file after the batch was created."""
+    with standing_in(OpenAIServer()) as server:
+        endpoint = OpenAILM("m", base_url=server.url, api_key=KEY).batch_endpoint()
+
+        async def state() -> Any:
+            return await endpoint.look_up(await endpoint.send("token", bodies))
+
+        told_state = asyncio.run(state())
+        assert told_state.is_ended and not told_state.is_transient and told in told_state.problem
+        assert not server.paid
