@@ -123,6 +123,10 @@ class LM(Protocol):
         images = sum(len(message.images) for message in messages)
         return Usage(requests=1, prompt_tokens=characters // _CHARS_PER_TOKEN + images * _IMAGE_TOKENS)
 
+    async def problem(self) -> str:
+        """Return why requests would fail now, empty if no reason is known. It costs nothing: no tokens, no money."""
+        return ""
+
     def close(self) -> None:
         """Free what it holds: a process, a file. Closing twice does no harm."""
         return
@@ -165,6 +169,9 @@ class Around(LM):
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         return self._lm.estimate(messages)
+
+    async def problem(self) -> str:
+        return await self._lm.problem()
 
     def close(self) -> None:
         self._lm.close()
