@@ -346,6 +346,7 @@ def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"proxies": ("proxy.example",)}, "--proxy takes"),
+        ({"proxies": ("127.0.0.1",)}, "a server behind a proxy can be reached from other machines"),
         ({"user_header": "X-User"}, "--user-header needs --proxy"),
         ({"user_header": "X User", "proxies": ("::1",)}, "name of a header"),
     ],

@@ -64,13 +64,9 @@ class ServerSettings:
 
     def check(self, *, has_tokens: bool = False) -> None:
         """Raise InputError for settings that are invalid or unsafe. `has_tokens`: others than those of the settings."""
-        if not is_loopback(self.host) and not (self.tokens or self.user_header or has_tokens):
-            raise InputError(
-                f"{self.host} can be reached from other machines: set --token (or COC_TOKEN), add a token with "
-                "'coc tokens add NAME', or use --host 127.0.0.1"
-            )
         self._check_tokens()
         self._check_proxies()
+        self._check_public(has_tokens=has_tokens)
         for name, option, least in _LEAST:
             if not least <= getattr(self, name) <= 1_000_000:
                 raise InputError(f"{option} takes {least} or more, not {getattr(self, name)}")
@@ -87,6 +83,15 @@ class ServerSettings:
                 raise InputError(f"the token{which} must have {_MIN_TOKEN_CHARS} or more ASCII characters, no spaces")
         if len(set(self.tokens.values())) < len(self.tokens):
             raise InputError("two tokens are equal; give each client a different one")
+
+    def _check_public(self, *, has_tokens: bool) -> None:
+        is_public = bool(self.proxies) or not is_loopback(self.host)
+        if is_public and not (self.tokens or self.user_header or has_tokens):
+            place = "a server behind a proxy" if self.proxies else self.host
+            raise InputError(
+                f"{place} can be reached from other machines: set --token (or COC_TOKEN), add a token with "
+                "'coc tokens add NAME', or use --host 127.0.0.1"
+            )
 
     def _check_proxies(self) -> None:
         for proxy in self.proxies:
