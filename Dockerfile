@@ -32,4 +32,4 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8321/healthz', timeout=4)"]
 # COC_TOKEN must be set, or a token added with `coc tokens`: nobody is served beyond this machine without one.
-CMD ["coc", "serve", "--host", "0.0.0.0", "--port", "8321", "--data", "/data/runs", "--admin-port", "8322"]
+CMD ["coc", "serve", "--host", "0.0.0.0", "--port", "8321", "--data", "/data/runs"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
 import http.server
 import json
@@ -22,6 +23,8 @@ from serving import FRUIT, Serving, served
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from chainofcode.errors import InputError
+from chainofcode.lm import Around
+from chainofcode.lm.interface import as_lm
 from chainofcode.server.access_tokens import TokenFile, new_token, sha256_of
 from chainofcode.server.forwarded import ForwardedRequests
 from chainofcode.server.settings import ServerSettings
@@ -244,8 +247,6 @@ def test_mcp_serves_an_owner_who_came_later(tmp_path: Path) -> None:
 
 def forwarded(client: str, headers: dict[str, str], proxies: tuple[str, ...] = ("127.0.0.1", "10.0.0.0/8")) -> Any:
     """The scope that the server sees behind proxies."""
-    import asyncio
-
     found: list[Any] = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -432,8 +433,6 @@ class Endpoint(http.server.ThreadingHTTPServer):
 def test_what_a_model_lacks(
     monkeypatch: pytest.MonkeyPatch, status: int, models: list[str], model: str, problem: str
 ) -> None:
-    import asyncio
-
     from chainofcode.lm import connect
 
     pytest.importorskip("openai")
@@ -446,8 +445,6 @@ def test_what_a_model_lacks(
 
 
 def test_weights_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import asyncio
-
     from chainofcode.lm import connect
 
     pytest.importorskip("xllamacpp")
@@ -470,6 +467,31 @@ def test_readiness_includes_the_model(tmp_path: Path, monkeypatch: pytest.Monkey
         ready = server.client.get("/readyz")
         assert ready.status_code == 503 and list(ready.json()["problems"]) == ["model"]
         assert "cannot be reached" in ready.json()["problems"]["model"] and "secret" not in ready.text
+
+
+def test_probes_do_not_wear_out_the_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("openai")
+    with Endpoint(200, []) as endpoint:
+        monkeypatch.setenv("OLLAMA_HOST", f"http://127.0.0.1:{endpoint.server_port}")
+        with served(tmp_path, model="ollama:llama3.2") as server:
+            replies = [server.client.get("/readyz") for _ in range(5)]
+            assert {reply.status_code for reply in replies} == {503}
+            assert "ollama pull llama3.2" in replies[-1].json()["problems"]["model"]
+            assert 1 <= len(endpoint.paths) < 5
+        endpoint.shutdown()
+
+
+def test_a_provider_of_another_package_can_name_its_problem() -> None:
+    class Asleep:
+        name = "asleep:m"
+
+        async def complete(self, messages: Any, **options: Any) -> Any:
+            raise AssertionError("a check asks nothing")
+
+        async def problem(self) -> str:
+            return "asleep until nine"
+
+    assert asyncio.run(Around(as_lm(Asleep())).problem()) == "asleep until nine"
 
 
 # --- traces of clients --------------------------------------------------------------------------------------------

@@ -146,7 +146,17 @@ class _MinimalLM(LM):
 
     def __init__(self, given: Any) -> None:
         self._given, self.name = given, given.name
-        for name in ("in_flight", "rows", "has_logprobs", "has_effort", "has_images", "is_small", "version", "close"):
+        for name in (
+            "in_flight",
+            "rows",
+            "has_logprobs",
+            "has_effort",
+            "has_images",
+            "is_small",
+            "version",
+            "close",
+            "problem",
+        ):
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 

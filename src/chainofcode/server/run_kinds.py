@@ -6,6 +6,7 @@ cannot name paths, tools or grants.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import math
 import time
@@ -141,13 +142,23 @@ class Models:
     async def problem(self) -> str:
         """Why requests to the first model would fail now; empty if no reason is known. Checked once in a while."""
         if time.monotonic() > self._checked + _CHECK_SECONDS:
-            self._problem = await next(iter(self._raw.values())).problem() if self._raw else ""
+            self._problem = await _problem_of(next(iter(self._raw.values()))) if self._raw else ""
             self._checked = time.monotonic()
         return self._problem
 
     def close(self) -> None:
         for lm in self._raw.values():
             lm.close()
+
+
+async def _problem_of(lm: LM) -> str:
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            return await lm.problem()
+    except TimeoutError:
+        return f"{lm.name} could not be checked within {_CHECK_SECONDS:g} seconds"
+    except Exception as error:  # of a provider in another package
+        return f"{lm.name} could not be checked: {type(error).__name__}: {error}"
 
 
 def check_counts(request: RunRequest) -> None:

@@ -93,7 +93,9 @@ def _valid(store: TokenFile) -> list[AccessToken]:
 def _state(token: AccessToken) -> str:
     if token.revoked is not None:
         return f"revoked {_day(token.revoked)}"
-    return "valid" if token.expires is None else f"valid until {_day(token.expires)}"
+    if token.expires is None:
+        return "valid"
+    return f"{'valid until' if token.is_valid(time.time()) else 'expired'} {_day(token.expires)}"
 
 
 def _day(moment: float) -> str:
