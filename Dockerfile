@@ -7,7 +7,9 @@ RUN python -m venv /opt/coc
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN /opt/coc/bin/pip install '.[server,mcp,openai,anthropic,schema,yaml,tables]'
+# Further extras: docker build --build-arg EXTRAS=local,js
+ARG EXTRAS=""
+RUN /opt/coc/bin/pip install ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"
 
 FROM python:3.12-slim-bookworm
 # A number that is no user's of the host; nothing below / is its own but the data directory.
@@ -29,5 +31,5 @@ EXPOSE 8321
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8321/healthz', timeout=4)"]
-# COC_TOKEN must be set: nobody is served beyond this machine without one.
+# COC_TOKEN must be set, or a token added with `coc tokens`: nobody is served beyond this machine without one.
 CMD ["coc", "serve", "--host", "0.0.0.0", "--port", "8321", "--data", "/data/runs"]

@@ -1,4 +1,4 @@
-"""Write the reference pages from the code: `python docs/make_reference.py` writes docs/cli.md and docs/http.md.
+"""Write the reference pages from the code: `python docs/make_reference.py` writes cli.md, cli-server.md and http.md.
 
 The command line comes from its parsers, the HTTP API from its OpenAPI document. `--check` compares instead of writing.
 """
@@ -50,6 +50,7 @@ coc ask "How many of these are fruit: apple, hammer, kiwi, saw?"
 ```
 
 The answer goes to standard output, everything else to standard error. `coc COMMAND --help` prints what this page says.
+`coc serve`, `coc tokens` and `coc mcp` have [a page of their own](cli-server.md).
 
 | exit code | meaning |
 |---|---|
@@ -57,6 +58,10 @@ The answer goes to standard output, everything else to standard error. `coc COMM
 | 1 | no answer, a difference, or problems found |
 | 2 | could not run: wrong options, no model, no sandbox |
 | 130 | interrupted; `--trace FILE` has the run up to that point |
+"""
+_SERVERS = ("serve", "tokens", "mcp")
+_SERVERS_INTRO = """\
+[Server](server.md) and [Deployment](deploy.md) show how to use these commands; [Command line](cli.md) has the others.
 """
 _HTTP_INTRO = """\
 `coc serve` describes its API at `/openapi.json`; this page is made from that document. [Server](server.md) shows how to
@@ -87,15 +92,28 @@ _BODIES = (
 
 
 def cli_page() -> str:
-    commands = next(a for a in command_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
-    groups = dict(_grouped_options())
     lines = ["# Command line", "", _NOTICE, "", _CLI_INTRO.rstrip()]
-    for name in sorted(helps):
-        lines += ["", *_command(name, commands.choices[name], groups, helps[name])]
+    groups = dict(_grouped_options())
+    lines += _commands(lambda name: name not in _SERVERS, groups, "")
     for title, options in groups.items():
         lines += ["", f"## {title}", "", *_table(options.values())]
     return "\n".join(lines) + "\n"
+
+
+def server_commands_page() -> str:
+    lines = ["# Command line of servers", "", _NOTICE, "", _SERVERS_INTRO.rstrip()]
+    return "\n".join([*lines, *_commands(_SERVERS.__contains__, dict(_grouped_options()), "cli.md")]) + "\n"
+
+
+def _commands(is_wanted: Callable[[str], bool], groups: Groups, page: str) -> list[str]:
+    """The chosen commands; `page` is where the options that they share are described."""
+    commands = next(a for a in command_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    helps = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    lines: list[str] = []
+    for name in filter(is_wanted, sorted(helps)):
+        text = "\n".join(_command(name, commands.choices[name], groups, helps[name]))
+        lines += ["", text.replace("](#", f"]({page}#")]
+    return lines
 
 
 def _grouped_options() -> Iterator[tuple[str, dict[str, argparse.Action]]]:
@@ -269,7 +287,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-PAGES = {"cli.md": cli_page, "http.md": http_page}
+PAGES = {"cli.md": cli_page, "cli-server.md": server_commands_page, "http.md": http_page}
 
 
 def main() -> None:

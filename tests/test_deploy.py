@@ -1,13 +1,25 @@
-"""The files that deploy it: what the Dockerfile copies exists and is sent along, compose.yaml says what it means to."""
+"""The files that deploy it: Dockerfile, compose.yaml, the systemd unit, Kubernetes manifests, the Grafana dashboard; and
+backups, as docs/deploy.md describes them."""
 
 from __future__ import annotations
 
+import concurrent.futures
+import configparser
+import itertools
 import json
+import os
 import re
+import shlex
+import subprocess
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from conftest import ROOT
+from serving import FRUIT, Serving, served
+
+from chainofcode.cli import _parser as command_parser
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 # Lines that end with a backslash go on, comments are none.
@@ -23,7 +35,20 @@ def of(name: str) -> list[str]:
 
 
 def test_instructions_are_known() -> None:
-    known = {"FROM", "ENV", "RUN", "WORKDIR", "COPY", "USER", "VOLUME", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"}
+    known = {
+        "FROM",
+        "ARG",
+        "ENV",
+        "RUN",
+        "WORKDIR",
+        "COPY",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "HEALTHCHECK",
+        "CMD",
+    }
     assert {name for name, _ in INSTRUCTIONS} <= known
 
 
@@ -61,8 +86,8 @@ def test_extras_exist() -> None:
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    (named,) = re.findall(r"'\.\[([\w,]+)\]'", DOCKERFILE)
-    assert set(named.split(",")) <= set(project["optional-dependencies"])
+    (named,) = re.findall(r'"\.\[([\w,]+)\$\{EXTRAS:\+,\$EXTRAS\}\]"', DOCKERFILE)
+    assert {"server", "telemetry"} <= set(named.split(",")) <= set(project["optional-dependencies"])
 
 
 def test_compose() -> None:
@@ -82,3 +107,180 @@ def test_compose() -> None:
         for volume in service.get("volumes", []):
             assert volume.partition(":")[0] in compose["volumes"]
     assert of("VOLUME") == [ours["volumes"][0].partition(":")[2]]
+
+
+def options_of(command: list[str]) -> Any:
+    """A `coc serve` command, parsed as `coc` parses it."""
+    return command_parser().parse_args(command[command.index("serve") :])
+
+
+# --- systemd ------------------------------------------------------------------------------------------------------
+
+
+def test_the_systemd_unit() -> None:
+    unit = configparser.ConfigParser(strict=True, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read_string((ROOT / "deploy" / "systemd" / "coc.service").read_text(encoding="utf-8"))
+    assert unit["Install"]["WantedBy"] == "multi-user.target"
+    service = unit["Service"]
+    given = options_of(shlex.split(service["ExecStart"]))
+    assert str(given.data) == f"/var/lib/{service['StateDirectory']}"
+    assert int(service["TimeoutStopSec"]) >= given.drain + 10
+    assert not {"RestrictNamespaces", "SystemCallFilter"} & set(service), "they prevent tier A of the sandbox"
+
+
+# --- Kubernetes ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def manifests() -> list[dict[str, Any]]:
+    yaml = pytest.importorskip("yaml")
+    found: list[dict[str, Any]] = []
+    for path in sorted((ROOT / "deploy" / "kubernetes").glob("*.yaml")):
+        found += yaml.safe_load_all(path.read_text(encoding="utf-8"))
+    return found
+
+
+def kind(manifests: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    (found,) = [one for one in manifests if one["kind"] == name]
+    return found
+
+
+def test_manifests_fit_the_schemas_of_kubernetes(manifests: list[dict[str, Any]]) -> None:
+    validate = pytest.importorskip("kubernetes_validate")
+    assert len(manifests) == 4
+    for manifest in manifests:
+        for version in ("1.30", validate.latest_version()):
+            validate.validate(manifest, version, strict=True)
+    broken = json.loads(json.dumps(kind(manifests, "Deployment")).replace("containerPort", "containerport"))
+    with pytest.raises(validate.ValidationError):
+        validate.validate(broken, "1.30", strict=True)
+
+
+def test_manifests_agree_with_each_other(manifests: list[dict[str, Any]]) -> None:
+    deployment = kind(manifests, "Deployment")["spec"]
+    pod = deployment["template"]
+    labels = pod["metadata"]["labels"]
+    assert deployment["selector"]["matchLabels"].items() <= labels.items()
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    service = kind(manifests, "Service")["spec"]
+    assert service["selector"].items() <= labels.items()
+    assert [port["targetPort"] for port in service["ports"]] == ["http"], "the port for operators stays inside"
+    policy = kind(manifests, "NetworkPolicy")["spec"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} == set(ports)
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
+    claim = volumes["data"]["persistentVolumeClaim"]["claimName"]
+    assert claim == kind(manifests, "PersistentVolumeClaim")["metadata"]["name"]
+    assert (
+        f"{pod['spec']['securityContext']['runAsUser']}:{pod['spec']['securityContext']['runAsGroup']}" == of("USER")[0]
+    )
+
+
+def test_manifests_agree_with_the_server(manifests: list[dict[str, Any]], tmp_path: Path) -> None:
+    deployment = kind(manifests, "Deployment")["spec"]
+    assert (deployment["replicas"], deployment["strategy"]["type"]) == (1, "Recreate")
+    pod = deployment["template"]
+    (container,) = pod["spec"]["containers"]
+    given = options_of(container["command"])
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports == {"http": given.port, "admin": given.admin_port} and given.host == given.admin_host == "0.0.0.0"
+    (mounted,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "data"]
+    assert str(given.data).startswith(f"{mounted}/") and of("VOLUME") == [mounted]
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert pod["spec"]["terminationGracePeriodSeconds"] >= pause + given.drain + 10
+    scraped = pod["metadata"]["annotations"]
+    assert scraped["prometheus.io/port"] == str(given.admin_port)
+    probes = [container[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
+    assert {probe["httpGet"]["port"] for probe in probes} == {"admin"}
+    with served(tmp_path, "--admin-port", "0", "--token", "t" * 20) as server:
+        (admin,) = [line["admin"] for line in server.log if line["event"] == "serving"]
+        for path in (*(probe["httpGet"]["path"] for probe in probes), scraped["prometheus.io/path"]):
+            assert httpx.get(admin + path, timeout=30).status_code == 200, path
+
+
+# --- Grafana ------------------------------------------------------------------------------------------------------
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "deploy" / "grafana" / "dashboard.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_the_dashboard_has_a_place_for_each_panel() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    places = [panel["gridPos"] for panel in panels]
+    assert all(place["x"] + place["w"] <= 24 for place in places)
+    for one, other in itertools.combinations(places, 2):
+        is_apart = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        assert is_apart or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+
+
+def test_the_dashboard_shows_metrics_that_exist(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        server.over(server.begin())
+        assert server.client.get("/api/info", headers={"host": "evil.example"}).status_code == 421
+        text = server.client.get("/metrics").text
+    labels: dict[str, set[str]] = {}
+    for line in text.splitlines():
+        if sample := re.match(r"(\w+)(?:\{(.*)\})? ", line):
+            labels.setdefault(sample[1], set()).update(re.findall(r'(\w+)="', sample[2] or ""))
+    expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    assert len(expressions) >= 10
+    shown = set()
+    for expression in expressions:
+        (name,) = re.findall(r"\b(coc_\w+)", expression)
+        assert name in labels, f"{name} is not in /metrics"
+        (selected,) = re.findall(r"\{(.*?)\}", expression)
+        grouped = re.findall(r"by \((.*?)\)", expression)
+        used = {label for group in grouped for label in group.split(", ")} | set(re.findall(r"(\w+)=~", selected))
+        assert used <= labels[name] | {"job"}, expression
+        shown.add(re.sub("_bucket$", "", name))
+    assert shown == set(re.findall(r"# TYPE (\w+)", text)), "every metric has a panel"
+
+
+# --- backup -------------------------------------------------------------------------------------------------------
+
+
+def documented(heading: str) -> list[str]:
+    """The bash blocks below a heading of docs/deploy.md."""
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+
+
+def steps_of(server: Serving, id: str) -> list[dict[str, Any]]:
+    return [event for event in server.events(id) if event["event"] != "waiting"]
+
+
+def test_a_backup_of_a_running_server_can_be_restored(tmp_path: Path) -> None:
+    old, new, kept = (tmp_path / name for name in ("old", "new", "kept"))
+    for directory in (old, new, kept):
+        directory.mkdir()
+    backup, restore = documented("Backup")[:2]
+    places = {"DATA": str(old / "data"), "BACKUP": str(kept), "RESTORED": str(new / "data")}
+    variables = {"PATH": os.environ["PATH"], **places}
+    with served(old) as server, concurrent.futures.ThreadPoolExecutor() as pool:
+        file = server.client.post("/api/files?name=sales.csv", content=b"n\n3\n4\n").json()["id"]
+        before = [server.begin(), server.begin("Sum the table", files=[file])]
+        done = {id: (server.over(id), steps_of(server, id)) for id in before}
+        under_way = server.begin("Sleep")
+        server.until(under_way, "running")
+        meanwhile = pool.submit(lambda: [server.over(server.begin()) for _ in range(5)])
+        subprocess.run(["bash", "-euc", backup], env=variables, check=True, timeout=60)
+        meanwhile.result()
+    subprocess.run(["bash", "-euc", restore], env=variables, check=True, timeout=60)
+    with served(new) as server:
+        for id, (run, events) in done.items():
+            assert server.run(id) == run and run["state"] == "done"
+            assert steps_of(server, id) == events and len(events) > 3
+            assert server.client.post(f"/api/runs/{id}/replay", json={}).status_code == 202
+        assert server.run(under_way)["state"] == "interrupted"
+        assert [event["event"] for event in server.events(under_way)][-1] == "end"
+        assert server.over(server.begin("Sum the table", files=[file]))["answer"] == "7"
+        for run in server.client.get("/api/runs").json()["runs"]:
+            assert run["state"] != "done" or run["method"] == "replay" or steps_of(server, run["id"])
+        assert server.over(server.begin(FRUIT))["answer"] == "1"

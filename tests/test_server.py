@@ -848,6 +848,7 @@ def test_spans(tmp_path: Path, content: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
         with served(tmp_path, "--otel", *content) as server:
+            server.client.headers["traceparent"] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
             id = server.begin()
             server.over(id)
             assert server.stop() == 0
@@ -858,6 +859,7 @@ def test_spans(tmp_path: Path, content: list[str]) -> None:
         span for one in requests for part in one.resource_spans for scope in part.scope_spans for span in scope.spans
     ]
     (run,) = [span for span in spans if span.name == "invoke_agent coc"]
+    assert (run.trace_id.hex(), run.parent_span_id.hex()) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
     chats = [span for span in spans if span.name.startswith("chat ")]
     assert len(chats) == 3 and {span.parent_span_id for span in chats} == {run.span_id}
     told = {one.key: one.value.string_value for one in run.attributes}

@@ -29,6 +29,7 @@ from .commands import (
     serve,
     show,
     sql,
+    tokens,
     verify,
     why,
 )
@@ -37,7 +38,8 @@ from .parser import Parser
 from .terminal import ANSWERED, COULD_NOT_RUN, INTERRUPTED, note, note_lines, print_json, print_line, print_lines
 
 _COMMANDS = (
-    ask, chat, run, sql, resume, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, show
+    ask, chat, run, sql, resume, replay, why, verify, debug, explain, models, eval, score, report, mcp, serve, tokens,
+    show,
 )  # fmt: skip
 
 

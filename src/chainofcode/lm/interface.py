@@ -133,6 +133,10 @@ class LM(Protocol):
         """Send all later requests in batches. Raises LMError if the model has no batch endpoint."""
         raise LMError(f"{self.name} has no batch endpoint")
 
+    async def problem(self) -> str:
+        """Return why requests would fail now, empty if no reason is known. It costs nothing: no tokens, no money."""
+        return ""
+
     def close(self) -> None:
         """Free what it holds: a process, a file. Closing twice does no harm."""
         return
@@ -162,7 +166,7 @@ class _MinimalLM(LM):
             "is_small",
             "version",
         )
-        for name in (*optional, "defer", "close"):
+        for name in (*optional, "defer", "problem", "close"):
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 
@@ -190,6 +194,9 @@ class Around(LM):
     def defer(self, options: BatchOptions) -> None:
         self._lm.defer(options)
         self.in_flight = self._lm.in_flight
+
+    async def problem(self) -> str:
+        return await self._lm.problem()
 
     def close(self) -> None:
         self._lm.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import importlib.util
 import json
 import os
 import secrets
@@ -97,6 +98,18 @@ class LocalLM(LM):
                 await self._ask(server, {**request, "seed": request["seed"] + reply}, 0 if reply else evaluated)
                 for reply in range(n)
             ]
+
+    async def problem(self) -> str:
+        return await asyncio.to_thread(self._missing)
+
+    def _missing(self) -> str:
+        """Return what is missing: the package or the weights."""
+        if importlib.util.find_spec("xllamacpp") is None:
+            return f"{self.name} needs the extra `local`: pip install 'chainofcode[local]'"
+        if self._model.endswith(".gguf"):
+            return "" if Path(self._model).is_file() else f"there is no model file {self._model}"
+        is_here = weights(self._model).is_here
+        return "" if is_here else f"{self.name} is not downloaded yet; run 'coc models pull {self._model}'"
 
     async def _ready(self) -> _LlamaServer:
         if self._server is not None and self._server.has_ended:

@@ -29,6 +29,8 @@ from .vision import sees_images
 _IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
+_PROBE_SECONDS = 5.0
+_NO_SERVER = (502, 503, 504)  # of gateways, and of servers that are loading a model
 _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 # llama.cpp has this status for requests that it will never take, too.
@@ -87,6 +89,7 @@ class RemoteLM(LM):
     vendor_url: str
     client: str  # the name of the package's client class
     resource: str  # the attribute of the client that creates replies
+    lists_models = False  # whether the endpoint lists every model that it has, as Ollama does
     key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
 
     def __init__(
@@ -123,6 +126,34 @@ class RemoteLM(LM):
             super().defer(options)
         self._batches = BatchQueue(self.batch_endpoint(), f"{self.name} {self.version}".strip(), options)
         self.in_flight = IN_FLIGHT
+
+    async def problem(self) -> str:
+        """Return why the endpoint cannot be used. Any reply but that of a gateway without a server is a good sign.
+
+        The request has no key, so that no account is charged for it or limited by it.
+        """
+        try:
+            package = self._imported()
+            async with (
+                asyncio.timeout(_PROBE_SECONDS),
+                package.DefaultAsyncHttpxClient(timeout=_PROBE_SECONDS, follow_redirects=False) as client,
+                client.stream("GET", f"{self.base_url}/models") as response,
+            ):
+                status, body = int(response.status_code), bytearray()
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > _MAX_REPLY_BYTES or not self.lists_models:
+                        break
+        except LMError as error:
+            return str(error)
+        except Exception as error:  # of the package, and of what it is built on
+            reason = self._without_key(str(error) or type(error).__name__)[:200]
+            return f"{self._shown_url} cannot be reached ({reason})"
+        if status in _NO_SERVER:
+            return f"{self._shown_url} answers with {status}"
+        if self.lists_models and status == 200 and not _is_listed(self._model, bytes(body)):
+            return f"model {self._model!r} not found at {self._shown_url}; run 'ollama pull {self._model}'"
+        return ""
 
     async def _ask(
         self,
@@ -299,6 +330,15 @@ class RemoteLM(LM):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "[key]")
         return text
+
+
+def _is_listed(model: str, body: bytes) -> bool:
+    """Whether a model is in the reply of `/models`. A list that cannot be read says nothing."""
+    try:
+        names = {str(one["id"]) for one in msgspec.json.decode(body)["data"] or ()}
+    except (msgspec.DecodeError, RecursionError, LookupError, TypeError):
+        return True
+    return not names.isdisjoint([model, f"{model}:latest"])
 
 
 def _cancel(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:

@@ -9,36 +9,42 @@ import os
 import socket
 
 from ..errors import InputError
+from .access import Access
+from .access_tokens import TokenFile, TokenStore
 from .settings import ServerSettings
 from .store import Store
 
 _SPARES = 4
 
 
-def serve(settings: ServerSettings, store: Store | None = None) -> None:
+def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenStore | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
-    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`.
+    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`; so are `tokens`, which
+    are added to those of the settings, in a file.
     """
-    settings.check()
+    access = Access(settings, tokens or TokenFile(settings.data))
+    settings.check(has_tokens=access.is_required)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
     from ..sandbox import Jail
-    from .hosting import host
+    from .hosting import Listening, host
     from .run_kinds import Models
     from .spans import Spans
     from .sqlite_store import SQLiteStore
 
     with contextlib.ExitStack() as stack:
-        listening = stack.enter_context(_bound(settings.host, settings.port))
+        listening = Listening(stack.enter_context(_bound(settings.host, settings.port)))
+        if settings.admin_port is not None:
+            listening.admin = stack.enter_context(_bound(settings.admin_host, settings.admin_port))
         if store is None:
             store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
-        models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, settings.tokens)))
+        models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, access.owners)))
         spares = min(_SPARES, os.cpu_count() or 1)
         jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
-        asyncio.run(host(settings, listening, store=store, models=models, jail=jail, spans=spans))
+        asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -17,6 +17,7 @@ from starlette.routing import Route
 from ..trace import as_json
 from ..values.image_bytes import HEAD_BYTES, media_type
 from . import patterns
+from .access import Access
 from .api_document import document
 from .intake import Intake
 from .metrics import Metrics
@@ -36,16 +37,15 @@ _JSON_NUMBER = r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?"
 class Api:
     """The handlers. They raise Refusal."""
 
-    def __init__(self, intake: Intake, resuming: Resuming, metrics: Metrics) -> None:
-        self._intake, self._runs, self._resuming, self._metrics = intake, intake.runs, resuming, metrics
+    def __init__(self, intake: Intake, resuming: Resuming, metrics: Metrics, access: Access) -> None:
+        self._intake, self._runs, self._resuming = intake, intake.runs, resuming
+        self._metrics, self._access = metrics, access
 
     @property
     def routes(self) -> list[Route]:
         one = "/api/runs/{id}"
         return [
-            Route("/healthz", self.healthz),
-            Route("/readyz", self.readyz),
-            Route("/metrics", self.metrics),
+            *self.operator_routes,
             Route("/openapi.json", self.openapi),
             Route("/api/info", self.info),
             Route("/api/files", self.keep_file, methods=["POST"]),
@@ -64,6 +64,15 @@ class Api:
             Route(f"{one}/artifacts/{{sha256}}", self.artifact),
         ]
 
+    @property
+    def operator_routes(self) -> list[Route]:
+        """Those that also have a port of their own, without tokens."""
+        return [
+            Route("/healthz", self.healthz),
+            Route("/readyz", self.readyz),
+            Route("/metrics", self.metrics),
+        ]
+
     # --- the server itself ------------------------------------------------------------------------------------
 
     async def healthz(self, request: HTTPRequest) -> Response:
@@ -78,7 +87,8 @@ class Api:
         return Response(self._metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def openapi(self, request: HTTPRequest) -> Response:
-        return answered(document(self._intake.settings, self._intake.models.names))
+        needs_token = self._access.is_required
+        return answered(document(self._intake.settings, self._intake.models.names, needs_token=needs_token))
 
     async def info(self, request: HTTPRequest) -> Response:
         return answered(self._intake.info())

@@ -17,7 +17,7 @@ from .store import State
 _STATUSES = {
     400: "Invalid request",
     401: "Missing or wrong token",
-    403: "Request of a page of another origin",
+    403: "Request of a page of another origin, or a scope that the token lacks",
     404: "Not found",
     408: "Body sent too slowly",
     409: "Not possible in the state of this run",
@@ -33,10 +33,11 @@ _ALWAYS = (403, 408, 413, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 
 
-def document(settings: ServerSettings, models: Sequence[str]) -> Schema:
-    """The document for the settings and models of one server."""
+def document(settings: ServerSettings, models: Sequence[str], *, needs_token: bool | None = None) -> Schema:
+    """The document for the settings and models of one server. It may need a token that its settings do not name."""
+    needs_token = bool(settings.tokens) if needs_token is None else needs_token
     paths = {**_server_paths(), **_run_paths(), **_openai_paths(models)}
-    always = (401, *_ALWAYS) if settings.tokens else _ALWAYS
+    always = (401, *_ALWAYS) if needs_token else _ALWAYS
     for path, operations in paths.items():
         for method, operation in operations.items():
             if method != "parameters":
@@ -49,8 +50,8 @@ def document(settings: ServerSettings, models: Sequence[str]) -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "chainofcode", "version": __version__, "license": {"name": "Apache-2.0"}},
         "paths": paths,
-        "components": {"schemas": schemas(models), **({"securitySchemes": security} if settings.tokens else {})},
-        **({"security": [{"token": []}]} if settings.tokens else {}),
+        "components": {"schemas": schemas(models), **({"securitySchemes": security} if needs_token else {})},
+        **({"security": [{"token": []}]} if needs_token else {}),
     }
 
 

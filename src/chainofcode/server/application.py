@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -17,10 +18,12 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from ..errors import SandboxError
+from ..errors import InputError, SandboxError
 from ..sandbox import Jail
+from .access import Access
 from .api import Api
 from .chat import Chat
+from .forwarded import ForwardedRequests
 from .guard import RequestGuard, refused
 from .intake import Intake
 from .metrics import LibraryLog, ServerLog
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     from .mcp.hosted import McpEndpoint
 
 _WORDS = {404: "not_found", 405: "method_not_allowed"}
-_FLUSH_SECONDS = 1.0
+_FLUSH_SECONDS = _REFRESH_SECONDS = 1.0
 _REMOVE_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
 
@@ -48,30 +51,38 @@ _DAY_SECONDS = 86_400.0
 class Application:
     """`app` is what an ASGI server runs; `drain` begins the end."""
 
-    def __init__(self, settings: ServerSettings, *, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
-        self._settings, self._store, self._jail = settings, store, jail
+    def __init__(
+        self, settings: ServerSettings, *, access: Access, store: Store, models: Models, jail: Jail, spans: Spans
+    ) -> None:
+        self._settings, self._access, self._store, self._jail = settings, access, store, jail
         self.log = ServerLog(settings.log, settings.logs_content)
         telemetry = Telemetry(log=self.log, spans=spans)
         logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog(self.log)])
-        self._ledger = Ledger(settings.budget, store)
-        self.runs = Runs(settings, store=store, sandbox=jail, models=models, ledger=self._ledger, telemetry=telemetry)
+        self._ledger = Ledger(settings.budget, store, access.budget)
+        self.runs = Runs(
+            settings,
+            store=store,
+            sandbox=jail,
+            models=models,
+            ledger=self._ledger,
+            telemetry=telemetry,
+            owners=access.owners,
+        )
         intake = Intake(settings, store, self.runs, models, self._ledger)
         self._mcp = _mcp_endpoint(intake, self.log)
         self._resuming = Resuming(intake, self.log)
-        routes: list[BaseRoute] = [*Api(intake, self._resuming, telemetry.metrics).routes, *Chat(intake).routes]
+        api = Api(intake, self._resuming, telemetry.metrics, access)
+        routes: list[BaseRoute] = [*api.routes, *Chat(intake).routes]
         routes += Responses(intake).routes
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
-            routes=[*routes, *_page_routes()],
-            exception_handlers={
-                Refusal: _refused,
-                HTTPException: _http_error,
-                ClientDisconnect: _client_left,
-                500: _broken,
-            },
-            lifespan=self._lifespan,
+            routes=[*routes, *_page_routes()], exception_handlers=_ERROR_HANDLERS, lifespan=self._lifespan
         )
-        self.app = RequestGuard(inner, settings, telemetry.metrics, self.log)
+        guarded = RequestGuard(inner, settings, access, telemetry)
+        self.app = ForwardedRequests(guarded, settings.proxies, settings.user_header)
+        own_settings = dataclasses.replace(settings, host=settings.admin_host, tokens={}, user_header="")
+        for_operators = Starlette(routes=api.operator_routes, exception_handlers=_ERROR_HANDLERS)
+        self.admin_app = RequestGuard(for_operators, own_settings, Access(own_settings), telemetry)
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
@@ -79,7 +90,7 @@ class Application:
         status = await self._jail.status()
         if self._settings.has_scratch and not status.has_scratch:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
-        tasks = [asyncio.create_task(self._flush())]
+        tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._refresh_tokens())]
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         if self._settings.resumes:
@@ -103,9 +114,22 @@ class Application:
         if self._mcp is not None:
             self._mcp.drain()
 
+    async def drained(self) -> None:
+        """Wait until no run is under way."""
+        await self.runs.drained()
+
     def interrupt(self) -> None:
         """End all runs now."""
         self.runs.interrupt()
+
+    async def _refresh_tokens(self) -> None:
+        """Notice tokens that were added or revoked."""
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            try:
+                await self._access.refresh()
+            except InputError as error:  # the tokens stay as they were
+                self.log.say("tokens not read", why=str(error))
 
     async def _flush(self) -> None:
         while True:
@@ -170,3 +194,11 @@ async def _client_left(request: HTTPRequest, error: Exception) -> Response:
 
 async def _broken(request: HTTPRequest, error: Exception) -> Response:
     return refused(Refusal(500, "internal", "something went wrong on the server"), request.url.path)
+
+
+_ERROR_HANDLERS: dict[Any, Any] = {
+    Refusal: _refused,
+    HTTPException: _http_error,
+    ClientDisconnect: _client_left,
+    500: _broken,
+}

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection
 
 
 class FairSlots:
     """A fixed number of slots, shared by owners: the owner that holds the fewest is next; equals take turns.
 
     For each of `owners` that holds no slot, one is kept free, up to half of all slots: its first job never waits behind
-    the hundred jobs of another owner.
+    the hundred jobs of another owner. The collection may change: tokens come and go.
     """
 
-    def __init__(self, total: int, owners: Iterable[str] = ()) -> None:
-        self.total, self._free, self._owners = total, total, tuple(owners)
+    def __init__(self, total: int, owners: Collection[str] = ()) -> None:
+        self.total, self._free, self._owners = total, total, owners
         self._held: collections.Counter[str] = collections.Counter()
         self._waiting: dict[str, collections.deque[asyncio.Future[None]]] = {}  # in turn, the next owner first
 

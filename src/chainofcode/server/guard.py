@@ -1,8 +1,8 @@
 """Checks before every request: host, origin, token, rate and size of the body.
 
-Covered: DNS rebinding (Host), requests of other pages (Origin, Sec-Fetch-Site), guessed tokens (compared in constant
-time, failures counted by address), large and slow bodies. Not covered: TLS and floods of connections, which are a
-proxy's work.
+Covered: DNS rebinding (Host), requests of other pages (Origin, Sec-Fetch-Site), guessed tokens (looked up by their
+SHA-256, failures counted by address), scopes of tokens, large and slow bodies. Not covered: TLS and floods of
+connections, which are a proxy's work.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-import hashlib
-import hmac
 import math
 import time
 import traceback
@@ -23,10 +21,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..trace import as_json
-from .metrics import Metrics, ServerLog
+from .access import ANYONE, Access, signed_in, unauthorized
+from .access_tokens import AccessToken
 from .quotas import RateLimiter
 from .refusal import Refusal
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, ServerSettings
+from .telemetry import Telemetry
+from .trace_context import TRACE_ID, trace_id_of
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -44,25 +45,40 @@ _BODY_SECONDS = 30.0
 _BODY_BYTES_PER_SECOND = 10_000  # slower clients are refused
 _MAX_BODIES_BYTES = 4 * MAX_FILE_BYTES  # of one owner, in memory at once
 _METHODS = ("GET", "HEAD", "POST", "DELETE", "OPTIONS")
-_SENT_HEADERS = "authorization, content-type, last-event-id, mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
+_SENT_HEADERS = (
+    "authorization, content-type, last-event-id, traceparent, tracestate, "
+    "mcp-session-id, mcp-protocol-version, mcp-method, mcp-name"
+)
+_EXPOSED_HEADERS = "x-coc-run, retry-after, traceparent, mcp-session-id"
+_OF_OPERATORS = ("/metrics", "/readyz")
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
 class RequestGuard:
     """ASGI middleware around the application; it sets `scope["owner"]` to the name of the token."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, log: ServerLog) -> None:
-        self._app, self._settings, self._metrics, self._log = app, settings, metrics, log
+    def __init__(self, app: ASGIApp, settings: ServerSettings, access: Access, telemetry: Telemetry) -> None:
+        self._app, self._settings, self._access = app, settings, access
+        self._metrics, self._log, self._spans = telemetry.metrics, telemetry.log, telemetry.spans
         self._rates = RateLimiter(settings.per_minute)
         self._held: collections.Counter[str] = collections.Counter()  # bytes of bodies in memory, by owner
-        self._tokens = {name: _digest(secret) for name, secret in settings.tokens.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":  # WebSockets are not served
                 await self._app(scope, receive, send)
             return
-        sender = _HeaderSender(send, self._cors(Headers(scope=scope)))
+        headers = Headers(scope=scope)
+        sender = _HeaderSender(send, self._cors(headers), scope.get("prefix", ""))
+        if trace := trace_id_of(headers.get("traceparent", "")):
+            sender.headers["traceparent"] = headers["traceparent"]
+            TRACE_ID.set(trace)  # for this request and what it starts
+            with self._spans.continued(headers["traceparent"], headers.get("tracestate", "")):
+                await self._answered(scope, receive, sender)
+        else:
+            await self._answered(scope, receive, sender)
+
+    async def _answered(self, scope: Scope, receive: Receive, sender: _HeaderSender) -> None:
         started = time.monotonic()
         try:
             await self._guarded(scope, receive, sender)
@@ -86,12 +102,14 @@ class RequestGuard:
         if self._is_preflight(scope, headers):
             await Response(status_code=204)(scope, receive, send)
             return
-        self._check_origin(headers, scope["path"])
-        scope["owner"] = self._owner(scope, headers)
-        is_known = self._tokens and not _is_page(scope["path"])  # the page is loaded before the user signs in
+        self._check_origin(scope, headers)
+        is_known = self._access.is_required and not _is_page(scope["path"])  # the page is loaded before signing in
+        token = self._token(scope, headers) if is_known else ANYONE
+        scope["owner"] = token.owner
         self._check_rate(f"token {scope['owner']}" if is_known else _address(scope))
         with contextlib.closing(_BodyReceiver(scope, headers, receive, self._held)) as body:
-            await self._app(scope, body, send)
+            async with self._access.admitted(token):
+                await self._app(scope, body, send)
 
     # --- host, origin, token, rate ----------------------------------------------------------------------------
 
@@ -110,7 +128,7 @@ class RequestGuard:
             "access-control-allow-origin": origin,
             "access-control-allow-headers": _SENT_HEADERS,
             "access-control-allow-methods": "GET, POST, DELETE",
-            "access-control-expose-headers": "x-coc-run, retry-after, mcp-session-id",
+            "access-control-expose-headers": _EXPOSED_HEADERS,
             "access-control-max-age": "600",
             "cross-origin-resource-policy": "cross-origin",
             "vary": "origin",
@@ -120,30 +138,32 @@ class RequestGuard:
         is_asked = scope["method"] == "OPTIONS" and "access-control-request-method" in headers
         return is_asked and headers.get("origin") in self._settings.origins
 
-    def _check_origin(self, headers: Headers, path: str) -> None:
+    def _check_origin(self, scope: Scope, headers: Headers) -> None:
         """Refuse requests that a page of another origin sends from a visitor's browser."""
         origin = headers.get("origin")
         if origin in self._settings.origins:
             return
-        is_foreign = origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower()
+        is_foreign = origin is not None and not _is_own(origin.lower(), scope, headers)
         is_elsewhere = headers.get("sec-fetch-site") in ("cross-site", "same-site")  # links to the page are allowed
-        if is_foreign or (origin is None and is_elsewhere and not _is_page(path)):
+        if is_foreign or (origin is None and is_elsewhere and not _is_page(scope["path"])):
             self._metrics.add("coc_refused_total", why="origin")
             raise Refusal(403, "foreign_origin", "pages of other origins may not use this server")
 
-    def _owner(self, scope: Scope, headers: Headers) -> str:
-        if not self._tokens or _is_page(scope["path"]):
-            return ""
+    def _token(self, scope: Scope, headers: Headers) -> AccessToken:
+        """The token of a request, or the user whom a trusted proxy names. Raises Refusal, also without the scope."""
         kind, _, given = headers.get("authorization", "").partition(" ")
-        digest, owner = _digest(given.strip()), None
-        for name, known in self._tokens.items():  # always all of them: the time must not depend on the token
-            if hmac.compare_digest(known, digest):
-                owner = name
-        if owner is None or kind.lower() != "bearer":
+        token = self._access.holder(given.strip()) if kind.lower() == "bearer" else None
+        if token is None and not kind:
+            token = signed_in(scope.get("user_name", ""))
+        if token is None:
             self._check_rate(_address(scope))
             self._metrics.add("coc_refused_total", why="token")
-            raise Refusal(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
-        return owner
+            raise unauthorized()
+        needed = _scope_of(scope["method"], scope["path"])
+        if needed not in token.scopes:
+            self._metrics.add("coc_refused_total", why="scope")
+            raise Refusal(403, "insufficient_scope", f"the token lacks the scope {needed!r}")
+        return token
 
     def _check_rate(self, who: str) -> None:
         wait = self._rates.take(who)
@@ -171,15 +191,17 @@ class RequestGuard:
 class _HeaderSender:
     """Adds headers to a response; `status` is 0 until one is sent."""
 
-    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
-        self._send, self._headers, self.status = send, {**_HEADERS, **headers}, 0
+    def __init__(self, send: Send, headers: Mapping[str, str], prefix: str = "") -> None:
+        self._send, self._prefix, self.headers, self.status = send, prefix, {**_HEADERS, **headers}, 0
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
-            for name, value in self._headers.items():
+            for name, value in self.headers.items():
                 headers[name] = value
+            if headers.get("location", "").startswith("/"):
+                headers["location"] = self._prefix + headers["location"]
             headers.setdefault("cache-control", "no-store")
         await self._send(message)
 
@@ -253,8 +275,17 @@ def _is_page(path: str) -> bool:
     return path == "/" or path.startswith("/static/")
 
 
-def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+def _is_own(origin: str, scope: Scope, headers: Headers) -> bool:
+    """Whether an origin is that of this server. Its scheme is known only if a proxy names it."""
+    scheme, _, place = origin.partition("://")
+    return place == headers.get("host", "").lower() and scheme == scope.get("forwarded_scheme", scheme)
+
+
+def _scope_of(method: str, path: str) -> str:
+    """The scope that a request needs."""
+    if path in _OF_OPERATORS:
+        return "metrics"
+    return "read" if method in ("GET", "HEAD") and path != "/mcp" else "run"
 
 
 def _address(scope: Scope) -> str:

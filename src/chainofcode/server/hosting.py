@@ -8,14 +8,18 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import Generator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from ..errors import SandboxError
 from ..sandbox import Jail
+from .access import Access
 from .application import Application
 from .run_kinds import Models
 from .settings import ServerSettings
@@ -30,46 +34,47 @@ _IDLE_SECONDS = 75  # shorter, and connections would be closed during the next r
 _LAST_SECONDS = 10  # for connections that are left when all runs are over
 
 
+@dataclass
+class Listening:
+    """Bound sockets: `main` for clients, `admin` for operators."""
+
+    main: socket.socket
+    admin: socket.socket | None = None
+
+
 async def host(
     settings: ServerSettings,
-    listening: socket.socket,
+    listening: Listening,
     *,
+    access: Access,
     store: Store,
     models: Models,
     jail: Jail,
     spans: Spans,
 ) -> None:
-    """Serve on a bound socket until a signal."""
+    """Serve on bound sockets until a signal."""
     _allow_descriptors()
     threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
     status = await jail.status()  # raises where no sandbox can be built
-    application = Application(settings, store=store, models=models, jail=jail, spans=spans)
-    config = uvicorn.Config(
-        application.app,
-        http="h11",
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        ws="none",
-        lifespan="on",
-        backlog=_BACKLOG,
-        timeout_keep_alive=_IDLE_SECONDS,
-        limit_concurrency=_MAX_CONNECTIONS,
-        timeout_graceful_shutdown=int(settings.drain_seconds + _LAST_SECONDS),
-        h11_max_incomplete_event_size=32_768,
-    )
-    name, port = listening.getsockname()[:2]
-    place = f"[{name}]" if ":" in name else name
+    application = Application(settings, access=access, store=store, models=models, jail=jail, spans=spans)
     facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
-    server = _Server(config, application, {"url": f"http://{place}:{port}", **facts})
+    facts |= {"admin": _url(listening.admin)} if listening.admin is not None else {}
     gc.collect()
     gc.freeze()  # long-lived objects: collecting them again would delay runs
-    await server.serve([listening])
+    async with contextlib.AsyncExitStack() as until_end:
+        server = _Server(application, settings.drain_seconds, {"url": _url(listening.main), **facts})
+        if listening.admin is not None:
+            server.begin_admin = lambda: until_end.enter_async_context(_serving(application.admin_app, listening.admin))
+        await server.serve([listening.main])
     if not server.started:
         raise SandboxError("the server could not start")
     application.log.say("stopped")
+
+
+def _url(listening: socket.socket) -> str:
+    name, port = listening.getsockname()[:2]
+    return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
 
 
 def _allow_descriptors() -> None:
@@ -80,17 +85,62 @@ def _allow_descriptors() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-class _Server(uvicorn.Server):
-    """The first signal lets runs finish; the second ends them."""
+def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http="h11",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        ws="none",
+        backlog=_BACKLOG,
+        timeout_keep_alive=_IDLE_SECONDS,
+        limit_concurrency=_MAX_CONNECTIONS,
+        timeout_graceful_shutdown=_LAST_SECONDS,
+        h11_max_incomplete_event_size=32_768,
+        **options,
+    )
 
-    def __init__(self, config: uvicorn.Config, application: Application, facts: dict[str, Any]) -> None:
-        super().__init__(config)
-        self._application, self._told = application, facts
+
+class _AdminServer(uvicorn.Server):
+    """For operators, until the other server has ended, which handles signals."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None]:
+    server = _AdminServer(_configured(app, lifespan="off"))
+    task = asyncio.create_task(server.serve([listening]))
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await task
+
+
+class _Server(uvicorn.Server):
+    """The first signal lets runs finish; the second ends them.
+
+    Until all runs are over it answers as before, except that it starts no new ones: clients follow their runs, and load
+    balancers see that it is alive, and not ready.
+    """
+
+    def __init__(self, application: Application, drain_seconds: float, facts: dict[str, Any]) -> None:
+        super().__init__(_configured(application.app, lifespan="on"))
+        self._application, self._drain_seconds, self._facts = application, drain_seconds, facts
+        self.begin_admin: Callable[[], Awaitable[None]] | None = None
+        self._leaving: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:  # clients can connect from here on
-            self._application.log.say("serving", **self._told)
+            if self.begin_admin is not None:
+                await self.begin_admin()
+            self._application.log.say("serving", **self._facts)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -105,7 +155,16 @@ class _Server(uvicorn.Server):
                 loop.remove_signal_handler(kind)
 
     def _stop(self) -> None:
-        if self.should_exit:
+        if self._leaving is not None:
             self._application.interrupt()
-        self.should_exit = True
+            return
         self._application.drain()
+        self._leaving = asyncio.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        """Close the server when all runs are over. Other requests have the rest of the time."""
+        until = time.monotonic() + self._drain_seconds
+        await self._application.drained()
+        left = max(0.0, until - time.monotonic())
+        self.config.timeout_graceful_shutdown = int(left + _LAST_SECONDS)
+        self.should_exit = True

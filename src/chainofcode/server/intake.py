@@ -47,7 +47,7 @@ class Intake:
 
     def __init__(self, settings: ServerSettings, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.settings, self.store, self.runs, self.models, self._ledger = settings, store, runs, models, ledger
-        self.workers, self._threads = runs.workers, FairSlots(_THREADS, settings.tokens)
+        self.workers, self._threads = runs.workers, FairSlots(_THREADS, runs.owners)
         self._claimed: set[str] = set()  # runs that are about to be resumed
         self._checking: asyncio.Task[dict[str, str]] | None = None
         self.has_mcp = importlib.util.find_spec("mcp") is not None
@@ -232,6 +232,10 @@ class Intake:
             "mcp": "/mcp" if self.has_mcp else None,
         }
 
+    def knows(self, owner: str) -> bool:
+        """Whether an owner can still use the server."""
+        return owner in (self.runs.owners or {""}) or bool(self.settings.user_header)
+
     async def problems(self) -> dict[str, str]:
         """Why runs would fail now, by part; empty if all is well. Concurrent callers share one check."""
         if self._checking is None or self._checking.done():
@@ -255,4 +259,6 @@ class Intake:
             found["sandbox"] = str(error)[:500]
         except TimeoutError:
             found["sandbox"] = f"no guest within {_READY_SECONDS:g} seconds"
+        if problem := await self.models.problem():
+            found["model"] = problem[:500]
         return found

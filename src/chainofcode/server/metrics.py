@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 from ..render import plain
+from .trace_context import TRACE_ID
 
 _HELP = {
     "coc_http_requests_total": ("counter", "Requests by route and status."),
@@ -85,6 +86,8 @@ class ServerLog:
     def say(self, event: str, content: dict[str, Any] | None = None, **fields: Any) -> None:
         if self._with_content and content:
             fields |= content
+        if trace := TRACE_ID.get():
+            fields["trace_id"] = trace
         if self._is_json:
             now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
             line = json.dumps({"time": now, "event": event, **fields}, default=str)

@@ -6,7 +6,7 @@ import asyncio
 import collections
 import datetime
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..errors import BudgetError
@@ -39,10 +39,18 @@ class RateLimiter:
 
 
 class Ledger:
-    """What each owner has spent today, across restarts; `flush` writes what is new."""
+    """What each owner has spent today, across restarts; `flush` writes what is new.
 
-    def __init__(self, budget: Mapping[str, float], store: Store) -> None:
-        self._budget, self._store = budget, store
+    `budget` is that of every owner; limits in `own_budget` replace it for one.
+    """
+
+    def __init__(
+        self,
+        budget: Mapping[str, float],
+        store: Store,
+        own_budget: Callable[[str], Mapping[str, float]] = lambda owner: {},
+    ) -> None:
+        self._budget, self._store, self._own_budget = budget, store, own_budget
         self._day = ""
         self._spent: dict[str, tuple[int, float]] = {}
         self._new: dict[tuple[str, str], tuple[int, float]] = {}  # by day and owner
@@ -56,9 +64,12 @@ class Ledger:
         self._start_new_day()
         tokens, dollars = self._spent.get(owner, (0, 0.0))
         for which, used, word in (("tokens", tokens, "tokens"), ("dollars", dollars, "money")):
-            allowed = self._budget.get(which)
+            allowed = self._allowed(owner).get(which)
             if allowed is not None and used >= allowed:
                 raise BudgetError(word, f"the budget of {allowed:g} {which} a day is spent")
+
+    def _allowed(self, owner: str) -> dict[str, float]:
+        return {**self._budget, **self._own_budget(owner)}
 
     def _start_new_day(self) -> None:
         """Begin a new ledger day at midnight."""
@@ -71,9 +82,8 @@ class Ledger:
         _add(self._spent, owner, amount)
         _add(self._new, (self._day, owner), amount)
 
-    @property
-    def counts_money(self) -> bool:
-        return "dollars" in self._budget
+    def counts_money(self, owner: str) -> bool:
+        return "dollars" in self._allowed(owner)
 
     async def flush(self) -> None:
         days: dict[str, dict[str, tuple[int, float]]] = {}
@@ -140,7 +150,7 @@ class MeteredLM(Around):
         for reply in replies:
             usage += reply.usage
         self._ledger.add(self._owner, usage)  # also when its price is unknown
-        if usage.dollars is None and self._ledger.counts_money:
+        if usage.dollars is None and self._ledger.counts_money(self._owner):
             raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
         self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")
         self._metrics.observe("coc_lm_seconds", time.monotonic() - started)

@@ -115,8 +115,7 @@ class Resuming:
 
     async def _resume_by_itself(self, id: str, owner: str) -> None:
         run = await self._runs.find(id, owner)
-        is_known = owner in (self._intake.settings.tokens or {"": ""})
-        if not is_known or not (await self._kept(run)).is_detached:
+        if not self._intake.knows(owner) or not (await self._kept(run)).is_detached:
             return
         if run.resumed >= _MAX_BY_ITSELF:
             raise Refusal(409, "cannot_resume", f"it was resumed {run.resumed} times")

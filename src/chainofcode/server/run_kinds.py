@@ -6,8 +6,11 @@ cannot name paths, tools or grants.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+import math
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -35,6 +38,7 @@ from .settings import MAX_QUESTION_CHARS, ServerSettings
 T = TypeVar("T")
 _REPAIRS = 2
 _MAX_FILES = 16
+_CHECK_SECONDS = 10.0  # between checks of the model, which probes ask for more often
 _MAX_VALUES = 10_000
 _MAX_CHANGES_CHARS = 20_000  # in all: finding the value in a change takes quadratic time
 
@@ -116,8 +120,9 @@ class SharedLM(Around):
 class Models:
     """The models that the server offers: one connection each, and one limit on concurrent requests for all owners."""
 
-    def __init__(self, names: Sequence[str], requests: int, owners: Iterable[str] = ()) -> None:
+    def __init__(self, names: Sequence[str], requests: int, owners: Collection[str] = ()) -> None:
         self.names = tuple(names)
+        self._problem, self._checked = "", -math.inf
         self._raw = {name: connect(name) for name in self.names}
         self._slots = {name: FairSlots(requests, owners) for name in self.names}
 
@@ -134,9 +139,26 @@ class Models:
         known = ", ".join(self.names)[:500]
         raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here; there is {known}", param="model")
 
+    async def problem(self) -> str:
+        """Why requests to the first model would fail now; empty if no reason is known. Checked once in a while."""
+        if time.monotonic() > self._checked + _CHECK_SECONDS:
+            self._problem = await _problem_of(next(iter(self._raw.values()))) if self._raw else ""
+            self._checked = time.monotonic()
+        return self._problem
+
     def close(self) -> None:
         for lm in self._raw.values():
             lm.close()
+
+
+async def _problem_of(lm: LM) -> str:
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            return await lm.problem()
+    except TimeoutError:
+        return f"{lm.name} could not be checked within {_CHECK_SECONDS:g} seconds"
+    except Exception as error:  # of a provider in another package
+        return f"{lm.name} could not be checked: {type(error).__name__}: {error}"
 
 
 def check_counts(request: RunRequest) -> None:

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -53,16 +53,17 @@ class Runs:
         models: Models,
         ledger: Ledger,
         telemetry: Telemetry,
+        owners: Collection[str] | None = None,
     ) -> None:
         self._settings, self._store, self.sandbox, self._models = settings, store, sandbox, models
         self._ledger, self._telemetry = ledger, telemetry
         self._log, self._metrics = telemetry.log, telemetry.metrics
         self._active: dict[str, ActiveRun] = {}
         self._unkept: dict[str, RunRecord] = {}  # finished, but the store could not write it
-        owners = list(settings.tokens)
-        self._slots = FairSlots(settings.runs, owners)
+        self.owners: Collection[str] = settings.tokens if owners is None else owners
+        self._slots = FairSlots(settings.runs, self.owners)
         lowest = f"{settings.sandbox_at_least}+" if settings.sandbox_at_least else "auto"
-        self.workers = Workers(owners, settings.limits.memory_bytes, sandbox=lowest)
+        self.workers = Workers(self.owners, settings.limits.memory_bytes, sandbox=lowest)
         self.is_draining = False
         self._streams = 0
         self._metrics.gauges |= {
@@ -113,7 +114,8 @@ class Runs:
         if self.is_draining:
             raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._settings.drain_seconds)
         held = sum(active.run.owner == owner for active in self._active.values())
-        total, is_shared = self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1
+        total = self._settings.runs + self._settings.queue
+        is_shared = len(self.owners) > 1 or bool(self._settings.user_header)
         if not has_room(held, len(self._active), total, is_shared=is_shared):
             raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
 
@@ -331,8 +333,11 @@ class Runs:
             active.cancel("interrupted")
 
     async def close(self) -> None:
-        """Wait for the end of every run."""
         self.drain()
+        await self.drained()
+
+    async def drained(self) -> None:
+        """Wait for the end of every run."""
         while tasks := [active.task for active in self._active.values() if active.task is not None]:
             await asyncio.gather(*tasks, return_exceptions=True)
 

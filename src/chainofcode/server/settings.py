@@ -57,14 +57,16 @@ class ServerSettings:
     logs_content: bool = False
     has_spans: bool = False
     resumes: bool = False  # interrupted runs, after a restart
+    proxies: tuple[str, ...] = ()  # addresses and networks whose X-Forwarded-* headers are trusted
+    user_header: str = ""  # in which these proxies name the user whom they have signed in
+    admin_host: str = "127.0.0.1"
+    admin_port: int | None = None  # for /healthz, /readyz and /metrics without a token; None: not opened
 
-    def check(self) -> None:
-        """Raise InputError for settings that are invalid or unsafe."""
-        if not is_loopback(self.host) and not self.tokens:
-            raise InputError(
-                f"{self.host} can be reached from other machines: set --token (or COC_TOKEN), or use --host 127.0.0.1"
-            )
+    def check(self, *, has_tokens: bool = False) -> None:
+        """Raise InputError for settings that are invalid or unsafe. `has_tokens`: others than those of the settings."""
         self._check_tokens()
+        self._check_proxies()
+        self._check_public(has_tokens=has_tokens)
         for name, option, least in _LEAST:
             if not least <= getattr(self, name) <= 1_000_000:
                 raise InputError(f"{option} takes {least} or more, not {getattr(self, name)}")
@@ -82,6 +84,24 @@ class ServerSettings:
         if len(set(self.tokens.values())) < len(self.tokens):
             raise InputError("two tokens are equal; give each client a different one")
 
+    def _check_public(self, *, has_tokens: bool) -> None:
+        is_public = bool(self.proxies) or not is_loopback(self.host)
+        if is_public and not (self.tokens or self.user_header or has_tokens):
+            place = "a server behind a proxy" if self.proxies else self.host
+            raise InputError(
+                f"{place} can be reached from other machines: set --token (or COC_TOKEN), add a token with "
+                "'coc tokens add NAME', or use --host 127.0.0.1"
+            )
+
+    def _check_proxies(self) -> None:
+        for proxy in self.proxies:
+            if not is_network(proxy):
+                raise InputError(f"--proxy takes an address or a network such as 10.0.0.0/8, not {proxy!r}")
+        if self.user_header and not self.proxies:
+            raise InputError("--user-header needs --proxy: only a trusted proxy may name users")
+        if self.user_header and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,99}", self.user_header):
+            raise InputError(f"--user-header takes the name of a header, not {self.user_header!r}")
+
     def knows_host(self, name: str) -> bool:
         """Whether a Host header names this server: any other name may be DNS rebinding."""
         if name in LOOPBACK or name == self.host.lower() or name in self.hosts:
@@ -92,6 +112,14 @@ class ServerSettings:
 def is_address(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
     except ValueError:
         return False
     return True

@@ -38,6 +38,22 @@ class Spans:
         return cls(provider, with_content=with_content)
 
     @contextlib.contextmanager
+    def continued(self, traceparent: str, tracestate: str) -> Iterator[None]:
+        """Make the spans of a block, and of the tasks that it starts, children of a client's span."""
+        if self._tracer is None:
+            yield
+            return
+        from opentelemetry import context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        carrier = {"traceparent": traceparent, "tracestate": tracestate}
+        before = context.attach(TraceContextTextMapPropagator().extract(carrier))
+        try:
+            yield
+        finally:
+            context.detach(before)
+
+    @contextlib.contextmanager
     def begun(self, operation: str, what: str, model: str | None, content: Any = None) -> Iterator[Span]:
         """A span around a block; an exception becomes its error."""
         if self._tracer is None:

@@ -11,7 +11,7 @@ import contextlib
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -44,7 +44,7 @@ class _Audited(msgspec.Struct):
 class Workers:
     """All worker processes of a server; `sandbox` names the sandbox in which audits run programs again."""
 
-    def __init__(self, owners: Iterable[str], guest_bytes: int, sandbox: str = "auto") -> None:
+    def __init__(self, owners: Collection[str], guest_bytes: int, sandbox: str = "auto") -> None:
         self._sandbox = sandbox
         self._slots = FairSlots(max(4, os.cpu_count() or 1), owners)
         self._audit_bytes = max(_AUDIT_BYTES, guest_bytes)

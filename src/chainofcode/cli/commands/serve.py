@@ -46,9 +46,10 @@ def add_to(commands: Any) -> None:
         parser,
         "--token",
         "[NAME=]SECRET",
-        "a token for clients, of 16 characters or more; each name has its own runs and budget; better set in COC_TOKEN",
+        "a token for clients, of 16 characters or more; each name has its own runs and budget; better set in "
+        "COC_TOKEN, or added with coc tokens",
     )
-    parser.add_argument("--data", metavar="DIR", type=Path, help="the directory for runs (~/.local/share/chainofcode)")
+    add_data(parser)
     parser.add_argument(
         "--keep",
         metavar="DAYS",
@@ -64,6 +65,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--drain", metavar="S", type=float, default=30.0, help="seconds that active runs have to finish (30)"
     )
+    _add_proxy(parser)
     add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
     add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
     add_packages(parser)
@@ -81,6 +83,24 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(command=_serve)
 
 
+def _add_proxy(parser: argparse.ArgumentParser) -> None:
+    add_list(
+        parser, "--proxy", "ADDRESS", "trust the X-Forwarded-* headers of a proxy: an address, or a network 10.0.0.0/8"
+    )
+    parser.add_argument(
+        "--user-header",
+        metavar="NAME",
+        default="",
+        help="the header in which the --proxy names the user whom it has signed in, such as X-Forwarded-Email",
+    )
+    parser.add_argument(
+        "--admin-port", metavar="N", type=int, help="a port for /healthz, /readyz and /metrics without a token"
+    )
+    parser.add_argument(
+        "--admin-host", metavar="HOST", default="127.0.0.1", help="the address of the --admin-port (127.0.0.1)"
+    )
+
+
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--budget", "WHICH=N", "what each token may use per day: tokens=100000, money=0.50 (dollars)")
     parser.add_argument("--runs", metavar="N", type=int, default=64, help="active runs (64)")
@@ -93,9 +113,10 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 def _serve(given: argparse.Namespace) -> int:
     models = tuple(dict.fromkeys(given.model)) or (announced_default(),)
-    check_range(given, "port", 0, 65535)
+    for option in ("port", "admin-port"):
+        check_range(given, option, 0, 65535)
     settings = ServerSettings(
-        data=given.data or _data_directory(),
+        data=given.data or data_directory(),
         models=models,
         host=given.host,
         port=given.port,
@@ -117,6 +138,10 @@ def _serve(given: argparse.Namespace) -> int:
         logs_content=given.log_content,
         has_spans=given.otel,
         resumes=given.resume,
+        proxies=tuple(given.proxy),
+        user_header=given.user_header,
+        admin_host=given.admin_host,
+        admin_port=given.admin_port,
     )
     serve(settings)
     return ANSWERED
@@ -134,5 +159,9 @@ def _tokens(given: Sequence[str]) -> dict[str, str]:
     return tokens
 
 
-def _data_directory() -> Path:
+def add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data", metavar="DIR", type=Path, help="the directory for runs (~/.local/share/chainofcode)")
+
+
+def data_directory() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "chainofcode"

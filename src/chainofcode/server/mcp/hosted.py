@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -76,9 +77,9 @@ class McpEndpoint:
     """The endpoint, behind the request guard. Each token has sessions of its own, hidden from other tokens."""
 
     def __init__(self, intake: Intake) -> None:
-        owners = list(intake.settings.tokens) or [""]
-        share = max(1, _MAX_SESSIONS // len(owners))
-        self._sessions = {owner: _sessions_of(intake, share) for owner in owners}
+        self._intake = intake
+        self._sessions: dict[str, asyncio.Future[StreamableHTTPSessionManager]] = {}
+        self._serving: list[asyncio.Task[None]] = []
         self._requests, self._is_draining, self._over = 0, False, asyncio.Event()
 
     @property
@@ -87,32 +88,40 @@ class McpEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._over.is_set():
-            raise Refusal(503, "stopping", "the server is about to stop")
+            raise Refusal(
+                503, "stopping", "the server is about to stop", retry_seconds=self._intake.settings.drain_seconds
+            )
         body = await HTTPRequest(scope, receive).body()  # raises if it is too large or too slow
         is_call = scope["method"] == "POST"
         self._requests += is_call
         try:
-            await self._sessions[scope["owner"]].handle_request(scope, _again(body, receive), send)
+            sessions = await self._sessions_of(scope["owner"])
+            await sessions.handle_request(scope, _again(body, receive), send)
         finally:
             self._requests -= is_call
             self._end_if_idle()
 
     @contextlib.asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        started = asyncio.Event()
-        serving = asyncio.create_task(self._serve(started))
-        await started.wait()
         try:
             yield
         finally:
             self._over.set()
-            await serving
+            await asyncio.gather(*self._serving)
 
-    async def _serve(self, started: asyncio.Event) -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            for sessions in self._sessions.values():
-                await stack.enter_async_context(sessions.run())
-            started.set()
+    async def _sessions_of(self, owner: str) -> StreamableHTTPSessionManager:
+        """The sessions of an owner, opened with the first request: tokens come and go."""
+        if owner not in self._sessions:
+            self._sessions[owner] = asyncio.get_running_loop().create_future()
+            # In a context of its own: the sessions do not belong to the trace of this request.
+            self._serving.append(asyncio.create_task(self._serve(owner), context=contextvars.Context()))
+        return await asyncio.shield(self._sessions[owner])
+
+    async def _serve(self, owner: str) -> None:
+        sharing = max(len(self._intake.runs.owners), len(self._sessions))
+        sessions = _new_sessions(self._intake, max(1, _MAX_SESSIONS // sharing))
+        async with sessions.run():
+            self._sessions[owner].set_result(sessions)
             await self._over.wait()
 
     def drain(self) -> None:
@@ -125,7 +134,7 @@ class McpEndpoint:
             self._over.set()
 
 
-def _sessions_of(intake: Intake, most: int) -> StreamableHTTPSessionManager:
+def _new_sessions(intake: Intake, most: int) -> StreamableHTTPSessionManager:
     server = build_server(HostedBackend(intake))
     server.streamable_http_app(
         max_request_body_size=MAX_JSON_BYTES,

@@ -32,7 +32,7 @@ export class Server {
     const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
     let response;
     try {
-      response = await fetch(path, { ...options, headers, credentials: "omit" });
+      response = await fetch(path, { ...options, headers, credentials: "same-origin" });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new ServerError(0, "The server does not answer.");

@@ -1,0 +1,98 @@
+"""Who may use a server: holders of tokens, and users whom a trusted proxy has signed in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from .access_tokens import OWNER, AccessToken, TokenStore, sha256_of
+from .refusal import Refusal
+from .settings import ServerSettings
+
+ANYONE = AccessToken(owner="", sha256="")  # of a server without tokens
+
+
+class Access:
+    """Tokens of the settings, which never change, and of a store, whose changes `refresh` notices.
+
+    Without any token the server is open. Once it has had one, it stays closed until its next start, even if every token
+    is revoked.
+    """
+
+    def __init__(self, settings: ServerSettings, store: TokenStore | None = None) -> None:
+        digests = {sha256_of(secret): name for name, secret in settings.tokens.items()}
+        self._fixed = {digest: AccessToken(owner=name, sha256=digest) for digest, name in digests.items()}
+        self._store = store
+        self._tokens: dict[str, AccessToken] = {}
+        self._requests: dict[str, set[asyncio.Timeout]] = {}  # under way, by the digest of their token
+        self.owners: set[str] = set()  # of valid tokens; always the same set, which others look at
+        self.is_required = bool(settings.tokens or settings.user_header)
+        self._use(store.tokens() if store is not None else ())
+
+    async def refresh(self) -> None:
+        """Read the store again. Raises InputError; tokens are then as before."""
+        if self._store is not None:
+            self._use(await asyncio.to_thread(self._store.tokens))
+
+    def _use(self, kept: Sequence[AccessToken]) -> None:
+        now = time.time()
+        self.is_required |= bool(kept)
+        self._tokens = {token.sha256: token for token in kept if token.is_valid(now)} | self._fixed
+        owners = {token.owner for token in self._tokens.values()}
+        self.owners |= owners
+        self.owners &= owners
+        for digest in self._requests.keys() - self._tokens.keys():
+            for request in self._requests.pop(digest):
+                if not request.expired():
+                    request.reschedule(0)  # now
+
+    def holder(self, secret: str) -> AccessToken | None:
+        """The token with this secret. The look-up by digest takes a time that reveals nothing of the secret."""
+        token = self._tokens.get(sha256_of(secret))
+        return token if token is not None and token.is_valid(time.time()) else None
+
+    def budget(self, owner: str) -> dict[str, float]:
+        """The lowest limits of an owner's tokens."""
+        limits: dict[str, float] = {}
+        for token in self._tokens.values():
+            if token.owner == owner:
+                limits |= {which: min(limit, limits.get(which, limit)) for which, limit in token.budget.items()}
+        return limits
+
+    @contextlib.asynccontextmanager
+    async def admitted(self, token: AccessToken) -> AsyncIterator[None]:
+        """Carry out a request, which ends when its token expires or is revoked. Raises Refusal then."""
+        left = None if token.expires is None else token.expires - time.time()
+        try:
+            async with asyncio.timeout(left) as request:
+                with self._registered(token, request):
+                    yield
+        except TimeoutError:
+            if not request.expired():
+                raise
+            raise unauthorized() from None
+
+    @contextlib.contextmanager
+    def _registered(self, token: AccessToken, request: asyncio.Timeout) -> Iterator[None]:
+        if not token.sha256:  # such a token is never revoked
+            yield
+            return
+        others = self._requests.setdefault(token.sha256, set())
+        others.add(request)
+        try:
+            yield
+        finally:
+            others.discard(request)
+            if not others:
+                self._requests.pop(token.sha256, None)
+
+
+def signed_in(name: str) -> AccessToken | None:
+    """A user whom a proxy has signed in, as a token without the scope for operators; None for an invalid name."""
+    return AccessToken(owner=name, sha256="", scopes=("read", "run")) if OWNER.fullmatch(name) else None
+
+
+def unauthorized() -> Refusal:
+    return Refusal(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
