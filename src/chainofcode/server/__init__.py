@@ -18,7 +18,8 @@ _SPARES = 4
 def serve(settings: ServerSettings, store: Store | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
-    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`.
+    Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
+    `settings.data`.
     """
     settings.check()
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
@@ -27,18 +28,31 @@ def serve(settings: ServerSettings, store: Store | None = None) -> None:
     from .hosting import host
     from .run_kinds import Models
     from .spans import Spans
-    from .sqlite_store import SQLiteStore
 
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_bound(settings.host, settings.port))
         if store is None:
-            store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
+            store = stack.enter_context(contextlib.closing(_opened(settings)))
         models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, settings.tokens)))
         spares = min(_SPARES, os.cpu_count() or 1)
         jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
         asyncio.run(host(settings, listening, store=store, models=models, jail=jail, spans=spans))
+
+
+def _opened(settings: ServerSettings) -> Store:
+    """The store that the settings name."""
+    if not settings.store:
+        from .sqlite_store import SQLiteStore
+
+        return SQLiteStore(settings.data)
+    if importlib.util.find_spec("psycopg") is None:
+        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
+    from .objects import objects_at
+    from .postgres.postgres_store import PostgresStore
+
+    return PostgresStore(settings.store, settings.data, objects_at(settings.objects))
 
 
 def _bound(host: str, port: int) -> socket.socket:

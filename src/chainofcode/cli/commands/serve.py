@@ -50,6 +50,19 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--data", metavar="DIR", type=Path, help="the directory for runs (~/.local/share/chainofcode)")
     parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; better set in COC_STORE; "
+        "--data then has copies only",
+    )
+    parser.add_argument(
+        "--objects",
+        metavar="PLACE",
+        default="",
+        help="where servers with one --store keep files: a directory that all of them mount, or s3://BUCKET/PREFIX",
+    )
+    parser.add_argument(
         "--keep",
         metavar="DAYS",
         type=float,
@@ -117,6 +130,8 @@ def _serve(given: argparse.Namespace) -> int:
         logs_content=given.log_content,
         has_spans=given.otel,
         resumes=given.resume,
+        store=given.store or os.environ.get("COC_STORE", ""),
+        objects=given.objects,
     )
     serve(settings)
     return ANSWERED
