@@ -28,7 +28,7 @@ from chainofcode.server.objects import DirectoryObjects, ObjectStorage, objects_
 from chainofcode.server.refusal import Refusal, StorageError, TakenOver
 from chainofcode.server.runs import new_run
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import PendingQuestion, Places, RunFilter, RunRecord, Store, StoredFile, new_file
+from chainofcode.server.store import PendingQuestion, QueueRoom, RunFilter, RunRecord, Store, StoredFile, new_file
 
 Use = Callable[[Store], Coroutine[Any, Any, Any]]
 FINAL = {"state": "done", "reason": Reason.ANSWERED}
@@ -322,7 +322,7 @@ def test_owners_take_turns_on_all_servers(two_stores: list[Any]) -> None:
         for owner, count in (("ann", 5), ("bob", 2), ("eve", 1)):
             for number in range(count):
                 run = changed(new_run(owner, str(number), "coc", "m"), created=float(number))
-                await one.shared.enqueue(run, b"{}", Places(100, True))
+                await one.shared.enqueue(run, b"{}", QueueRoom(100, True))
         claimed = []
         while next_one := await (one, two)[len(claimed) % 2].shared.claim(["ann", "bob"], ["m"]):
             claimed.append((next_one.run.owner, next_one.run.question))

@@ -30,7 +30,7 @@ from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, Places, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
 from .telemetry import Telemetry
 from .trace_files import TraceReader
 from .workers import Workers
@@ -125,7 +125,7 @@ class Runs:
         """Queue a run for whichever server has a slot first. Raises Refusal when the queue is full."""
         assert self.peers is not None
         self.check_room(run.owner)
-        places = Places(self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1)
+        places = QueueRoom(self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1)
         await self.peers.queue.enqueue(run, request, places)
         self._say_taken("queued", run)
 

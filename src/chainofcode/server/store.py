@@ -129,7 +129,7 @@ def new_file(name: str, data: bytes) -> StoredFile:
     return StoredFile(id=secrets.token_hex(12), name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
-class Places(NamedTuple):
+class QueueRoom(NamedTuple):
     """How many runs may be unfinished: so many for each server. Several owners share them fairly."""
 
     per_server: int
@@ -146,7 +146,7 @@ class ClaimedRun(NamedTuple):
 class SharedQueue(Protocol):
     """The queue of several servers. A run belongs to the server that claimed it while that one sends heartbeats."""
 
-    async def enqueue(self, run: RunRecord, request: bytes | None = None, places: Places | None = None) -> None:
+    async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
         """Queue a run for any server. Raises Refusal if its owner has no place left, and TakenOver."""
 
     async def claim(self, owners: Sequence[str], models: Sequence[str]) -> ClaimedRun | None:

@@ -27,7 +27,7 @@ from ..search_index import searched
 from ..settings import MAX_FILES_BYTES
 from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
 from ..trace_files import TraceLog
-from . import records, schema
+from . import run_rows, schema
 from .connections import Connections, Postgres, connected, reason
 from .local_copies import LocalCopies
 from .shared_queue import PostgresQueue
@@ -92,7 +92,7 @@ class PostgresStore:
                 key = await self._keep_large(trace)
 
         def keep(connection: Postgres) -> None:
-            records.write(connection, run, self.me, request=request)
+            run_rows.write(connection, run, self.me, request=request)
             if key is not None:
                 connection.execute("UPDATE runs SET trace_key = %s WHERE id = %s", (key, run.id))
                 connection.execute("DELETE FROM chunks WHERE run = %s", (run.id,))
@@ -109,9 +109,9 @@ class PostgresStore:
         return key
 
     async def run(self, id: str, owner: str) -> RunRecord | None:
-        sql, given = "SELECT record, state FROM runs WHERE id = %s AND owner = %s", (records.plain(id), owner)
+        sql, given = "SELECT record, state FROM runs WHERE id = %s AND owner = %s", (run_rows.plain(id), owner)
         row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
-        return records.read_run(*row) if row else None
+        return run_rows.read_run(*row) if row else None
 
     async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
         find = _search(owner, limit, before, wanted)
@@ -181,7 +181,7 @@ class PostgresStore:
         return await self._traces.replace(id, self.me, items)
 
     async def local_trace(self, id: str) -> Path:
-        path = await self._traces.fetch(records.plain(id))
+        path = await self._traces.fetch(run_rows.plain(id))
         self._copies.use(path)
         return path
 
@@ -192,27 +192,27 @@ class PostgresStore:
     # --- questions --------------------------------------------------------------------------------------------
 
     async def keep_question(self, question: PendingQuestion) -> None:
-        row = records.question_row(question)
-        await self._database.do_patiently(lambda connection: connection.execute(records.KEEP_QUESTION, row))
+        row = run_rows.question_row(question)
+        await self._database.do_patiently(lambda connection: connection.execute(run_rows.KEEP_QUESTION, row))
 
     async def question(self, id: str, owner: str) -> PendingQuestion | None:
-        return await self._question(records.OWN_QUESTION, (records.plain(id), owner))
+        return await self._question(run_rows.OWN_QUESTION, (run_rows.plain(id), owner))
 
     async def question_of(self, run: str, call: str) -> PendingQuestion | None:
-        return await self._question(records.QUESTION_OF, (run, records.as_bytes(call)))
+        return await self._question(run_rows.QUESTION_OF, (run, run_rows.as_bytes(call)))
 
     async def _question(self, sql: str, given: tuple[object, ...]) -> PendingQuestion | None:
         row = await self._database.do_patiently(lambda connection: connection.execute(sql, given).fetchone())
-        return records.read_question(row)
+        return run_rows.read_question(row)
 
     async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
         given = {"owner": owner, "limit": limit, "run": run}
-        sql = records.OPEN_QUESTIONS
+        sql = run_rows.OPEN_QUESTIONS
         rows = await self._database.do(lambda connection: connection.execute(sql, given).fetchall())
-        return [question for row in rows if (question := records.read_question(row)) is not None]
+        return [question for row in rows if (question := run_rows.read_question(row)) is not None]
 
     async def answer_question(self, id: str, answer: str) -> bool:
-        return await self._database.do(lambda connection: records.answer(connection, id, answer))
+        return await self._database.do(lambda connection: run_rows.answer(connection, id, answer))
 
     # --- files ------------------------------------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ class PostgresStore:
     async def file(self, id: str, owner: str) -> StoredFile | None:
         sql, given = (
             "SELECT id, name, bytes, sha256 FROM files WHERE id = %s AND owner = %s",
-            (records.plain(id), owner),
+            (run_rows.plain(id), owner),
         )
         row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
         return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
@@ -328,7 +328,7 @@ def _search(owner: str, limit: int, before: str | None, wanted: RunFilter) -> Ca
     given: dict[str, object] = {"owner": owner, "limit": limit}
     if before is not None:
         sql += " AND number < (SELECT number FROM runs WHERE id = %(before)s AND owner = %(owner)s)"
-        given["before"] = records.plain(before)
+        given["before"] = run_rows.plain(before)
     for place, word in enumerate(wanted.words):
         sql += f" AND words LIKE %(word{place})s"
         given[f"word{place}"] = f"%{_escaped(searched(word))}%"
@@ -336,9 +336,9 @@ def _search(owner: str, limit: int, before: str | None, wanted: RunFilter) -> Ca
         value = getattr(wanted, name)
         if value is not None:
             sql += f" AND {condition}"
-            given[name] = records.plain(value) if isinstance(value, str) else value
+            given[name] = run_rows.plain(value) if isinstance(value, str) else value
     sql += " ORDER BY number DESC LIMIT %(limit)s"
-    return lambda connection: [records.read_run(*row) for row in connection.execute(sql, given)]
+    return lambda connection: [run_rows.read_run(*row) for row in connection.execute(sql, given)]
 
 
 def _escaped(word: str) -> str:

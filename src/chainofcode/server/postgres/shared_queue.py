@@ -16,8 +16,8 @@ import psycopg
 from ...trace import as_json
 from ..fair_share import has_room
 from ..refusal import Refusal, StorageError
-from ..store import ClaimedRun, Places, RunRecord
-from . import records
+from ..store import ClaimedRun, QueueRoom, RunRecord
+from . import run_rows
 from .connections import Connections, Postgres, connected
 from .schema import CLAIMING
 from .shipped_traces import NOTIFY
@@ -63,11 +63,11 @@ class PostgresQueue:
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
-    async def enqueue(self, run: RunRecord, request: bytes | None = None, places: Places | None = None) -> None:
+    async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
         def insert(connection: Postgres) -> None:
             if places is not None:
                 _check_room(connection, run.owner, places)
-            records.write(connection, run, self.me, request=request, is_shared=True)
+            run_rows.write(connection, run, self.me, request=request, is_shared=True)
 
         if places is None:
             await self._database.do_patiently(insert)
@@ -84,7 +84,7 @@ class PostgresQueue:
                 return None
             row = connection.execute(_CLAIM, (self.me, found[0])).fetchone()
             assert row is not None
-            run = records.read_run(row[0], "running")
+            run = run_rows.read_run(row[0], "running")
             connection.execute(_TURN, (run.owner,))
             connection.execute(NOTIFY, (f"changed {run.id}",))
             return ClaimedRun(run, row[1])
@@ -96,7 +96,7 @@ class PostgresQueue:
             sql = "SELECT record, state, server FROM runs WHERE id = %s AND state IN ('queued', 'running') FOR UPDATE"
             row = connection.execute(sql, (id,)).fetchone()
             if row is not None and row[2] is None:
-                _settle(connection, msgspec.structs.replace(records.read_run(row[0], row[1]), state="cancelled"))
+                _settle(connection, msgspec.structs.replace(run_rows.read_run(row[0], row[1]), state="cancelled"))
             elif row is not None:
                 connection.execute("UPDATE runs SET is_cancelled = true WHERE id = %s", (id,))
                 connection.execute(NOTIFY, ("held",))
@@ -153,7 +153,7 @@ class PostgresQueue:
 def take_over(connection: Postgres) -> None:
     """Put the runs of dead servers back into the queue; those that a client waited for are interrupted."""
     for record, state, is_cancelled, request in connection.execute(_ORPHANS, (LEASE_SECONDS, _AT_ONCE)).fetchall():
-        run = records.read_run(record, state)
+        run = run_rows.read_run(record, state)
         if is_cancelled:
             run.state = "cancelled"
         elif run.resumed < _MAX_RESUMED and _is_detached(request):
@@ -177,7 +177,7 @@ def _settle(connection: Postgres, run: RunRecord) -> None:
         connection.execute(NOTIFY, ("queued",))
 
 
-def _check_room(connection: Postgres, owner: str, places: Places) -> None:
+def _check_room(connection: Postgres, owner: str, places: QueueRoom) -> None:
     row = connection.execute(_COUNT, (owner, LEASE_SECONDS)).fetchone()
     assert row is not None
     held, taken, servers = row
