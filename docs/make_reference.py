@@ -138,9 +138,8 @@ def _command(name: str, parser: argparse.ArgumentParser, groups: Groups, summary
     places = " ".join(_place(action) for action in actions if not action.option_strings)
     yield f"## coc {name}"
     yield ""
-    yield f"`coc {name}{' ' + places if places else ''} [OPTIONS]`: {_text(summary)}."
-    if parser.description:
-        yield _text(parser.description)
+    described = f" {_text(parser.description)}" if parser.description else ""
+    yield f"`coc {name}{' ' + places if places else ''} [OPTIONS]`: {_text(summary)}.{described}"
     if own:
         yield ""
         yield from _table(own) if len(own) > _MAX_LISTED else _listed(own)

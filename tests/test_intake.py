@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,7 +23,7 @@ from chainofcode.server.runs import Runs
 from chainofcode.server.settings import ServerSettings
 from chainofcode.server.store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, Store, StoredFile
 from chainofcode.server.telemetry import Telemetry
-from chainofcode.server.trace_files import TraceWriter
+from chainofcode.server.trace_files import TraceLog, TraceWriter
 
 
 class MemoryStore:
@@ -37,13 +37,15 @@ class MemoryStore:
         self._questions: dict[tuple[str, str], PendingQuestion] = {}
         self._spent: dict[tuple[str, str], tuple[int, float]] = {}
 
+    shared = None
+
     def close(self) -> None:
         self._runs.clear()
 
     async def check(self) -> None:
         """Memory can always be written."""
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
+    async def keep(self, run: RunRecord, trace: TraceLog | None = None, request: bytes | None = None) -> None:
         if trace is not None:
             trace.close()
         self._runs[run.id] = run
@@ -95,17 +97,26 @@ class MemoryStore:
         await self.remove(old)
         return len(old)
 
+    async def local_trace(self, id: str) -> Path:
+        return self.trace_path(id)
+
+    def new_trace(self, id: str) -> TraceLog:
+        return TraceWriter(self.trace_path(id))
+
+    async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
+        return TraceWriter.replacing(self.trace_path(id), items)
+
     def trace_path(self, id: str) -> Path:
         return self._directory / f"{id}.trace"
 
     async def keep_file(self, file: StoredFile, owner: str, data: bytes) -> None:
-        self.file_path(file).write_bytes(data)
+        (await self.local_file(file)).write_bytes(data)
         self._files[file.id, owner] = file
 
     async def file(self, id: str, owner: str) -> StoredFile | None:
         return self._files.get((id, owner))
 
-    def file_path(self, file: StoredFile) -> Path:
+    async def local_file(self, file: StoredFile) -> Path:
         return self._directory / file.name
 
     def without_paths(self, text: str) -> str:
@@ -113,9 +124,9 @@ class MemoryStore:
 
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
         for sha256, data in artifacts.items():
-            self.artifact_path(sha256).write_bytes(data)
+            (await self.local_artifact(sha256)).write_bytes(data)
 
-    def artifact_path(self, sha256: str) -> Path:
+    async def local_artifact(self, sha256: str) -> Path:
         return self._directory / f"{sha256}.artifact"
 
     async def spend(self, day: str, amounts: Mapping[str, tuple[int, float]]) -> None:

@@ -1,4 +1,4 @@
-"""The store of `coc serve`: searches, full disks, and what belongs to whom."""
+"""The SQLite store of `coc serve`: searches, full disks, traces that a killed server left."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chainofcode.server import search_index
 from chainofcode.server.refusal import Refusal, StorageError
 from chainofcode.server.runs import new_run
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import RunFilter, RunRecord, new_file
+from chainofcode.server.store import RunFilter, RunRecord, Store
 from chainofcode.server.trace_files import TraceReader, TraceWriter, remove_partial_line
 
 
@@ -37,7 +37,7 @@ def run_of(owner: str, question: str, answer: str | None = None) -> RunRecord:
     return msgspec.structs.replace(new_run(owner, question, "coc", "m"), state="done", answer=answer)
 
 
-async def found(store: SQLiteStore, owner: str, *words: str, limit: int = 50, before: str | None = None) -> list[str]:
+async def found(store: Store, owner: str, *words: str, limit: int = 50, before: str | None = None) -> list[str]:
     return [run.question or "" for run in await store.runs(owner, limit, before, RunFilter(words))]
 
 
@@ -254,24 +254,6 @@ def test_artifacts_that_cannot_be_kept_leave_nothing(tmp_path: Path, small_disk:
         assert os.listdir(small_disk / "artifacts") == ["a" * 64]
 
     used(small_disk, use)
-
-
-# --- what belongs to whom -----------------------------------------------------------------------------------------
-
-
-def test_records_of_other_owners_do_not_exist(tmp_path: Path) -> None:
-    async def use(store: SQLiteStore) -> None:
-        run, file = run_of("ann", "pears"), new_file("a.csv", b"x")
-        await store.keep(run)
-        await store.keep_file(file, "ann", b"x")
-        assert await store.run(run.id, "ann") == run
-        assert await store.file(file.id, "ann") == file
-        for other in ("bob", "", "ANN"):
-            assert await store.run(run.id, other) is None
-            assert await store.file(file.id, other) is None
-            assert await store.runs(other, 9, None) == []
-
-    used(tmp_path, use)
 
 
 # --- traces -------------------------------------------------------------------------------------------------------

@@ -148,11 +148,11 @@ class RemoteLM(LM):
             return str(error)
         except Exception as error:  # of the package, and of what it is built on
             reason = self._without_key(str(error) or type(error).__name__)[:200]
-            return f"{self._shown_url} cannot be reached ({reason})"
+            return f"{self.base_url_shown} cannot be reached ({reason})"
         if status in _NO_SERVER:
-            return f"{self._shown_url} answers with {status}"
+            return f"{self.base_url_shown} answers with {status}"
         if self.lists_models and status == 200 and not _is_listed(self._model, bytes(body)):
-            return f"model {self._model!r} not found at {self._shown_url}; run 'ollama pull {self._model}'"
+            return f"model {self._model!r} not found at {self.base_url_shown}; run 'ollama pull {self._model}'"
         return ""
 
     async def _ask(

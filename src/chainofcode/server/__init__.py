@@ -20,8 +20,8 @@ _SPARES = 4
 def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenStore | None = None) -> None:
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
-    Without a `store` of the caller's, runs are kept in SQLite, in the directory `settings.data`; so are `tokens`, which
-    are added to those of the settings, in a file.
+    Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
+    `settings.data`. `tokens` are added to those of the settings; without them, a file in that directory is read.
     """
     access = Access(settings, tokens or TokenFile(settings.data))
     settings.check(has_tokens=access.is_required)
@@ -31,20 +31,33 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     from .hosting import Listening, host
     from .run_kinds import Models
     from .spans import Spans
-    from .sqlite_store import SQLiteStore
 
     with contextlib.ExitStack() as stack:
         listening = Listening(stack.enter_context(_bound(settings.host, settings.port)))
         if settings.admin_port is not None:
             listening.admin = stack.enter_context(_bound(settings.admin_host, settings.admin_port))
         if store is None:
-            store = stack.enter_context(contextlib.closing(SQLiteStore(settings.data)))
+            store = stack.enter_context(contextlib.closing(_opened(settings)))
         models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, access.owners)))
         spares = min(_SPARES, os.cpu_count() or 1)
         jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
         asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
+
+
+def _opened(settings: ServerSettings) -> Store:
+    """The store that the settings name."""
+    if not settings.store:
+        from .sqlite_store import SQLiteStore
+
+        return SQLiteStore(settings.data)
+    if importlib.util.find_spec("psycopg") is None:
+        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
+    from .objects import objects_at
+    from .postgres.postgres_store import PostgresStore
+
+    return PostgresStore(settings.store, settings.data, objects_at(settings.objects))
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -16,7 +16,7 @@ from ..trace import Answer, Call, Event, Produced, Returned, Sent, Step, answer_
 from .continuation import Continuation
 from .run_kinds import EventSource
 from .store import RunRecord, State
-from .trace_files import TraceWriter
+from .trace_files import TraceLog
 
 PATIENCE_SECONDS = 1.0  # that a run which only waits for a person keeps its process
 _MAX_WAITING, _MAX_CALL_CHARS = 64, 300
@@ -33,13 +33,15 @@ class ActiveRun:
         *,
         detach: bool,
         continued: Continuation | None = None,
+        is_claimed: bool = False,
     ) -> None:
         self.run, self.source, self.is_detached = run, source, detach
         self.sandbox, self.continued = sandbox, continued
+        self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
         self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
-        self.file: TraceWriter | None = None
+        self.file: TraceLog | None = None
         self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
         self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
         self.state_if_cancelled: State = "cancelled"

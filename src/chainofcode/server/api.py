@@ -105,8 +105,7 @@ class Api:
 
     async def begin(self, request: HTTPRequest) -> Response:
         wanted = decoded(await json_body(request), RunRequest)
-        active = await self._intake.begin(owner_of(request), wanted, detach=wanted.detach)
-        return _accepted(active.run)
+        return _accepted(await self._intake.start(owner_of(request), wanted))
 
     async def listed(self, request: HTTPRequest) -> Response:
         limit = _number(request.query_params.get("limit", "50"), 0)
@@ -141,7 +140,7 @@ class Api:
 
     async def trace(self, request: HTTPRequest) -> Response:
         run = await self._found(request)
-        path, kind = self._intake.store.trace_path(run.id), "application/x-ndjson"
+        path, kind = await self._intake.store.local_trace(run.id), "application/x-ndjson"
         if not path.exists():
             raise Refusal(404, "no_trace", "the run has no trace: nothing has happened in it")
         if run.is_over:
@@ -193,7 +192,7 @@ class Api:
     async def artifact(self, request: HTTPRequest) -> Response:
         run, sha256 = await self._found(request), request.path_params["sha256"]
         names = [str(file["name"]) for file in run.artifacts if file["sha256"] == sha256]
-        path = self._intake.store.artifact_path(sha256) if names else Path()
+        path = await self._intake.store.local_artifact(sha256) if names else Path()
         if not names or not path.is_file():
             raise Refusal(404, "not_found", "the run left no such file")
         image = await asyncio.to_thread(_image_kind, path)

@@ -99,6 +99,7 @@ class Application:
             async with (
                 self.runs.workers.open(),
                 self._mcp.open() if self._mcp is not None else contextlib.nullcontext(),
+                self._with_peers(),
             ):
                 yield
         finally:
@@ -107,6 +108,12 @@ class Application:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._write_rest()
+
+    def _with_peers(self) -> contextlib.AbstractAsyncContextManager[None]:
+        """Take part in the shared queue, if there is one."""
+        if self.runs.peers is None:
+            return contextlib.nullcontext()
+        return self.runs.peers.open(self._store, self.runs, self._resuming.take_up)
 
     def drain(self) -> None:
         """Accept no new runs; those under way may go on for a while."""

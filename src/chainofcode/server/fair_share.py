@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 
 
 class FairSlots:
@@ -55,15 +55,10 @@ class FairSlots:
 
     def _next(self) -> str | None:
         """The owner that gets the next slot; None if no slot is available."""
-        may_take = [owner for owner in self._waiting if self._free > self._reserved_from(owner)]
+        may_take = [
+            owner for owner in self._waiting if self._free > reserved(owner, self._held, self._owners, self.total)
+        ]
         return min(may_take, key=lambda owner: self._held[owner], default=None)
-
-    def _reserved_from(self, owner: str) -> int:
-        """How many free slots this owner may not take, because they are kept for others."""
-        if not self._held[owner]:
-            return 0
-        idle = sum(other != owner and not self._held[other] for other in self._owners)
-        return min(idle, self.total // 2)
 
     def _forget(self, owner: str, turn: asyncio.Future[None]) -> None:
         turns = self._waiting.get(owner)
@@ -76,6 +71,14 @@ class FairSlots:
         self._free += 1
         self._held[owner] -= 1
         self._hand_out()
+
+
+def reserved(owner: str, held: Mapping[str, int], owners: Collection[str], total: int) -> int:
+    """How many free slots of `total` this owner may not take, because they are kept for owners that hold none."""
+    if not held.get(owner):
+        return 0
+    idle = sum(other != owner and not held.get(other) for other in owners)
+    return min(idle, total // 2)
 
 
 def has_room(held: int, taken: int, total: int, *, is_shared: bool) -> bool:

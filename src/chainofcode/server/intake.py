@@ -63,18 +63,37 @@ class Intake:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> ActiveRun:
-        """Queue a run, stored when this returns; `schema` is a JSON schema for its answer, `tools` are functions that
-        its program may call. Raises Refusal."""
-        is_asking = request.program is None
-        model = self.models.named(request.model) if is_asking or request.model is not None else None
-        source = await self.source(owner, request, model=model, schema=schema, tools=tools)
-        method = request.method if is_asking else "run"
-        given = {"files": request.files, "type": request.type, "ask_me": request.ask_me}
-        run = new_run(owner, request.question, method, model, **given)
+        """Queue a run on this server, stored when this returns; `schema` is a JSON schema for its answer, `tools` are
+        functions that its program may call. Raises Refusal."""
+        run, source = await self._new(owner, request, schema=schema, tools=tools)
         kept = None
         if not tools:  # those are answered by the client of this request alone
             kept = as_json(KeptRequest(request, None if schema is None else dict(schema), detach))
         return await self.runs.submit(run, source, detach=detach, request=kept)
+
+    async def start(self, owner: str, request: RunRequest) -> RunRecord:
+        """Queue a run, stored when this returns; if no client waits for it, any server may carry it out."""
+        if self.runs.peers is None or not request.detach:
+            return (await self.begin(owner, request, detach=request.detach)).run
+        run, _ = await self._new(owner, request)
+        await self.runs.enqueue(run, as_json(KeptRequest(request)))
+        return run
+
+    async def _new(
+        self,
+        owner: str,
+        request: RunRequest,
+        *,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[Tool] = (),
+    ) -> tuple[RunRecord, EventSource]:
+        is_asking = request.program is None
+        model = self.models.named(request.model) if is_asking or request.model is not None else None
+        self.check_start(owner, model)
+        source = await self.source(owner, request, model=model, schema=schema, tools=tools)
+        method = request.method if is_asking else "run"
+        given = {"files": request.files, "type": request.type, "ask_me": request.ask_me}
+        return new_run(owner, request.question, method, model, **given), source
 
     async def source(
         self,
@@ -85,10 +104,9 @@ class Intake:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> EventSource:
-        """Check a request, and whether it may begin now. Return what carries it out. Raises Refusal."""
-        self.check_start(owner, model)
+        """Check a request. Return what carries it out. Raises Refusal."""
         check_counts(request)
-        paths = [self.store.file_path(await self._file(id, owner)) for id in request.files]
+        paths = [await self.store.local_file(await self._file(id, owner)) for id in request.files]
         await self._check_values(owner, request)
         make = functools.partial(source_of, request, paths, self.settings, model=model, schema=schema, tools=tools)
         return await self.in_thread(owner, make)
@@ -159,14 +177,14 @@ class Intake:
             raise Refusal(409, "not_over", "the run is not over yet")
         return run
 
-    def _trace_path(self, run: RunRecord) -> Path:
-        path = self.store.trace_path(run.id)
+    async def _trace_path(self, run: RunRecord) -> Path:
+        path = await self.store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
             raise Refusal(404, "no_trace", "the run ended before anything happened: it has no trace")
         return path
 
     async def trace(self, run: RunRecord) -> Trace:
-        path = self._trace_path(run)
+        path = await self._trace_path(run)
         try:
             return await self.in_thread(run.owner, lambda: Trace.read(path))
         except TraceError:  # damaged, or being removed
@@ -181,12 +199,12 @@ class Intake:
 
     async def why(self, owner: str, id: str, name: str | None) -> msgspec.Raw:
         """See `audit.why_data`; as JSON."""
-        job = {"audit": "why", "path": str(self._trace_path(await self.finished(id, owner)))}
+        job = {"audit": "why", "path": str(await self._trace_path(await self.finished(id, owner)))}
         return await self._audited(owner, {**job, "name": name})
 
     async def verify(self, owner: str, id: str) -> msgspec.Raw:
         """See `audit.verify_data`; as JSON."""
-        path = self._trace_path(await self.finished(id, owner))
+        path = await self._trace_path(await self.finished(id, owner))
         return await self._audited(owner, {"audit": "verify", "path": str(path)})
 
     async def verify_text(self, owner: str, text: str) -> msgspec.Raw:

@@ -99,6 +99,15 @@ class Ledger:
                     for owner, amount in unwritten.items():
                         _add(self._new, (left, owner), amount)
                 raise
+        if self._store.shared is not None:  # other servers spend, too
+            self._start_new_day()
+            day = self._day
+            spent = await self._store.spent(day)
+            for (when, owner), amount in self._new.items():
+                if when == day:
+                    _add(spent, owner, amount)
+            if day == self._day:
+                self._spent = spent
 
 
 def _add(table: dict[Key, tuple[int, float]], key: Key, amount: tuple[int, float]) -> None:

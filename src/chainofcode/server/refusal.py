@@ -21,6 +21,13 @@ class StorageError(Refusal):
         super().__init__(503, "storage", f"nothing can be written on the server: {reason}", retry_seconds=60)
 
 
+class TakenOver(Refusal):
+    """Another server has the run: this one may not write it."""
+
+    def __init__(self) -> None:
+        super().__init__(409, "not_over", "another server has taken up the run")
+
+
 def invalid(message: str, param: str | None = None) -> Refusal:
     """An invalid request (400)."""
     return Refusal(400, "invalid_request", message, param=param)

@@ -16,7 +16,7 @@ from .intake import Intake, KeptRequest
 from .metrics import ServerLog
 from .refusal import Refusal, invalid
 from .settings import ServerSettings
-from .store import PendingQuestion, RunRecord
+from .store import ClaimedRun, PendingQuestion, RunRecord
 
 _MAX_BY_ITSELF = 5  # a run that brings the server down is not resumed for ever
 _BUSY_SECONDS = 5.0
@@ -71,6 +71,7 @@ class Resuming:
 
     async def _go_on(self, run: RunRecord, kept: KeptRequest, model: str | None) -> RunRecord:
         name = self._intake.models.named(model) if model is not None else None
+        self._intake.check_start(run.owner, name)
         source = await self._intake.source(run.owner, kept.request, model=name, schema=kept.schema)
         run = msgspec.structs.replace(
             run,
@@ -84,12 +85,22 @@ class Resuming:
             artifacts=[],
             resumed=run.resumed + 1,
         )
+        if self._runs.peers is not None:
+            await self._runs.enqueue(run)
+            return run
         continued = await self._recorded(run)
         return (await self._runs.submit(run, source, continued=continued)).run
 
+    async def take_up(self, claimed: ClaimedRun) -> None:
+        """Carry out a run from the shared queue: a new one, or one that another server could not finish."""
+        run = claimed.run
+        kept = msgspec.json.decode(claimed.request or b"", type=KeptRequest)
+        source = await self._intake.source(run.owner, kept.request, model=run.model, schema=kept.schema)
+        await self._runs.submit(run, source, continued=await self._recorded(run), is_claimed=True)
+
     async def _recorded(self, run: RunRecord) -> Continuation | None:
         """The recorded part of a run, None if it ended before anything happened."""
-        path = self._store.trace_path(run.id)
+        path = await self._store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
             path.unlink(missing_ok=True)
             return None

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import secrets
 import time
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,21 +20,23 @@ from ..engine import Result
 from ..errors import ChainOfCodeError
 from ..methods.presentation import in_words
 from ..sandbox import Sandbox
-from ..trace import Answer, Event, Produced, Returned, Sent, as_json
+from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
 from .active_run import ActiveRun, is_set_within
 from .continuation import Continuation
 from .fair_share import FairSlots, has_room
+from .peers import Peers
 from .questions import asked_person
 from .quotas import Ledger, MeteredLM
-from .refusal import Refusal, StorageError
+from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
 from .telemetry import Telemetry
-from .trace_files import TraceReader, TraceWriter
+from .trace_files import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
+_CANCEL_SECONDS = 15.0  # that another server has to end a run
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
@@ -62,6 +64,9 @@ class Runs:
         self._unkept: dict[str, RunRecord] = {}  # finished, but the store could not write it
         self.owners: Collection[str] = settings.tokens if owners is None else owners
         self._slots = FairSlots(settings.runs, self.owners)
+        self.peers: Peers | None = None
+        if store.shared is not None:
+            self.peers = Peers(store.shared, settings.runs, owners=self.owners, models=models.names, log=self._log)
         lowest = f"{settings.sandbox_at_least}+" if settings.sandbox_at_least else "auto"
         self.workers = Workers(self.owners, settings.limits.memory_bytes, sandbox=lowest)
         self.is_draining = False
@@ -85,18 +90,22 @@ class Runs:
         detach: bool = True,
         request: bytes | None = None,
         continued: Continuation | None = None,
+        is_claimed: bool = False,
     ) -> ActiveRun:
-        """Store a run and queue it. Raises Refusal when the queue is full.
+        """Store a run and queue it on this server. Raises Refusal when the queue is full.
 
-        `request` is what it can be resumed from, `continued` the recorded part of a run that is resumed.
+        `request` is what it can be resumed from, `continued` the recorded part of a run that is resumed. A run that is
+        claimed from the shared queue is stored already and has its place.
         """
-        self.check_room(run.owner)
-        active = ActiveRun(run, source, self.sandbox, detach=detach, continued=continued)
+        if not is_claimed:
+            self.check_room(run.owner)
+        active = ActiveRun(run, source, self.sandbox, detach=detach, continued=continued, is_claimed=is_claimed)
         self._active[run.id] = active
         try:
             if continued is not None:
                 await self._rewrite(active, continued)
-            await self._store.keep(run, request=request)
+            if not is_claimed:
+                await self._store.keep(run, request=request)
         except asyncio.CancelledError:  # the client has left, but the run is being written
             active.cancel()
             active.task = asyncio.create_task(self._carry_out(active))
@@ -106,9 +115,20 @@ class Runs:
                 active.file.close()
             del self._active[run.id]
             raise
-        self._log.say("run queued", {"question": run.question}, run=run.id, method=run.method, model=run.model)
+        self._say_taken("claimed" if is_claimed else "queued", run)
         active.task = asyncio.create_task(self._carry_out(active))
         return active
+
+    def _say_taken(self, how: str, run: RunRecord) -> None:
+        self._log.say(f"run {how}", {"question": run.question}, run=run.id, method=run.method, model=run.model)
+
+    async def enqueue(self, run: RunRecord, request: bytes | None = None) -> None:
+        """Queue a run for whichever server has a slot first. Raises Refusal when the queue is full."""
+        assert self.peers is not None
+        self.check_room(run.owner)
+        places = QueueRoom(self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1)
+        await self.peers.queue.enqueue(run, request, places)
+        self._say_taken("queued", run)
 
     def check_room(self, owner: str) -> None:
         if self.is_draining:
@@ -127,7 +147,7 @@ class Runs:
         try:
             if active.is_ending:
                 raise asyncio.CancelledError
-            async with self._slots.taken(run.owner):
+            async with self._turn(run):
                 run.state, started = "running", time.monotonic()
                 active.wake()
                 asked = [("user", run.question)] if run.question else []
@@ -146,12 +166,17 @@ class Runs:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
         except StorageError as error:
             state, run.error = "failed", {"type": error.kind, "message": error.message}
+        except TakenOver:
+            state = "interrupted"
         except Exception as error:  # a served run: the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
         active.is_ending = True
         run.seconds = round((run.seconds or 0.0) + time.monotonic() - started, 6)
         await self._end(active, state)
+
+    def _turn(self, run: RunRecord) -> contextlib.AbstractAsyncContextManager[None]:
+        return self._slots.taken(run.owner) if self.peers is None else self.peers.turn(run)
 
     async def _work(self, active: ActiveRun) -> None:
         owner = active.run.owner
@@ -177,15 +202,18 @@ class Runs:
             if continued.is_parting:
                 continued.part()
                 await self._rewrite(active, continued)
-        active.file = active.file or TraceWriter(self._store.trace_path(active.run.id))
+        active.file = active.file or self._store.new_trace(active.run.id)
         active.file.append(event)
+        if isinstance(event, Call) or active.file.is_behind:  # a call was paid for
+            await active.file.flush()
         return True
 
     async def _rewrite(self, active: ActiveRun, continued: Continuation) -> None:
-        before, path = active.file, self._store.trace_path(active.run.id)
-        active.file = await asyncio.to_thread(TraceWriter.replacing, path, continued.lines)
+        before = active.file
         if before is not None:
+            await before.flush()
             before.close()
+        active.file = await self._store.replace_trace(active.run.id, continued.lines)
 
     def _metered(self, name: str, owner: str) -> MeteredLM:
         return MeteredLM(self._models.shared(name, owner), owner, self._ledger, self._telemetry)
@@ -206,7 +234,11 @@ class Runs:
         try:
             if active.store:
                 await self._store.keep_artifacts(run.id, active.store)
-            await self._store.keep(msgspec.structs.replace(run, state=state), active.file)
+            run.state = await self._kept(active, state)
+        except TakenOver as error:
+            if active.file is not None:
+                active.file.close()
+            self._log.say("run left", run=run.id, why=error.message)
             run.state = state
         except Exception as error:  # followers are woken in any case
             if active.file is not None:
@@ -221,6 +253,18 @@ class Runs:
         self._active.pop(run.id, None)
         active.over.set()
         active.wake()
+
+    async def _kept(self, active: ActiveRun, state: State) -> State:
+        """Store the end of a run. One that this server has to interrupt goes back to the other servers."""
+        run = active.run
+        if state != "interrupted" or not active.is_claimed or self.peers is None:
+            await self._store.keep(msgspec.structs.replace(run, state=state), active.file)
+            return state
+        if active.file is not None:
+            await active.file.flush()
+            active.file.close()
+        await self.peers.queue.enqueue(msgspec.structs.replace(run, state="queued", resumed=run.resumed + 1))
+        return "queued"
 
     # --- looking ----------------------------------------------------------------------------------------------
 
@@ -268,10 +312,13 @@ class Runs:
         Not live, it ends with the events so far.
         """
         active, number, reported = self.active(run.id, run.owner), 0, b"[]"
-        path = self._store.trace_path(run.id)
+        path = await self._store.local_trace(run.id)
         with self._counted_stream(active), contextlib.closing(TraceReader(path)) as reader:
             while True:
                 changed = _next_change(active)  # taken before reading: what is written after that wakes us
+                if changed is None and self.peers is not None:
+                    active = self.active(run.id, run.owner)
+                    changed, run = await self._stored_change(run, self.peers)
                 lines = reader.batch()
                 events = _stream_events(lines, number, after)
                 number += len(lines)
@@ -280,9 +327,9 @@ class Runs:
                 if lines:
                     await asyncio.sleep(0)  # let others run during a long trace
                     continue
-                if active is None or changed is None:
+                if changed is None:
                     break
-                waiting = as_json(active.waiting)
+                waiting = as_json(active.waiting if active is not None else [])
                 if not is_live:
                     yield [(None, "waiting", b'{"calls":%s}' % waiting)]
                     return
@@ -292,6 +339,13 @@ class Runs:
                     reported = waiting
             state = active.run.state if active is not None else run.state
             yield [(number, "end", msgspec.json.encode({"state": state}))]
+
+    async def _stored_change(self, run: RunRecord, peers: Peers) -> tuple[asyncio.Event | None, RunRecord]:
+        """The next change of a run that another server may have, None if it is over; and its record."""
+        changed = peers.change_of(run.id)
+        stored = self._newest(run.id, run.owner) or await self._store.run(run.id, run.owner) or run
+        await self._store.local_trace(run.id)
+        return changed if stored.state in ("queued", "running") else None, stored
 
     @contextlib.contextmanager
     def _counted_stream(self, active: ActiveRun | None) -> Iterator[None]:
@@ -316,10 +370,33 @@ class Runs:
             if run.state == "waiting":
                 run.state = "cancelled"
                 await self._store.keep(run)
+            elif self.peers is not None and not run.is_over:
+                return await self._cancelled_elsewhere(run, self.peers)
             return run
         active.cancel()
         await active.over.wait()
         return active.run
+
+    async def _cancelled_elsewhere(self, run: RunRecord, peers: Peers) -> RunRecord:
+        await peers.queue.cancel(run.id)
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        while True:
+            changed, run = await self._stored_change(run, peers)
+            if changed is None or time.monotonic() > deadline:
+                return run
+            await is_set_within(changed, 1.0)
+
+    def keep_held(self, begun: Sequence[ActiveRun], held: Mapping[str, bool]) -> None:
+        """End runs that clients cancelled on other servers, and those that another server has taken over."""
+        for active in begun:
+            if active.run.id not in held:
+                active.cancel("interrupted")
+            elif held[active.run.id]:
+                active.cancel()
+
+    @property
+    def begun(self) -> list[ActiveRun]:
+        return [active for active in self._active.values() if active.is_begun]
 
     def drain(self) -> None:
         """Accept no new runs; interrupt the others after a while."""

@@ -10,8 +10,9 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .store import RunFilter
+from .store import RunFilter, RunRecord
 
+_SEARCHED_CHARS = 2000  # of a question, and of an answer
 _TRIGRAM_CHARS = 3
 _MAX_TRIGRAMS = 24  # of one search: more would hardly exclude more
 # A rowid begins with the number of the run's owner, so that a search reads the entries of no other owner.
@@ -134,6 +135,12 @@ def _number(database: sqlite3.Connection, owner: str, id: str | None) -> int:
 def _trigrams(words: Sequence[str]) -> list[str]:
     found = (word[place : place + _TRIGRAM_CHARS] for word in words for place in range(len(word) - _TRIGRAM_CHARS + 1))
     return list(dict.fromkeys(found))[:_MAX_TRIGRAMS]
+
+
+def searched_words(run: RunRecord) -> str:
+    """The text of a run in which searches look."""
+    parts = (run.question, run.answer, run.method, run.model, run.reason, run.state, run.id)
+    return searched("\n".join((part or "")[:_SEARCHED_CHARS] for part in parts))
 
 
 def searched(text: str) -> str:

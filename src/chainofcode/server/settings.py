@@ -17,6 +17,7 @@ MAX_JSON_BYTES = 4 * 1024**2
 MAX_FILE_BYTES = 32 * 1024**2
 MAX_FILES_BYTES = 1024**3  # all uploads of one owner together
 MAX_QUESTION_CHARS = 100_000
+_STORES = ("postgresql://", "postgres://")
 _MIN_TOKEN_CHARS = 16
 _SECRET = re.compile(rf"[!-~]{{{_MIN_TOKEN_CHARS},}}")  # printable ASCII without spaces
 _LEAST = (
@@ -61,6 +62,8 @@ class ServerSettings:
     user_header: str = ""  # in which these proxies name the user whom they have signed in
     admin_host: str = "127.0.0.1"
     admin_port: int | None = None  # for /healthz, /readyz and /metrics without a token; None: not opened
+    store: str = ""  # the address of a PostgreSQL database that several servers share; empty: SQLite in `data`
+    objects: str = ""  # where these servers keep files: a directory, or s3://BUCKET/PREFIX
 
     def check(self, *, has_tokens: bool = False) -> None:
         """Raise InputError for settings that are invalid or unsafe. `has_tokens`: others than those of the settings."""
@@ -72,6 +75,10 @@ class ServerSettings:
                 raise InputError(f"{option} takes {least} or more, not {getattr(self, name)}")
         if self.keep_days is not None and not 0 < self.keep_days <= 1_000_000:
             raise InputError(f"--keep takes a number of days above 0, not {self.keep_days:g}")
+        if self.store and not self.store.startswith(_STORES):
+            raise InputError("--store takes an address such as postgresql://USER@HOST/DATABASE")
+        if bool(self.store) != bool(self.objects):
+            raise InputError("--store and --objects belong together: servers that share runs share their files, too")
         for origin in self.origins:
             if "://" not in origin or origin.count("/") != 2:
                 raise InputError(f"--allow-origin takes an origin such as https://example.org, not {origin!r}")

@@ -14,7 +14,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -30,13 +30,12 @@ from .readers import Readers
 from .refusal import Refusal, StorageError
 from .settings import MAX_FILES_BYTES
 from .store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
-from .trace_files import TraceWriter, remove_partial_line
+from .trace_files import TraceLog, TraceWriter, remove_partial_line
 
 T = TypeVar("T")
 _DATABASE = "runs.sqlite"
 _LOOKUP_THREADS, _SEARCH_THREADS = 2, 2
 _SEARCH_SECONDS = 5.0
-_SEARCHED_CHARS = 2000  # of a question, and of an answer
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, state TEXT NOT NULL,
@@ -64,6 +63,8 @@ class SQLiteStore:
 
     One thread writes. Others read, so that no reader waits for a write or for another search.
     """
+
+    shared = None
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -174,7 +175,16 @@ class SQLiteStore:
     def trace_path(self, id: str) -> Path:
         return self._directory / "traces" / f"{id}.jsonl"
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
+    async def local_trace(self, id: str) -> Path:
+        return self.trace_path(id)
+
+    def new_trace(self, id: str) -> TraceLog:
+        return TraceWriter(self.trace_path(id))
+
+    async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
+        return await asyncio.to_thread(TraceWriter.replacing, self.trace_path(id), items)
+
+    async def keep(self, run: RunRecord, trace: TraceLog | None = None, request: bytes | None = None) -> None:
         row, used = _row(run), [(file, run.id) for file in run.files]
 
         if trace is not None:
@@ -281,11 +291,11 @@ class SQLiteStore:
     def without_paths(self, text: str) -> str:
         return text.replace(f"{self._directory}/files/", "")
 
-    def file_path(self, file: StoredFile) -> Path:
+    async def local_file(self, file: StoredFile) -> Path:
         return self._directory / "files" / file.id / file.name
 
     async def keep_file(self, file: StoredFile, owner: str, data: bytes) -> None:
-        path = self.file_path(file)
+        path = await self.local_file(file)
         row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
         size = max(file.bytes, _LEAST_BYTES)
 
@@ -311,16 +321,19 @@ class SQLiteStore:
         row = await self._lookups.do(lambda database: database.execute(sql, (id, owner)).fetchone())
         return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
 
-    def artifact_path(self, sha256: str) -> Path:
-        return self._directory / "artifacts" / sha256
+    async def local_artifact(self, sha256: str) -> Path:
+        return self._artifact_path(sha256)
+
+    def _artifact_path(self, name: str) -> Path:
+        return self._directory / "artifacts" / name
 
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
-        partial = {sha256: self.artifact_path(f"{sha256}.{run}.partial") for sha256 in artifacts}
+        partial = {sha256: self._artifact_path(f"{sha256}.{run}.partial") for sha256 in artifacts}
 
         def keep(database: sqlite3.Connection) -> None:
             removal.link(database, run, artifacts)
             for sha256, path in partial.items():
-                path.replace(self.artifact_path(sha256))
+                path.replace(self._artifact_path(sha256))
 
         def discard() -> None:
             for path in partial.values():
@@ -348,9 +361,7 @@ class SQLiteStore:
 
 def _row(run: RunRecord) -> tuple[str, str, str, bytes, str]:
     """A run as a row of the table, with the text in which searches look."""
-    parts = (run.question, run.answer, run.method, run.model, run.reason, run.state, run.id)
-    words = "\n".join((part or "")[:_SEARCHED_CHARS] for part in parts)
-    return run.id, run.owner, run.state, as_json(run), search_index.searched(words)
+    return run.id, run.owner, run.state, as_json(run), search_index.searched_words(run)
 
 
 def _add_words(database: sqlite3.Connection) -> None:

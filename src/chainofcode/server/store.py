@@ -1,22 +1,23 @@
 """The protocol of a store, and the records in it: runs, uploads, artifacts, and what each owner has spent.
 
-Traces, uploads and artifacts are local files: programs read uploads, and responses stream the others. The store decides
-how it keeps everything else. `coc serve` uses `SQLiteStore`.
+Programs read uploads as local files, and responses stream traces and artifacts from local files. The store decides
+where these come from, and how it keeps everything else. `coc serve` uses `SQLiteStore`, or `PostgresStore` for several
+servers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from ..emulator.person import Question
 from ..reasons import Reason
-from .trace_files import TraceWriter
+from .trace_files import TraceLog
 
 State = Literal["queued", "running", "waiting", "done", "cancelled", "interrupted", "failed"]
 UNFINISHED = ("queued", "running", "waiting")  # `waiting`: for a person's answer
@@ -128,18 +129,62 @@ def new_file(name: str, data: bytes) -> StoredFile:
     return StoredFile(id=secrets.token_hex(12), name=name, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
 
 
+class QueueRoom(NamedTuple):
+    """How many runs may be unfinished: so many for each server. Several owners share them fairly."""
+
+    per_server: int
+    is_shared: bool
+
+
+class ClaimedRun(NamedTuple):
+    """A run from the shared queue that this server carries out now, and what it is started from."""
+
+    run: RunRecord
+    request: bytes | None
+
+
+class SharedQueue(Protocol):
+    """The queue of several servers. A run belongs to the server that claimed it while that one sends heartbeats."""
+
+    async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
+        """Queue a run for any server. Raises Refusal if its owner has no place left, and TakenOver."""
+
+    async def claim(self, waiting: Sequence[str], models: Sequence[str]) -> ClaimedRun | None:
+        """Take the next run with one of these models, except of `waiting` owners: the owner with the fewest running
+        runs is next; equals take turns."""
+
+    async def cancel(self, id: str) -> None:
+        """Cancel a run that another server has, or none."""
+
+    async def held(self) -> dict[str, bool]:
+        """The unfinished runs that belong to this server, and whether each is to be cancelled."""
+
+    def listen(self, heard: Callable[[str, str], None]) -> None:
+        """Send heartbeats, take over the runs of dead servers, and call `heard` in a thread.
+
+        It gets `queued`, `held`, or `changed` with the id of a run, which is empty if changes may have been missed.
+        """
+
+    def leave(self) -> None:
+        """Stop listening. Other servers may take over what is left."""
+
+
 class Store(Protocol):
     """Keeps what a server must not lose. What an awaited call wrote survives a crash; writes raise StorageError.
 
-    `owner` is the name of a token: records of other owners do not exist for it.
+    `owner` is the name of a token: records of other owners do not exist for it. `shared` is the queue of all servers
+    that use the store, None if this one is alone.
     """
+
+    @property
+    def shared(self) -> SharedQueue | None: ...
 
     def close(self) -> None: ...
 
     async def check(self) -> None:
         """Raise StorageError if nothing can be written."""
 
-    async def keep(self, run: RunRecord, trace: TraceWriter | None = None, request: bytes | None = None) -> None:
+    async def keep(self, run: RunRecord, trace: TraceLog | None = None, request: bytes | None = None) -> None:
         """Insert or replace a run. `trace` is closed before the run is marked as finished.
 
         `request` is what the run is resumed from, kept until the run is final.
@@ -161,7 +206,14 @@ class Store(Protocol):
     async def remove_before(self, when: float) -> int:
         """Remove finished runs and unused uploads that are older. Return the number of runs."""
 
-    def trace_path(self, id: str) -> Path: ...
+    def new_trace(self, id: str) -> TraceLog:
+        """Begin the trace of a run."""
+
+    async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
+        """Replace a trace by these events, and go on from there. A crash leaves the old trace or the new one."""
+
+    async def local_trace(self, id: str) -> Path:
+        """The trace of a run, as far as it is stored, as a local file; a run without events has none."""
 
     async def keep_question(self, question: PendingQuestion) -> None:
         """Keep a question until its run is final. It replaces an earlier one for the same call of the run."""
@@ -181,7 +233,7 @@ class Store(Protocol):
 
     async def file(self, id: str, owner: str) -> StoredFile | None: ...
 
-    def file_path(self, file: StoredFile) -> Path: ...
+    async def local_file(self, file: StoredFile) -> Path: ...
 
     def without_paths(self, text: str) -> str:
         """A message for clients: uploads are named as the client named them."""
@@ -189,7 +241,7 @@ class Store(Protocol):
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
         """Keep the files that a run left, by their SHA-256."""
 
-    def artifact_path(self, sha256: str) -> Path: ...
+    async def local_artifact(self, sha256: str) -> Path: ...
 
     async def spend(self, day: str, amounts: Mapping[str, tuple[int, float]]) -> None:
         """Add tokens and dollars to what each owner has spent on a day."""

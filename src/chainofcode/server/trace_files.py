@@ -6,13 +6,29 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO, Self
+from typing import BinaryIO, Protocol, Self
 
 from ..trace import as_json, chained, linked
 from .refusal import StorageError
 
 PARTIAL = ".partial"  # the suffix of a trace that is to replace another
 _MAX_BATCH_BYTES = 65_536
+
+
+class TraceLog(Protocol):
+    """The trace of a run that goes on."""
+
+    def append(self, item: object) -> object:
+        """Write an event as one line. Raises StorageError."""
+
+    async def flush(self) -> None:
+        """Wait until another process can read what was appended."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so much is unwritten that the run should wait."""
+
+    def close(self) -> None: ...
 
 
 class TraceWriter:
@@ -45,8 +61,8 @@ class TraceWriter:
             raise
         return writer
 
-    def append(self, item: object) -> None:
-        """Write an event as one line; a line that cannot be written whole is removed again."""
+    def append(self, item: object) -> bytes:
+        """Write an event as one line, and return it; a line that cannot be written whole is removed again."""
         line = as_json(item)
         digest = linked(self._digest, line)
         whole = chained(line, digest) + b"\n"
@@ -58,6 +74,12 @@ class TraceWriter:
             os.ftruncate(self._fd, self._bytes)
             raise StorageError(error.strerror or str(error)) from None
         self._digest, self._bytes = digest, self._bytes + len(whole)
+        return whole
+
+    is_behind = False
+
+    async def flush(self) -> None:
+        """Nothing to wait for: the operating system has it."""
 
     def close(self) -> None:
         if self._fd >= 0:

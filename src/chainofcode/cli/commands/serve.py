@@ -51,6 +51,19 @@ def add_to(commands: Any) -> None:
     )
     add_data(parser)
     parser.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; better set in COC_STORE; "
+        "--data then has copies only",
+    )
+    parser.add_argument(
+        "--objects",
+        metavar="PLACE",
+        default="",
+        help="where servers with one --store keep files: a directory that all of them mount, or s3://BUCKET/PREFIX",
+    )
+    parser.add_argument(
         "--keep",
         metavar="DAYS",
         type=float,
@@ -142,6 +155,8 @@ def _serve(given: argparse.Namespace) -> int:
         user_header=given.user_header,
         admin_host=given.admin_host,
         admin_port=given.admin_port,
+        store=given.store or os.environ.get("COC_STORE", ""),
+        objects=given.objects,
     )
     serve(settings)
     return ANSWERED

@@ -62,7 +62,8 @@ class HostedBackend:
     async def lines(self, id: str, owner: str) -> bytes:
         run = await self._intake.finished(id, owner)
         await self._intake.trace(run)  # raises if there is none
-        return await asyncio.to_thread(self._intake.store.trace_path(run.id).read_bytes)
+        path = await self._intake.store.local_trace(run.id)
+        return await asyncio.to_thread(path.read_bytes)
 
     async def verified(self, id: str, owner: str) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.json.decode(await self._intake.verify(owner, id))

@@ -1,0 +1,171 @@
+"""This server among others with the same store: its slots are filled from one queue, in turn by token.
+
+A run that a client waits for stays on the server that took it, but waits for its turn in the same queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from typing import Protocol
+
+from .active_run import ActiveRun, is_set_within
+from .fair_share import reserved
+from .metrics import ServerLog
+from .refusal import Refusal, StorageError, TakenOver
+from .store import ClaimedRun, RunRecord, SharedQueue, Store
+
+_POLL_SECONDS = 2.0  # between looks at the queue, if no notification comes
+_RETRY_SECONDS = 1.0
+
+
+class HeldRuns(Protocol):
+    """The runs of this server, as `Peers` sees them."""
+
+    @property
+    def begun(self) -> list[ActiveRun]: ...
+
+    def keep_held(self, begun: Sequence[ActiveRun], held: dict[str, bool]) -> None: ...
+
+
+class Peers:
+    """Claims runs from the shared queue for the free slots of this server."""
+
+    def __init__(
+        self, queue: SharedQueue, total: int, *, owners: Collection[str], models: Sequence[str], log: ServerLog
+    ) -> None:
+        self.queue, self._total, self._owners, self._models, self._log = queue, total, owners, models, log
+        self._held: collections.Counter[str] = collections.Counter()
+        self._granted: dict[str, str] = {}  # owners of runs that have a slot, by id
+        self._turns: dict[str, asyncio.Future[None]] = {}  # of runs that only this server can carry out
+        self._changes: weakref.WeakValueDictionary[str, asyncio.Event] = weakref.WeakValueDictionary()
+        self._has_queued, self._is_held_stale = asyncio.Event(), asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, store: Store, runs: HeldRuns, take_up: Callable[[ClaimedRun], Awaitable[None]]
+    ) -> AsyncIterator[None]:
+        loop = asyncio.get_running_loop()
+
+        def heard(kind: str, id: str) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._hear, kind, id)
+
+        self.queue.listen(heard)
+        loops = [asyncio.create_task(self._claim_all(store, take_up)), asyncio.create_task(self._check_held(runs))]
+        try:
+            yield
+        finally:
+            for task in (*loops, *self._tasks):
+                task.cancel()
+            await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
+            await asyncio.to_thread(self.queue.leave)
+
+    def _hear(self, kind: str, id: str) -> None:
+        if kind == "queued":
+            self._has_queued.set()
+        elif kind == "held":
+            self._is_held_stale.set()
+        elif kind == "changed":
+            for name in [id] if id else list(self._changes):
+                changed = self._changes.pop(name, None)
+                if changed is not None:
+                    changed.set()
+
+    def change_of(self, run: str) -> asyncio.Event:
+        """An event that is set at the next change of a run, on whichever server."""
+        event = self._changes.get(run)
+        if event is None:
+            event = self._changes[run] = asyncio.Event()
+        return event
+
+    # --- slots ------------------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def turn(self, run: RunRecord) -> AsyncIterator[None]:
+        """Wait until a run is claimed, and hold its slot."""
+        try:
+            if run.id not in self._granted:
+                self._turns[run.id] = asyncio.get_running_loop().create_future()
+                self._has_queued.set()
+                await self._turns[run.id]
+            yield
+        finally:
+            self._turns.pop(run.id, None)
+            self.release(run.id)
+
+    def release(self, run: str) -> None:
+        owner = self._granted.pop(run, None)
+        if owner is not None:
+            self._held[owner] -= 1
+            self._has_queued.set()
+
+    def _free(self) -> int:
+        return self._total - sum(self._held.values())
+
+    def _must_wait(self) -> list[str]:
+        """The owners for whose runs no slot may be taken now: the free ones are kept for others."""
+        free = self._free()
+        return [owner for owner in self._held if free <= reserved(owner, self._held, self._owners, self._total)]
+
+    async def _claim_all(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+        while True:
+            await is_set_within(self._has_queued, _POLL_SECONDS)
+            self._has_queued.clear()
+            try:
+                while self._free() and (claimed := await self.queue.claim(self._must_wait(), self._models)):
+                    self._grant(claimed, store, take_up)
+            except StorageError as error:
+                self._log.say("queue not read", why=error.message)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    def _grant(self, claimed: ClaimedRun, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+        run = claimed.run
+        self._granted[run.id] = run.owner
+        self._held[run.owner] += 1
+        turn = self._turns.pop(run.id, None)
+        if turn is not None and not turn.done():
+            turn.set_result(None)
+            return
+        task = asyncio.create_task(self._begin(claimed, store, take_up))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _begin(self, claimed: ClaimedRun, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+        """Start a claimed run; one that cannot be started has failed. While the store is unavailable, try again."""
+        run = claimed.run
+        while True:
+            try:
+                if run.error is None:
+                    await take_up(claimed)
+                else:
+                    await store.keep(run)
+                    self.release(run.id)
+                return
+            except StorageError:
+                await asyncio.sleep(_RETRY_SECONDS)
+            except TakenOver:
+                self.release(run.id)
+                return
+            except Refusal as error:
+                run.state, run.error = "failed", {"type": error.kind, "message": error.message}
+            except Exception as error:  # one run: the others go on
+                self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
+                run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+
+    # --- leases -----------------------------------------------------------------------------------------------
+
+    async def _check_held(self, runs: HeldRuns) -> None:
+        while True:
+            await self._is_held_stale.wait()
+            self._is_held_stale.clear()
+            begun = runs.begun  # before the store is read: a run that begins meanwhile is not a lost one
+            try:
+                held = await self.queue.held()
+            except StorageError:
+                continue
+            runs.keep_held(begun, held)

@@ -1,0 +1,370 @@
+"""The store of several servers: rows in PostgreSQL; uploads, artifacts and long traces in object storage.
+
+Covered: acknowledged writes survive the death of any server; a run goes on where its last model reply was stored. While
+PostgreSQL is down, requests are refused (503) and runs wait for it. An object is noted in `garbage` before it is stored
+and until a row names it, so that nothing is left behind. Not covered: the loss of PostgreSQL or of the object storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import psycopg
+
+from ...errors import InputError
+from ..fair_share import FairSlots
+from ..objects import ObjectStorage
+from ..refusal import Refusal, StorageError
+from ..search_index import searched
+from ..settings import MAX_FILES_BYTES
+from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
+from ..trace_files import TraceLog
+from . import run_rows, schema
+from .connections import Connections, Postgres, connected, reason
+from .local_copies import LocalCopies
+from .shared_queue import PostgresQueue
+from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
+
+_THREADS, _SEARCH_THREADS = 8, 2
+_SEARCH_SECONDS = 5.0
+_LARGE_BYTES = 1024**2  # a finished trace above that is an object
+_LEAST_BYTES = 4096  # that an upload counts
+_REMOVED_AT_ONCE = 100
+_GARBAGE_SECONDS = 3600  # an object may be under way that long
+_USED = "SELECT coalesce(sum(greatest(bytes, %s)), 0) FROM files WHERE owner = %s"
+_SPEND = """INSERT INTO spent VALUES (%s, %s, %s, %s) ON CONFLICT (day, owner)
+DO UPDATE SET tokens = spent.tokens + excluded.tokens, dollars = spent.dollars + excluded.dollars"""
+_DISCARD = "INSERT INTO garbage (key) SELECT unnest(%s::text[]) ON CONFLICT (key) DO UPDATE SET since = now()"
+_FORGET = """DELETE FROM runs WHERE id = ANY(%s) AND state NOT IN ('queued', 'running') RETURNING id, trace_key"""
+_FACTS = {
+    "state": "state = %(state)s",
+    "method": "method = %(method)s",
+    "model": "model = %(model)s",
+    "since": "created >= %(since)s",
+    "until": "created < %(until)s",
+}
+
+
+class PostgresStore:
+    """A `Store` for several servers. `directory` has local copies only, and belongs to this server."""
+
+    def __init__(self, url: str, directory: Path, objects: ObjectStorage) -> None:
+        self._lock = _locked(directory)
+        try:
+            with connected(url) as connection:
+                schema.prepare(connection)
+        except psycopg.Error as error:
+            os.close(self._lock)
+            raise InputError(f"cannot keep runs in PostgreSQL: {_said(error)}") from None
+        self._objects, self._database = objects, Connections(url, _THREADS, "postgres")
+        self._searches = Connections(url, _SEARCH_THREADS, "search")
+        self._search_slots = FairSlots(_SEARCH_THREADS)
+        self._directory, self.me = directory, secrets.token_hex(8)
+        self._copies = LocalCopies(directory, objects)
+        self._traces = TraceCopies(directory / "traces", self._database, objects)
+        self.shared = PostgresQueue(self._database, url, self.me, self._forget_local)
+
+    def close(self) -> None:
+        self._database.close()
+        self._searches.close()
+        os.close(self._lock)
+
+    async def check(self) -> None:
+        await self._database.do(lambda connection: connection.execute("SELECT nextval('claims')"))
+        await asyncio.to_thread(self._objects.check)
+
+    # --- runs -------------------------------------------------------------------------------------------------
+
+    async def keep(self, run: RunRecord, trace: TraceLog | None = None, request: bytes | None = None) -> None:
+        key = None
+        if isinstance(trace, ShippedTrace):
+            await trace.flush()
+            trace.close()
+            if trace.bytes > _LARGE_BYTES and run.is_over:
+                key = await self._keep_large(trace)
+
+        def keep(connection: Postgres) -> None:
+            run_rows.write(connection, run, self.me, request=request)
+            if key is not None:
+                connection.execute("UPDATE runs SET trace_key = %s WHERE id = %s", (key, run.id))
+                connection.execute("DELETE FROM chunks WHERE run = %s", (run.id,))
+                connection.execute("DELETE FROM garbage WHERE key = %s", (key,))
+
+        await (self._database.do if trace is None else self._database.do_patiently)(keep)
+        if isinstance(trace, ShippedTrace):
+            self._traces.end(trace)
+
+    async def _keep_large(self, trace: ShippedTrace) -> str:
+        key = f"traces/{trace.run}-{trace.generation}.jsonl"
+        data = await asyncio.to_thread(self._traces.path(trace.run).read_bytes)
+        await self._put({key: data})
+        return key
+
+    async def run(self, id: str, owner: str) -> RunRecord | None:
+        sql, given = "SELECT record, state FROM runs WHERE id = %s AND owner = %s", (run_rows.plain(id), owner)
+        row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
+        return run_rows.read_run(*row) if row else None
+
+    async def runs(self, owner: str, limit: int, before: str | None, wanted: RunFilter = ANY_RUN) -> list[RunRecord]:
+        find = _search(owner, limit, before, wanted)
+        if wanted.is_empty:
+            return await self._database.do(find)
+        try:
+            async with self._search_slots.taken(owner):
+                return await self._searches.do(find, seconds=_SEARCH_SECONDS)
+        except TimeoutError:
+            raise Refusal(
+                503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5
+            ) from None
+
+    async def remove(self, ids: Sequence[str]) -> None:
+        def forget(connection: Postgres) -> list[str]:
+            gone = connection.execute(_FORGET, (list(ids),)).fetchall()
+            sql = "DELETE FROM artifacts WHERE run = ANY(%s) RETURNING sha256"
+            had = {row[0] for row in connection.execute(sql, ([row[0] for row in gone],))}
+            keys = [row[1] for row in gone if row[1] is not None] + [f"artifacts/{sha256}" for sha256 in had]
+            connection.execute(_DISCARD, (keys,))
+            for id, _ in gone:
+                connection.execute(NOTIFY, (f"removed {id}",))
+            return keys
+
+        keys = await self._database.do(forget)
+        for id in ids:
+            self._traces.forget(id)
+        await self._collect(keys)
+
+    async def remove_before(self, when: float) -> int:
+        sql = "SELECT id FROM runs WHERE state NOT IN ('queued', 'running') AND created < %s ORDER BY created LIMIT %s"
+        count, given = 0, (when, _REMOVED_AT_ONCE)
+        while rows := await self._database.do(lambda connection: connection.execute(sql, given).fetchall()):
+            await self.remove([row[0] for row in rows])
+            count += len(rows)
+        await self._remove_uploads(when)
+        await self._sweep()
+        return count
+
+    async def _remove_uploads(self, when: float) -> None:
+        unused = """DELETE FROM files WHERE created < %s AND NOT EXISTS (SELECT 1 FROM uses WHERE file = files.id)
+            RETURNING id"""
+
+        def forget(connection: Postgres) -> list[str]:
+            keys = [f"files/{row[0]}" for row in connection.execute(unused, (when,)).fetchall()]
+            connection.execute(_DISCARD, (keys,))
+            return keys
+
+        await self._collect(await self._database.do(forget))
+
+    async def request(self, run: str) -> bytes | None:
+        sql = "SELECT request FROM requests WHERE run = %s"
+        row = await self._database.do(lambda connection: connection.execute(sql, (run,)).fetchone())
+        return bytes(row[0]) if row else None
+
+    async def interrupted(self) -> list[tuple[str, str]]:
+        sql = """SELECT id, owner FROM runs WHERE state = 'interrupted'
+            AND EXISTS (SELECT 1 FROM requests WHERE run = runs.id) ORDER BY number"""
+        return await self._database.do(lambda connection: connection.execute(sql).fetchall())
+
+    # --- traces -----------------------------------------------------------------------------------------------
+
+    def new_trace(self, id: str) -> TraceLog:
+        return self._traces.begin(id, self.me)
+
+    async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
+        return await self._traces.replace(id, self.me, items)
+
+    async def local_trace(self, id: str) -> Path:
+        path = await self._traces.fetch(run_rows.plain(id))
+        self._copies.use(path)
+        return path
+
+    def _forget_local(self, run: str) -> None:
+        """Another server has removed a run."""
+        self._traces.forget(run)
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    async def keep_question(self, question: PendingQuestion) -> None:
+        row = run_rows.question_row(question)
+        await self._database.do_patiently(lambda connection: connection.execute(run_rows.KEEP_QUESTION, row))
+
+    async def question(self, id: str, owner: str) -> PendingQuestion | None:
+        return await self._question(run_rows.OWN_QUESTION, (run_rows.plain(id), owner))
+
+    async def question_of(self, run: str, call: str) -> PendingQuestion | None:
+        return await self._question(run_rows.QUESTION_OF, (run, run_rows.as_bytes(call)))
+
+    async def _question(self, sql: str, given: tuple[object, ...]) -> PendingQuestion | None:
+        row = await self._database.do_patiently(lambda connection: connection.execute(sql, given).fetchone())
+        return run_rows.read_question(row)
+
+    async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
+        given = {"owner": owner, "limit": limit, "run": run}
+        sql = run_rows.OPEN_QUESTIONS
+        rows = await self._database.do(lambda connection: connection.execute(sql, given).fetchall())
+        return [question for row in rows if (question := run_rows.read_question(row)) is not None]
+
+    async def answer_question(self, id: str, answer: str) -> bool:
+        return await self._database.do(lambda connection: run_rows.answer(connection, id, answer))
+
+    # --- files ------------------------------------------------------------------------------------------------
+
+    def without_paths(self, text: str) -> str:
+        return text.replace(f"{self._directory}/files/", "")
+
+    async def keep_file(self, file: StoredFile, owner: str, data: bytes) -> None:
+        row = (file.id, owner, file.name, file.bytes, file.sha256, time.time())
+        size = max(file.bytes, _LEAST_BYTES)
+
+        def check_room(connection: Postgres) -> None:
+            used = connection.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
+            if used is None or used[0] + size > MAX_FILES_BYTES:
+                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
+
+        def keep(connection: Postgres) -> None:
+            locking = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
+            connection.execute(locking, (schema.OWNER_LOCKS, owner))  # uploads may be concurrent
+            check_room(connection)
+            connection.execute("INSERT INTO files VALUES (%s, %s, %s, %s, %s, %s)", row)
+            connection.execute("DELETE FROM garbage WHERE key = %s", (f"files/{file.id}",))
+
+        await self._database.do(check_room)
+        await self._put({f"files/{file.id}": data})
+        await self._database.do(keep)
+
+    async def file(self, id: str, owner: str) -> StoredFile | None:
+        sql, given = (
+            "SELECT id, name, bytes, sha256 FROM files WHERE id = %s AND owner = %s",
+            (run_rows.plain(id), owner),
+        )
+        row = await self._database.do(lambda connection: connection.execute(sql, given).fetchone())
+        return StoredFile(id=row[0], name=row[1], bytes=row[2], sha256=row[3]) if row else None
+
+    async def local_file(self, file: StoredFile) -> Path:
+        return await self._copies.fetch(f"files/{file.id}", Path("files", file.id, file.name))
+
+    async def local_artifact(self, sha256: str) -> Path:
+        return await self._copies.fetch(f"artifacts/{sha256}", Path("artifacts", sha256))
+
+    async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
+        await self._discard([f"artifacts/{sha256}" for sha256 in artifacts])
+        for sha256, data in artifacts.items():
+            await self._database.do_patiently(_linked(self._objects, run, sha256, data))
+
+    # --- objects ----------------------------------------------------------------------------------------------
+
+    async def _discard(self, keys: Sequence[str]) -> None:
+        await self._database.do_patiently(lambda connection: connection.execute(_DISCARD, (list(keys),)))
+
+    async def _put(self, objects: Mapping[str, bytes]) -> None:
+        """Store objects that a row will name soon."""
+        await self._discard(list(objects))
+        for key, data in objects.items():
+            await asyncio.to_thread(self._objects.put, key, data)
+
+    async def _sweep(self) -> None:
+        """Remove objects that no row names, of uploads that failed and servers that died."""
+        sql = "SELECT key FROM garbage WHERE since < now() - %s * interval '1 second' LIMIT %s"
+        given = (_GARBAGE_SECONDS, _REMOVED_AT_ONCE)
+        rows = await self._database.do(lambda connection: connection.execute(sql, given).fetchall())
+        await self._collect([row[0] for row in rows])
+
+    async def _collect(self, keys: Iterable[str]) -> None:
+        """Remove objects that are garbage. What fails now is swept later."""
+        for key in keys:
+            with contextlib.suppress(StorageError):
+                await self._database.do(_collected(self._objects, key))
+            self._copies.forget(key)
+
+    # --- budgets ----------------------------------------------------------------------------------------------
+
+    async def spend(self, day: str, amounts: Mapping[str, tuple[int, float]]) -> None:
+        def spend(connection: Postgres) -> None:
+            for owner, (tokens, dollars) in sorted(amounts.items()):  # in one order: no deadlock
+                connection.execute(_SPEND, (day, owner, tokens, dollars))
+
+        await self._database.do(spend)
+
+    async def spent(self, day: str) -> dict[str, tuple[int, float]]:
+        sql = "SELECT owner, tokens, dollars FROM spent WHERE day = %s"
+        rows = await self._database.do(lambda connection: connection.execute(sql, (day,)).fetchall())
+        return {owner: (tokens, dollars) for owner, tokens, dollars in rows}
+
+
+def _locked(directory: Path) -> int:
+    """Take a directory for local copies; what an earlier server left in it is removed."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise InputError(f"cannot keep copies in {directory}: {error.strerror}") from None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise InputError(f"another server uses {directory}: give this one its own --data") from None
+    if (directory / "runs.sqlite").exists():
+        os.close(lock)
+        raise InputError(f"{directory} has the runs of an SQLite store: give --store postgresql:// its own --data")
+    for part in ("traces", "files", "artifacts"):
+        shutil.rmtree(directory / part, ignore_errors=True)
+        (directory / part).mkdir(mode=0o700)
+    return lock
+
+
+def _said(error: psycopg.Error) -> str:
+    return str(error).partition("\n")[0][:300] or reason(error)
+
+
+def _search(owner: str, limit: int, before: str | None, wanted: RunFilter) -> Callable[[Postgres], list[RunRecord]]:
+    sql = "SELECT record, state FROM runs WHERE owner = %(owner)s"
+    given: dict[str, object] = {"owner": owner, "limit": limit}
+    if before is not None:
+        sql += " AND number < (SELECT number FROM runs WHERE id = %(before)s AND owner = %(owner)s)"
+        given["before"] = run_rows.plain(before)
+    for place, word in enumerate(wanted.words):
+        sql += f" AND words LIKE %(word{place})s"
+        given[f"word{place}"] = f"%{_escaped(searched(word))}%"
+    for name, condition in _FACTS.items():
+        value = getattr(wanted, name)
+        if value is not None:
+            sql += f" AND {condition}"
+            given[name] = run_rows.plain(value) if isinstance(value, str) else value
+    sql += " ORDER BY number DESC LIMIT %(limit)s"
+    return lambda connection: [run_rows.read_run(*row) for row in connection.execute(sql, given)]
+
+
+def _escaped(word: str) -> str:
+    return word.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+
+
+def _linked(objects: ObjectStorage, run: str, sha256: str, data: bytes) -> Callable[[Postgres], None]:
+    def link(connection: Postgres) -> None:
+        connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (schema.ARTIFACT_LOCKS, sha256))
+        connection.execute("INSERT INTO artifacts VALUES (%s, %s) ON CONFLICT DO NOTHING", (sha256, run))
+        objects.put(f"artifacts/{sha256}", data)
+        connection.execute("DELETE FROM garbage WHERE key = %s", (f"artifacts/{sha256}",))
+
+    return link
+
+
+def _collected(objects: ObjectStorage, key: str) -> Callable[[Postgres], None]:
+    """Remove an object, unless a run has left the same artifact meanwhile."""
+
+    def collect(connection: Postgres) -> None:
+        kind, _, name = key.partition("/")
+        if kind == "artifacts":
+            connection.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", (schema.ARTIFACT_LOCKS, name))
+        used = connection.execute("SELECT 1 FROM artifacts WHERE sha256 = %s LIMIT 1", (name,)).fetchone()
+        if kind != "artifacts" or used is None:
+            objects.remove(key)
+        connection.execute("DELETE FROM garbage WHERE key = %s", (key,))
+
+    return collect

@@ -1,0 +1,116 @@
+"""Runs and questions as rows of PostgreSQL, and the rule that only one server writes a run."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...trace import as_json
+from ..refusal import TakenOver
+from ..search_index import searched_words
+from ..store import PendingQuestion, RunRecord
+from .connections import Postgres
+from .shipped_traces import NOTIFY
+
+_INSERT = """INSERT INTO runs (id, owner, state, method, model, created, record, words, server)
+VALUES (%(id)s, %(owner)s, %(state)s, %(method)s, %(model)s, %(created)s, %(record)s, %(words)s, %(server)s)
+ON CONFLICT (id) DO NOTHING"""
+# A run belongs to its server; without one it may be changed unless it is queued.
+_UPDATE = """UPDATE runs SET state = %(state)s, model = %(model)s, record = %(record)s, words = %(words)s,
+server = %(server)s, is_cancelled = false
+WHERE id = %(id)s AND (server = %(me)s OR (server IS NULL AND state NOT IN ('queued', 'running')))"""
+OWN_QUESTION = "SELECT questions.* FROM questions JOIN runs ON runs.id = run WHERE questions.id = %s AND owner = %s"
+QUESTION_OF = "SELECT questions.* FROM questions WHERE run = %s AND sha256(call) = sha256(%s)"
+OPEN_QUESTIONS = """SELECT questions.* FROM questions JOIN runs ON runs.id = run
+WHERE owner = %(owner)s AND answer IS NULL AND state IN ('queued', 'running', 'waiting')
+AND (%(run)s::text IS NULL OR run = %(run)s) ORDER BY asked LIMIT %(limit)s"""
+KEEP_QUESTION = """INSERT INTO questions VALUES (%s, %s, %s, %s, %s, %s, %s)
+ON CONFLICT (run, sha256(call)) DO UPDATE SET id = excluded.id, type = excluded.type, line = excluded.line,
+asked = excluded.asked, answer = excluded.answer"""
+_IS_ANSWERED = "SELECT bool_and(answer IS NOT NULL) FROM questions WHERE run = %s"
+
+
+def write(
+    connection: Postgres, run: RunRecord, me: str, *, request: bytes | None = None, is_shared: bool = False
+) -> None:
+    """Insert or replace a run. Raises TakenOver if it belongs to another server.
+
+    A shared run can be claimed by any server; an unfinished one that is not belongs to this server, `me`.
+    """
+    if run.state == "waiting" and _is_answered(connection, run.id):
+        run = msgspec.structs.replace(run, state="queued", resumed=run.resumed + 1)  # answered in this moment
+        is_shared = True
+    is_held = run.state in ("queued", "running") and not is_shared
+    row = {
+        "id": plain(run.id),
+        "owner": run.owner,
+        "state": run.state,
+        "method": plain(run.method),
+        "model": plain(run.model) if run.model is not None else None,
+        "created": run.created,
+        "record": as_json(run),
+        "words": searched_words(run),
+        "server": me if is_held else None,
+        "me": me,
+    }
+    is_new = run.resumed == 0 and connection.execute(_INSERT, row).rowcount == 1
+    if not is_new and connection.execute(_UPDATE, row).rowcount != 1:
+        raise TakenOver
+    if request is not None:
+        sql = "INSERT INTO requests VALUES (%s, %s) ON CONFLICT (run) DO UPDATE SET request = excluded.request"
+        connection.execute(sql, (run.id, request))
+    for file in run.files if is_new else ():
+        connection.execute("INSERT INTO uses VALUES (%s, %s) ON CONFLICT DO NOTHING", (plain(file), run.id))
+    if run.is_final:
+        connection.execute("DELETE FROM requests WHERE run = %s", (run.id,))
+        connection.execute("DELETE FROM questions WHERE run = %s", (run.id,))
+    connection.execute(NOTIFY, (f"changed {run.id}",))
+    if run.state == "queued":
+        connection.execute(NOTIFY, ("queued",))
+
+
+def _is_answered(connection: Postgres, run: str) -> bool:
+    """Whether all questions of a run have answers."""
+    connection.execute("SELECT 1 FROM runs WHERE id = %s FOR UPDATE", (run,))  # see `answer`
+    row = connection.execute(_IS_ANSWERED, (run,)).fetchone()
+    return bool(row and row[0])
+
+
+def answer(connection: Postgres, id: str, said: str) -> bool:
+    """Keep an answer, unless there is one. Its run is locked, so that it does not begin to wait in this moment."""
+    locking = "SELECT 1 FROM runs WHERE id = (SELECT run FROM questions WHERE id = %s) FOR UPDATE"
+    connection.execute(locking, (plain(id),))
+    sql = "UPDATE questions SET answer = %s WHERE id = %s AND answer IS NULL"
+    return connection.execute(sql, (as_bytes(said), plain(id))).rowcount == 1
+
+
+def read_run(record: bytes, state: str) -> RunRecord:
+    """A run; its state is that of the row."""
+    run = msgspec.json.decode(record, type=RunRecord)
+    run.state = state  # type: ignore[assignment]
+    return run
+
+
+def question_row(asked: PendingQuestion) -> tuple[object, ...]:
+    said = as_bytes(asked.answer) if asked.answer is not None else None
+    return asked.id, asked.run, as_bytes(asked.call), as_bytes(asked.type), asked.line, asked.asked, said
+
+
+def read_question(row: tuple[str, str, bytes, bytes, int, float, bytes | None] | None) -> PendingQuestion | None:
+    if row is None:
+        return None
+    id, run, call, kind, line, asked, said = row
+    answered = as_text(said) if said is not None else None
+    return PendingQuestion(id, run, as_text(call), as_text(kind), line, asked, answered)
+
+
+def as_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def as_text(data: bytes) -> str:
+    return bytes(data).decode("utf-8", "surrogatepass")
+
+
+def plain(text: str) -> str:
+    """Text that PostgreSQL can hold: ids and names of clients may have any character."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()

@@ -1,0 +1,424 @@
+"""What every store does, on SQLite with a directory, and on PostgreSQL with a directory or S3 as object storage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from databases import PostgresServer, postgres_server
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed")
+
+from test_run_store import QUESTIONS, SEARCHES, found, run_of
+
+from chainofcode.reasons import Reason
+from chainofcode.server import search_index
+from chainofcode.server.objects import DirectoryObjects, ObjectStorage, objects_at
+from chainofcode.server.refusal import Refusal, StorageError, TakenOver
+from chainofcode.server.runs import new_run
+from chainofcode.server.sqlite_store import SQLiteStore
+from chainofcode.server.store import PendingQuestion, QueueRoom, RunFilter, RunRecord, Store, StoredFile, new_file
+
+Use = Callable[[Store], Coroutine[Any, Any, Any]]
+FINAL = {"state": "done", "reason": Reason.ANSWERED}
+changed = msgspec.structs.replace
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """The address of a bucket in a server that speaks S3."""
+    pytest.importorskip("moto", reason="moto[server] is not installed")
+    pytest.importorskip("obstore", reason="the extra `s3` is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        url = f"http://127.0.0.1:{port}"
+        try:
+            for _ in range(600):
+                with contextlib.suppress(httpx.TransportError):
+                    if httpx.put(f"{url}/runs").status_code == 200:
+                        break
+                time.sleep(0.1)
+            settings = {
+                "AWS_ENDPOINT_URL": url,
+                "AWS_ACCESS_KEY_ID": "test",
+                "AWS_SECRET_ACCESS_KEY": "test",
+                "AWS_REGION": "us-east-1",
+            }
+            before = {name: os.environ.get(name) for name in settings}
+            os.environ.update(settings)
+            yield "s3://runs/coc"
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+        finally:
+            server.kill()
+
+
+@pytest.fixture(params=["sqlite", "postgres", "postgres and s3"])
+def use(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Use], Any]:
+    """Run a coroutine with a store."""
+    if request.param == "sqlite":
+        opened: Callable[[], Any] = lambda: SQLiteStore(tmp_path / "data")  # noqa: E731
+    else:
+        database = request.getfixturevalue("postgres").database()
+        place = request.getfixturevalue("s3") if "s3" in request.param else str(tmp_path / "objects")
+        from chainofcode.server.postgres.postgres_store import PostgresStore
+
+        opened = lambda: PostgresStore(database, tmp_path / "data", objects_at(place))  # noqa: E731
+
+    def run(function: Use) -> Any:
+        with contextlib.closing(opened()) as store:
+            return asyncio.run(function(store))
+
+    return run
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------
+
+
+def test_records_of_other_owners_do_not_exist(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        run, file = run_of("ann", "pears"), new_file("a.csv", b"x")
+        await store.keep(run)
+        await store.keep_file(file, "ann", b"x")
+        assert await store.run(run.id, "ann") == run
+        assert await store.file(file.id, "ann") == file
+        for other in ("bob", "", "ANN"):
+            assert await store.run(run.id, other) is None
+            assert await store.file(file.id, other) is None
+            assert await store.runs(other, 9, None) == []
+
+    use(check)
+
+
+def test_what_was_kept_is_there_after_a_restart(use: Callable[[Use], Any]) -> None:
+    run, file = run_of("ann", "pears\0and \ud800", "plums"), new_file("a.csv", b"n\n1\n")
+
+    async def keep(store: Store) -> None:
+        await store.keep(run)
+        await store.keep_file(file, "ann", b"n\n1\n")
+        await store.keep_artifacts(run.id, {"a" * 64: b"left"})
+        await store.spend("2026-01-01", {"ann": (3, 0.5), "bob": (1, 0.0)})
+        await store.spend("2026-01-01", {"ann": (4, 0.25)})
+
+    async def look(store: Store) -> None:
+        assert await store.run(run.id, "ann") == run
+        assert (await store.local_file(file)).read_bytes() == b"n\n1\n"
+        assert (await store.local_file(file)).name == "a.csv"
+        assert (await store.local_artifact("a" * 64)).read_bytes() == b"left"
+        assert not (await store.local_artifact("b" * 64)).exists()
+        assert await store.spent("2026-01-01") == {"ann": (7, 0.75), "bob": (1, 0.0)}
+        assert await store.spent("2026-01-02") == {}
+        await store.check()
+
+    run.question = run.question.replace("\ud800", "") if run.question else None
+    use(keep)
+    use(look)
+
+
+def test_searches_find_all_words_wherever_they_stand(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        for question in QUESTIONS:
+            await store.keep(run_of("ann", question))
+            await store.keep(run_of("bob", f"{question} of bob"))
+        texts = {question: search_index.searched(f"{question}\ncoc\nm\ndone") for question in QUESTIONS}
+        for words in [*SEARCHES, ["%"], ["_"], ["\\"]]:
+            folded = [search_index.searched(word) for word in words]
+            expected = [question for question, text in texts.items() if all(word in text for word in folded)]
+            assert await found(store, "ann", *words) == expected[::-1], words
+        assert await found(store, "eve", "pears") == []
+
+    use(check)
+
+
+def test_lists_are_paged_and_filtered(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        runs = [changed(run_of("ann", f"pears {number}"), created=float(number)) for number in range(9)]
+        runs[3] = changed(runs[3], method="cot", state="failed", model=None)
+        for run in runs:
+            await store.keep(run)
+        assert await found(store, "ann", "pears", limit=2) == ["pears 8", "pears 7"]
+        assert await found(store, "ann", "pears", limit=2, before=runs[7].id) == ["pears 6", "pears 5"]
+        assert await found(store, "bob", "pears", before=runs[7].id) == []
+        assert await found(store, "ann", before="\0no such run") == []
+        await store.remove([runs[5].id])
+        await store.keep(changed(runs[6], question="plums"))
+        assert await found(store, "ann", "pears", limit=3) == ["pears 8", "pears 7", "pears 4"]
+        assert await found(store, "ann", "plums") == ["plums"]
+        for wanted, expected in (
+            (RunFilter(state="failed"), ["pears 3"]),
+            (RunFilter(method="cot"), ["pears 3"]),
+            (RunFilter(method="c\0t"), []),
+            (RunFilter(model="m", since=2.0, until=5.0), ["pears 4", "pears 2"]),
+        ):
+            assert [run.question for run in await store.runs("ann", 50, None, wanted)] == expected
+
+    use(check)
+
+
+def test_a_request_is_kept_until_its_run_is_final(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        run = new_run("ann", "pears", "coc", "m")
+        await store.keep(run, request=b'{"a": 1}')
+        assert await store.request(run.id) == b'{"a": 1}'
+        assert await store.interrupted() == []
+        await store.keep(changed(run, state="interrupted"))
+        assert await store.interrupted() == [(run.id, "ann")]
+        assert await store.request(run.id) == b'{"a": 1}'
+        await store.keep(changed(run, **FINAL))
+        assert await store.request(run.id) is None
+        assert await store.interrupted() == []
+
+    use(check)
+
+
+def test_questions(use: Callable[[Use], Any]) -> None:
+    async def check(store: Store) -> None:
+        run = new_run("ann", "pears", "coc", "m")
+        await store.keep(run)
+        call = f"approve({'x' * 9000!r})"
+        asked = [PendingQuestion(f"q{n}", run.id, call + str(n), "bool", n, float(n)) for n in range(2)]
+        for question in asked:
+            await store.keep_question(question)
+        assert await store.questions("ann", 9) == await store.questions("ann", 9, run.id) == asked
+        assert await store.questions("ann", 1) == asked[:1]
+        assert await store.questions("bob", 9) == await store.questions("ann", 9, "0" * 24) == []
+        assert await store.question("q0", "ann") == asked[0]
+        assert await store.question("q0", "bob") is await store.question("\0", "ann") is None
+        assert await store.question_of(run.id, call + "1") == asked[1]
+        newer = changed(asked[1], id="q9", asked=9.0)
+        await store.keep_question(newer)  # of the same call
+        assert await store.questions("ann", 9) == [asked[0], newer]
+        assert await store.answer_question("q0", "a\0b") is True
+        assert await store.answer_question("q0", "other") is False
+        assert await store.question_of(run.id, call + "0") == changed(asked[0], answer="a\0b")
+        await store.keep(changed(run, state="waiting"))
+        assert await store.questions("ann", 9) == [newer]
+        await store.keep(changed(run, **FINAL))
+        assert await store.question("q9", "ann") is None
+
+    use(check)
+
+
+# --- removal ------------------------------------------------------------------------------------------------------
+
+
+def test_artifacts_go_with_the_last_run_and_uploads_with_their_use(use: Callable[[Use], Any]) -> None:
+    files = [new_file(name, b"x") for name in ("used.csv", "unused.csv")]
+
+    async def keep(store: Store) -> list[RunRecord]:
+        for file in files:
+            await store.keep_file(file, "ann", b"x")
+        runs = [changed(run_of("ann", str(n)), created=float(n), files=[files[0].id]) for n in range(2)]
+        for run, own in zip(runs, ("b" * 64, "c" * 64), strict=True):
+            await store.keep_artifacts(run.id, {"a" * 64: b"both", own: b"own"})
+            await store.keep(run)
+        await store.remove([runs[0].id])
+        return runs
+
+    async def look(store: Store) -> None:
+        assert await store.run(runs[0].id, "ann") is None
+        there = {letter: (await store.local_artifact(letter * 64)).exists() for letter in "abc"}
+        assert there == {"a": True, "b": False, "c": True}
+        assert await store.remove_before(0.5) == 0
+        assert await store.remove_before(time.time() + 9) == 1
+        assert [await store.file(file.id, "ann") for file in files] == [None, None]
+
+    async def look_again(store: Store) -> None:
+        assert not [letter for letter in "abc" if (await store.local_artifact(letter * 64)).exists()]
+        assert not (await store.local_file(files[0])).exists()
+
+    runs: list[RunRecord] = use(keep)
+    use(look)
+    use(look_again)
+
+
+def test_the_uploads_of_an_owner_are_bounded(use: Callable[[Use], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sqlite_store", "postgres.postgres_store"):
+        monkeypatch.setattr(f"chainofcode.server.{module}.MAX_FILES_BYTES", 3 * 4096)
+
+    async def check(store: Store) -> None:
+        uploads = [store.keep_file(StoredFile(f"f{n}", "a", 1, "x"), "ann", b"1") for n in range(9)]
+        outcomes = await asyncio.gather(*uploads, return_exceptions=True)
+        assert sum(outcome is None for outcome in outcomes) == 3
+        assert {outcome.kind for outcome in outcomes if isinstance(outcome, Refusal)} == {"too_large"}
+        await store.keep_file(StoredFile("g", "a", 1, "x"), "bob", b"1")
+
+    use(check)
+
+
+# --- traces -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [10, 100_000, 3_000_000])
+def test_a_trace_is_written_replaced_and_read(use: Callable[[Use], Any], size: int) -> None:
+    run = new_run("ann", "pears", "coc", "m")
+
+    async def write(store: Store) -> bytes:
+        await store.keep(run, request=b"{}")
+        trace = store.new_trace(run.id)
+        trace.append({"event": "old"})
+        await trace.flush()
+        trace.close()
+        trace = await store.replace_trace(run.id, [{"event": "new"}, {"event": "x" * size}])
+        trace.append({"event": "last"})
+        path = await store.local_trace(run.id)
+        assert path.read_bytes().count(b"\n") == 3
+        await store.keep(changed(run, **FINAL), trace)
+        return path.read_bytes()
+
+    async def look(store: Store) -> bytes:
+        assert not (await store.local_trace("0" * 24)).exists()
+        return (await store.local_trace(run.id)).read_bytes()
+
+    written = use(write)
+    assert written.startswith(b'{"event":"new"') and written.count(b"\n") == 3
+    assert use(look) == written
+
+    async def remove(store: Store) -> bool:
+        await store.remove([run.id])
+        return (await store.local_trace(run.id)).exists()
+
+    assert use(remove) is False
+
+
+# --- the queue of several servers ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_stores(postgres: PostgresServer, tmp_path: Path) -> Iterator[list[Any]]:
+    from chainofcode.server.postgres.postgres_store import PostgresStore
+
+    url, objects = postgres.database(), DirectoryObjects(tmp_path / "objects")
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(contextlib.closing(PostgresStore(url, tmp_path / name, objects)))
+            for name in ("one", "two")
+        ]
+
+
+def test_owners_take_turns_on_all_servers(two_stores: list[Any]) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        for owner, count in (("ann", 5), ("bob", 2), ("eve", 1)):
+            for number in range(count):
+                run = changed(new_run(owner, str(number), "coc", "m"), created=float(number))
+                await one.shared.enqueue(run, b"{}", QueueRoom(100, True))
+        claimed = []
+        while next_one := await (one, two)[len(claimed) % 2].shared.claim(["eve"], ["m"]):
+            claimed.append((next_one.run.owner, next_one.run.question))
+        assert claimed == [("ann", "0"), ("bob", "0"), ("ann", "1"), ("bob", "1"), *(("ann", n) for n in "234")]
+        assert await one.shared.claim([], ["other"]) is None
+        assert (await two.shared.claim(["ann"], ["m"])).run.state == "running"
+
+    asyncio.run(check())
+
+
+def test_concurrent_claims_take_each_run_once(two_stores: list[Any]) -> None:
+    async def claim_all(store: Any) -> list[str]:
+        ids = []
+        while claimed := await store.shared.claim([], ["m"]):
+            ids.append(claimed.run.id)
+        return ids
+
+    async def check() -> None:
+        runs = [new_run("ann", "pears", "coc", "m") for _ in range(40)]
+        await asyncio.gather(*(two_stores[0].shared.enqueue(run, b"{}") for run in runs))
+        claimed = await asyncio.gather(*(claim_all(store) for store in two_stores * 3))
+        assert sorted(id for ids in claimed for id in ids) == sorted(run.id for run in runs)
+
+    asyncio.run(check())
+
+
+def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        for store in two_stores:
+            with pytest.raises(TakenOver):
+                await store.keep(changed(run, state="failed"))
+        claimed = (await two.shared.claim([], ["m"])).run
+        trace = one.new_trace(run.id)
+        trace.append({"event": "old"})
+        for write in (
+            lambda: one.keep(changed(claimed, **FINAL)),
+            lambda: one.shared.enqueue(changed(claimed, state="queued", resumed=1)),
+            trace.flush,
+        ):
+            with pytest.raises(TakenOver):
+                await write()
+        await one.remove([run.id])  # not a finished one
+        assert await two.shared.held() == {run.id: False}
+        await one.shared.cancel(run.id)
+        assert await two.shared.held() == {run.id: True}
+        await two.keep(changed(claimed, **FINAL))
+        assert (await one.run(run.id, "ann")).state == "done"
+        await one.remove([run.id])
+        with pytest.raises(TakenOver):  # a removed run does not come back
+            await two.shared.enqueue(changed(claimed, state="queued", resumed=1))
+
+    asyncio.run(check())
+
+
+def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        await two.shared.cancel(run.id)
+        assert (await one.run(run.id, "ann")).state == "cancelled"
+        assert await one.shared.claim([], ["m"]) is None
+
+    asyncio.run(check())
+
+
+# --- object storage -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["directory", "s3"])
+def test_objects(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    place = request.getfixturevalue("s3") if kind == "s3" else str(tmp_path / "objects")
+    objects: ObjectStorage = objects_at(place)
+    objects.check()
+    for number, data in enumerate((b"", b"a" * 10, os.urandom(9_000_000))):
+        objects.put(f"files/{number}", data)
+        objects.fetch(f"files/{number}", tmp_path / str(number))
+        assert (tmp_path / str(number)).read_bytes() == data
+    objects.put("files/1", b"b")
+    objects.fetch("files/1", tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == b"b"
+    objects.remove("files/1")
+    objects.remove("files/1")
+    with pytest.raises(FileNotFoundError):
+        objects.fetch("files/1", tmp_path / "gone")
+
+
+def test_object_storage_that_fails(tmp_path: Path, s3: str) -> None:
+    with pytest.raises(StorageError, match="object storage: "):
+        objects_at("s3://no-such-bucket/x").check()
+    place = tmp_path / "objects"
+    objects = objects_at(str(place))
+    place.rmdir()
+    place.write_text("a file")
+    with pytest.raises(StorageError):
+        objects.put("files/1", b"x")
