@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .script import Macro, Script
-from .structure import conjuncts, is_query
+from .structure import conjuncts, is_query, lambda_head
 from .tokens import Group, Node, SqlToken, SyntaxProblem, parts, unquoted, walk
 from .used_types import kind_at, labels_of_case
 from .words import LAZY, NOT_FUNCTIONS, VOLATILE
@@ -55,8 +55,10 @@ class Context:
 class Expressions(ABC):
     """Rewrites the expressions of one query. `functions` are the names that the engine knows, in lower case."""
 
-    def __init__(self, script: Script, functions: frozenset[str]) -> None:
+    def __init__(self, script: Script, functions: frozenset[str], aggregates: frozenset[str]) -> None:
         self._script, self._functions = script, functions
+        self.aggregates = aggregates
+        self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
         self._spellings: dict[str, str] = {name: told.name for name, told in script.declarations.items()}
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY
@@ -83,15 +85,15 @@ class Expressions(ABC):
         before = level[index - 1] if index else None
         if isinstance(before, SqlToken) and (before.text in (".", "::") or before.word in ("AS", "WITH", "RECURSIVE")):
             return False
-        return self.lower(name) not in self._functions or self.lower(name) in self._script.macros
+        return self.lower(name) not in self._functions or self.lower(name) in self._script.names
 
     @staticmethod
     def lower(name: Node) -> str:
         return unquoted(name).lower() if isinstance(name, SqlToken) else ""
 
     def holds(self, items: Sequence[Node], names: Iterable[str] = ()) -> bool:
-        """Whether there is a site in an expression, or one of these names."""
-        wanted = frozenset(names)
+        """Whether there is a site in an expression, a judged column, or one of these names."""
+        wanted = self.judged.union(names)
         for level, index in walk(items):
             item = level[index]
             if self._is_call(level, index) or (wanted and self.lower(item) in wanted):
@@ -105,6 +107,9 @@ class Expressions(ABC):
 
     def expression(self, items: Sequence[Node], context: Context, level: int) -> tuple[str, int]:
         """Return an expression, and the level after it."""
+        if head := lambda_head(items):
+            text, end = self.expression(items[head:], replace(context, inside="", is_condition=False), level)
+            return f"{self.plain(items[:head])} {text}", end
         for word in ("OR", "AND"):
             operands = conjuncts(items, word)
             if len(operands) > 1:
@@ -199,6 +204,7 @@ class Expressions(ABC):
         function = self._spellings.setdefault(self.lower(name), unquoted(name))
         same = (function, *arguments)
         if self.shared is not None and same in self.shared:
+            self.shared[same].kind = self.shared[same].kind or kind
             return f"{self.shared[same].name}({', '.join(arguments)})", max(end, self.shared[same].level) + 1
         site = Site(
             number=len(self.sites),
@@ -234,7 +240,8 @@ class Expressions(ABC):
             return self._case(group, context, level)
         closing = group.closed.text if group.closed is not None else ""
         if group.kind == "(" and is_query(group.items):
-            text, end = self.subquery(group.items, level, replace(context, depth=context.depth + 1))
+            inner = replace(context, depth=context.depth + 1, is_table=False)
+            text, end = self.subquery(group.items, level, inner)
             return f"({text})", end
         own = replace(context, is_table=False)
         if context.is_table and any(item.word == "JOIN" for item in group.items):

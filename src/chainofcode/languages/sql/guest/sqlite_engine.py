@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from ..compiler.tokens import SyntaxProblem, tokens
@@ -81,11 +81,11 @@ class SqliteEngine:
         connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
         connection.set_authorizer(_authorized)
 
-    def define(self, name: str, function: Callable[..., Any], kind: str) -> None:
-        """Make a function known; `kind` is the type of its values, which SQLite does not need."""
+    def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
+        """Make a function known. SQLite needs neither the type of its values nor to know that it has no arguments."""
         self._connection.create_function(name, -1, function)
 
-    def check(self, text: str, functions: Mapping[str, str]) -> list[str]:
+    def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
         """Check a query as it is written. Raises QueryError with the place; returns no names of columns."""
         for name, kind in functions.items():
             self.define(name, lambda *_: None, kind)
