@@ -306,6 +306,8 @@ QUERIES: list[tuple[str, int]] = [
     ),
     ("SELECT id FROM reviews WHERE is_sarcastic(text) ORDER BY id LIMIT 1 OFFSET 1", 4),
     ("SELECT id FROM reviews WHERE is_sarcastic(text) LIMIT 0", 0),
+    ("SELECT id, shout(text) AS s FROM reviews WHERE is_sarcastic(text) ORDER BY id LIMIT 1 OFFSET 1", 5),
+    ("SELECT id, score(text) || '!' AS a, score(text) + 1 AS b FROM reviews WHERE stars = 5 ORDER BY id", 2),
     # names, places, numbers of arguments
     ("SELECT moment, release_day() AS d FROM logs WHERE code = 504 ORDER BY moment", 1),
     ("SELECT count(*) AS n FROM logs WHERE release_day() = '2024-05-02'", 1),

@@ -138,6 +138,8 @@ def test_errors_name_line_and_column(engine: str, tmp_path: Path) -> None:
         "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' is never closed",
         "SELECT id FROM nowhere WHERE is_x(id)": "line 1, column 16: ",
         "CREATE MACRO m(x) AS is_sarcastic(x);\nSELECT id FROM reviews\nWHERE m(txt)": "line 3, column 9: ",
+        "CREATE MACRO m(x) AS m(x) + 1;\nSELECT m(id) FROM reviews": "line 1, column 1: the macro m uses itself",
+        "SELECT id FROM reviews\nWHERE count(*) > 1 AND is_sarcastic(text)": "line 2, column 7: ",
         "DELETE FROM reviews": "line 1, column 1: DELETE is not allowed: a program is one query that only reads (SELECT)",
     }
 
@@ -246,6 +248,7 @@ def holes(query: str) -> dict[str, str]:
         ("SELECT sum(f(x)) FROM t", "number"),
         ("SELECT f(x) + 1 FROM t", "number"),
         ("SELECT f(x) || '!' FROM t", "str"),
+        ("SELECT f(x) || '!', f(x) + 1 FROM t", "number"),
         ("SELECT 1 FROM t WHERE f(x) = 'good'", "Literal['good'] | str"),
         ("SELECT 1 FROM t WHERE f(x) = 'good' OR f(y) = 'bad'", "Literal['good', 'bad']"),
         ("SELECT CASE f(x) WHEN 'a' THEN 1 WHEN 'b' THEN 2 END FROM t", "Literal['a', 'b']"),

@@ -50,6 +50,7 @@ class Context:
     is_condition: bool = False
     is_table: bool = False
     bound: Mapping[str, tuple[Sequence[Node], Context]] = field(default_factory=dict)  # parameters of a macro
+    expanding: frozenset[str] = frozenset()  # macros whose body this is
 
 
 class Expressions(ABC):
@@ -204,7 +205,8 @@ class Expressions(ABC):
         function = self._spellings.setdefault(self.lower(name), unquoted(name))
         same = (function, *arguments)
         if self.shared is not None and same in self.shared:
-            self.shared[same].kind = self.shared[same].kind or kind
+            if kind and self.shared[same].kind in ("", "str"):  # `||` takes numbers too
+                self.shared[same].kind = kind
             return f"{self.shared[same].name}({', '.join(arguments)})", max(end, self.shared[same].level) + 1
         site = Site(
             number=len(self.sites),
@@ -227,11 +229,14 @@ class Expressions(ABC):
             message = f"{macro.name} takes {len(macro.parameters)} arguments, not {len(arguments)}"
             raise SyntaxProblem(message, given.start)
         self._expanded += 1
+        if macro.name in context.expanding:
+            raise SyntaxProblem(f"the macro {macro.name} uses itself", macro.start)
         if self._expanded > _MAX_EXPANSIONS:
-            raise SyntaxProblem(f"{macro.name} is used too often, or uses itself", given.start)
+            raise SyntaxProblem(f"macros are used over {_MAX_EXPANSIONS:,} times", given.start)
         plain = replace(context, is_condition=False, inside="")
         bound = {name: (argument, plain) for name, argument in zip(macro.parameters, arguments, strict=True)}
-        text, end = self.expression(macro.body, replace(context, bound=bound, inside=""), level)
+        own = replace(context, bound=bound, inside="", expanding=context.expanding | {macro.name})
+        text, end = self.expression(macro.body, own, level)
         return f"({text})", end
 
     def _group(self, group: Group, context: Context, level: int) -> tuple[str, int]:

@@ -134,6 +134,8 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, kinds in uses.items():
         declared = script.declarations.get(name.lower())
+        if "number" in kinds:  # `||` takes numbers too
+            kinds = [kind for kind in kinds if kind != "str"]
         kind = declared.type if declared is not None else ""
         kind = kind or settled(merge(kinds), by_name(name))
         types[name] = kind if len(kind) <= MAX_TYPE_CHARS else ""

@@ -174,15 +174,15 @@ class Rounds:
     def _of_rows(form: Rewritten, rows: Sequence[Sequence[Any]]) -> dict[int, set[Any]]:
         """Return the calls of each site that rows of the result make, from the columns with their arguments."""
         total = sum(count for _, count in form.columns)
-        allowed: dict[int, set[Any]] = {}
-        for row in rows:
+        allowed: dict[int, set[Any]] = {site: set() for site, _ in form.columns}
+        conditions = {site for sites in form.maybes for site in sites}
+        for number, row in enumerate(rows):
             own = row[len(row) - total :]
             place = 0
             for site, count in form.columns:
-                allowed.setdefault(site, set()).add(key_of(own[place : place + count]))
+                if number >= form.skipped or site in conditions:
+                    allowed[site].add(key_of(own[place : place + count]))
                 place += count
-        if not rows:
-            allowed = {site: set() for site, _ in form.columns}
         return allowed
 
     def calls_of_rows(self, max_bytes: int) -> list[set[int]] | None:

@@ -21,7 +21,11 @@ _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION,
 _DENIED = frozenset(["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"])
 _TYPES = {"int": "INTEGER", "float": "REAL", "bool": "BOOLEAN", "date": "TEXT", "timestamp": "TEXT", "text": "TEXT"}
 _NEAR = re.compile(r'near "(.+)": syntax error', re.S)
-_UNKNOWN = re.compile(r"(?:no such (?:column|table)|ambiguous column name): (.+)", re.S)
+_UNKNOWN = re.compile(
+    r"(?:no such (?:column|table|function): |ambiguous column name: |misuse of \w+(?: function)? |to function )(.+)"
+    r"|(\w+)\(\) may not be",
+    re.S,
+)
 
 
 class SqliteEngine:
@@ -132,7 +136,7 @@ class SqliteEngine:
             places = [token for token in flat if token.text.lower() == near[1].lower()][:_MAX_ARGUMENTS]
             return next((token.start for token in places if self._fails_at(text[: token.end], message)), None)
         if unknown is not None:
-            name = unknown[1].rpartition(".")[2].lower()
+            name = (unknown[1] or unknown[2]).removesuffix("()").rpartition(".")[2].lower()
             return next((token.start for token in flat if token.text.strip('"`[]').lower() == name), None)
         return None
 
