@@ -1,4 +1,4 @@
-"""Sixty queries over five schemas, and the functions in them, defined in Python.
+"""Queries over five schemas, and the functions in them, defined in Python.
 
 The same query runs in an engine with these functions as real ones. `CALLS` says how many distinct calls a query needs.
 """
@@ -110,6 +110,10 @@ def shout(text: str) -> str:
     return text.upper() + "!"
 
 
+def release_day() -> str:
+    return "2024-05-02"
+
+
 FUNCTIONS = {
     name: value
     for name, value in list(globals().items())
@@ -119,6 +123,7 @@ KINDS = {
     "is_sarcastic": "BOOLEAN", "sentiment": "VARCHAR", "score": "BIGINT", "urgency": "DOUBLE", "topic": "VARCHAR",
     "is_kitchenware": "BOOLEAN", "is_about_computers": "BOOLEAN", "country": "VARCHAR", "is_same_kind": "BOOLEAN",
     "cause": "VARCHAR", "severity": "BIGINT", "shout": "VARCHAR",
+    "release_day": "VARCHAR",
 }  # fmt: skip
 
 # A query, and how many distinct calls reach a judgement; -1: not counted here.
@@ -142,24 +147,66 @@ QUERIES: list[tuple[str, int]] = [
     ("SELECT id, shout(text) AS loud FROM reviews WHERE text IS NOT NULL ORDER BY day DESC LIMIT 2", 2),
     ("SELECT id FROM reviews WHERE is_sarcastic(text) ORDER BY day DESC LIMIT 1", -1),
     ("SELECT id, CASE WHEN stars > 3 THEN sentiment(text) ELSE 'low' END AS s FROM reviews ORDER BY id", 3),
-    ("SELECT id, CASE sentiment(text) WHEN 'positive' THEN 1 WHEN 'negative' THEN 0 END AS s FROM reviews ORDER BY id", 5),
+    (
+        "SELECT id, CASE sentiment(text) WHEN 'positive' THEN 1 WHEN 'negative' THEN 0 END AS s FROM reviews ORDER BY id",
+        5,
+    ),
     ("SELECT id, coalesce(stars, score(text)) AS s FROM reviews ORDER BY id", 1),
-    ("SELECT r.id, m.year FROM reviews r JOIN movies m ON r.movie = m.title WHERE is_sarcastic(r.text) ORDER BY r.id", 4),
-    ("SELECT r.id FROM reviews r JOIN movies m ON r.movie = m.title WHERE is_sarcastic(r.text) AND m.year < 2000 ORDER BY 1", 1),
-    ("SELECT r.id FROM reviews r, movies m WHERE is_sarcastic(r.text) AND r.movie = m.title AND m.genre = 'family' ORDER BY 1", 2),
-    ("SELECT m.title, r.id FROM movies m LEFT JOIN reviews r ON r.movie = m.title AND is_sarcastic(r.text) ORDER BY 1, 2", 4),
-    ("SELECT m.title FROM movies m WHERE EXISTS (SELECT 1 FROM reviews r WHERE r.movie = m.title AND is_sarcastic(r.text)) ORDER BY 1", 4),
-    ("SELECT m.title FROM movies m WHERE m.title IN (SELECT movie FROM reviews WHERE is_sarcastic(text)) ORDER BY 1", 5),
-    ("SELECT m.title, (SELECT count(*) FROM reviews r WHERE r.movie = m.title AND is_sarcastic(r.text)) AS n FROM movies m ORDER BY 1", 4),
-    ("WITH s AS (SELECT id, movie, sentiment(text) AS tone FROM reviews) SELECT tone, count(*) AS n FROM s GROUP BY tone ORDER BY tone", 5),
-    ("WITH s AS (SELECT * FROM reviews WHERE is_sarcastic(text)), t AS (SELECT movie, count(*) AS n FROM s GROUP BY movie) SELECT * FROM t ORDER BY movie", 5),
-    ("SELECT a.id AS one, b.id AS other FROM reviews a JOIN reviews b ON a.movie = b.movie AND a.id < b.id WHERE sentiment(a.text) <> sentiment(b.text) ORDER BY 1", 5),
-    ("SELECT id FROM reviews WHERE is_sarcastic(text) UNION ALL SELECT year FROM movies WHERE year < 1990 ORDER BY 1", 5),
+    (
+        "SELECT r.id, m.year FROM reviews r JOIN movies m ON r.movie = m.title WHERE is_sarcastic(r.text) ORDER BY r.id",
+        4,
+    ),
+    (
+        "SELECT r.id FROM reviews r JOIN movies m ON r.movie = m.title WHERE is_sarcastic(r.text) AND m.year < 2000 ORDER BY 1",
+        1,
+    ),
+    (
+        "SELECT r.id FROM reviews r, movies m WHERE is_sarcastic(r.text) AND r.movie = m.title AND m.genre = 'family' ORDER BY 1",
+        2,
+    ),
+    (
+        "SELECT m.title, r.id FROM movies m LEFT JOIN reviews r ON r.movie = m.title AND is_sarcastic(r.text) ORDER BY 1, 2",
+        4,
+    ),
+    (
+        "SELECT m.title FROM movies m WHERE EXISTS (SELECT 1 FROM reviews r WHERE r.movie = m.title AND is_sarcastic(r.text)) ORDER BY 1",
+        4,
+    ),
+    (
+        "SELECT m.title FROM movies m WHERE m.title IN (SELECT movie FROM reviews WHERE is_sarcastic(text)) ORDER BY 1",
+        5,
+    ),
+    (
+        "SELECT m.title, (SELECT count(*) FROM reviews r WHERE r.movie = m.title AND is_sarcastic(r.text)) AS n FROM movies m ORDER BY 1",
+        4,
+    ),
+    (
+        "WITH s AS (SELECT id, movie, sentiment(text) AS tone FROM reviews) SELECT tone, count(*) AS n FROM s GROUP BY tone ORDER BY tone",
+        5,
+    ),
+    (
+        "WITH s AS (SELECT * FROM reviews WHERE is_sarcastic(text)), t AS (SELECT movie, count(*) AS n FROM s GROUP BY movie) SELECT * FROM t ORDER BY movie",
+        5,
+    ),
+    (
+        "SELECT a.id AS one, b.id AS other FROM reviews a JOIN reviews b ON a.movie = b.movie AND a.id < b.id WHERE sentiment(a.text) <> sentiment(b.text) ORDER BY 1",
+        5,
+    ),
+    (
+        "SELECT id FROM reviews WHERE is_sarcastic(text) UNION ALL SELECT year FROM movies WHERE year < 1990 ORDER BY 1",
+        5,
+    ),
     ("SELECT count(*) FILTER (WHERE is_sarcastic(text)) AS n FROM reviews WHERE stars < 3", 2),
-    ("SELECT sum(CASE WHEN is_sarcastic(text) THEN 1 ELSE 0 END) AS n, count(*) AS total FROM reviews WHERE movie = 'taken'", 2),
+    (
+        "SELECT sum(CASE WHEN is_sarcastic(text) THEN 1 ELSE 0 END) AS n, count(*) AS total FROM reviews WHERE movie = 'taken'",
+        2,
+    ),
     ("SELECT DISTINCT sentiment(text) AS s FROM reviews WHERE stars > 2 ORDER BY s", 3),
     ("SELECT customer, topic(subject) AS t FROM tickets WHERE open ORDER BY n", 3),
-    ("SELECT customer, count(*) AS n FROM tickets WHERE topic(subject) = 'money' GROUP BY customer ORDER BY customer", 4),
+    (
+        "SELECT customer, count(*) AS n FROM tickets WHERE topic(subject) = 'money' GROUP BY customer ORDER BY customer",
+        4,
+    ),
     ("SELECT n FROM tickets WHERE urgency(subject) > 1.6 ORDER BY n", 4),
     ("SELECT n, urgency(subject) * hours AS weight FROM tickets ORDER BY weight DESC", 4),
     ("SELECT topic(subject) AS t, max(hours) AS most FROM tickets GROUP BY topic(subject) ORDER BY t", 4),
@@ -168,21 +215,131 @@ QUERIES: list[tuple[str, int]] = [
     ("SELECT upper(topic(subject)) || '!' AS t FROM tickets WHERE n = 11", 1),
     ("SELECT n FROM tickets WHERE length(topic(subject)) > 5 ORDER BY n", 4),
     ("SELECT sku FROM products WHERE is_kitchenware(name) AND stock > 0 ORDER BY sku", 3),
-    ("SELECT p.sku, o.number FROM products p JOIN orders o USING (sku) WHERE is_kitchenware(p.name) AND o.quantity > 1 ORDER BY 2", 1),
-    ("SELECT o.number FROM orders o JOIN products p ON p.sku = o.sku AND is_kitchenware(p.name) WHERE o.note <> '' ORDER BY 1", 3),
-    ("SELECT a.sku AS one, b.sku AS other FROM products a JOIN products b ON a.sku < b.sku AND is_same_kind(a.name, b.name) ORDER BY 1", 6),
-    ("SELECT sum(o.quantity * p.price) AS total FROM orders o JOIN products p ON o.sku = p.sku WHERE sentiment(o.note) = 'positive'", 3),
+    (
+        "SELECT p.sku, o.number FROM products p JOIN orders o USING (sku) WHERE is_kitchenware(p.name) AND o.quantity > 1 ORDER BY 2",
+        1,
+    ),
+    (
+        "SELECT o.number FROM orders o JOIN products p ON p.sku = o.sku AND is_kitchenware(p.name) WHERE o.note <> '' ORDER BY 1",
+        3,
+    ),
+    (
+        "SELECT a.sku AS one, b.sku AS other FROM products a JOIN products b ON a.sku < b.sku AND is_same_kind(a.name, b.name) ORDER BY 1",
+        6,
+    ),
+    (
+        "SELECT sum(o.quantity * p.price) AS total FROM orders o JOIN products p ON o.sku = p.sku WHERE sentiment(o.note) = 'positive'",
+        3,
+    ),
     ("SELECT number, sentiment(note) AS s FROM orders WHERE note <> '' ORDER BY number", 3),
-    ("SELECT sku FROM products WHERE price > (SELECT avg(price) FROM products WHERE is_kitchenware(name)) ORDER BY sku", 4),
+    (
+        "SELECT sku FROM products WHERE price > (SELECT avg(price) FROM products WHERE is_kitchenware(name)) ORDER BY sku",
+        4,
+    ),
     ("SELECT name FROM people WHERE is_about_computers(bio) ORDER BY name", 4),
     ("SELECT country(city) AS c, count(*) AS n FROM people GROUP BY c ORDER BY n DESC, c", 3),
-    ("SELECT p.name, b.name AS boss FROM people p JOIN people b ON p.boss = b.name WHERE country(p.city) = country(b.city) ORDER BY 1", 3),
+    (
+        "SELECT p.name, b.name AS boss FROM people p JOIN people b ON p.boss = b.name WHERE country(p.city) = country(b.city) ORDER BY 1",
+        3,
+    ),
     ("SELECT name FROM people WHERE country(city) = 'France' AND is_about_computers(bio) ORDER BY name", 5),
-    ("WITH RECURSIVE up(name, boss) AS (SELECT name, boss FROM people WHERE name = 'Dan' UNION ALL SELECT p.name, p.boss FROM people p JOIN up ON p.name = up.boss) SELECT name FROM up WHERE is_about_computers(name) OR name <> 'x' ORDER BY name", 0),
+    (
+        "WITH RECURSIVE up(name, boss) AS (SELECT name, boss FROM people WHERE name = 'Dan' UNION ALL SELECT p.name, p.boss FROM people p JOIN up ON p.name = up.boss) SELECT name FROM up WHERE is_about_computers(name) OR name <> 'x' ORDER BY name",
+        0,
+    ),
     ("SELECT cause(message) AS c, count(*) AS n FROM logs WHERE code >= 500 GROUP BY c ORDER BY c", 3),
     ("SELECT service, severity(cause(message)) AS r FROM logs ORDER BY r DESC, service", 7),
-    ("SELECT service, max(severity(cause(message))) AS worst FROM logs WHERE code <> 200 GROUP BY service ORDER BY service", 5),
-    ("SELECT moment, CAST(urgency(message) AS INTEGER) AS u FROM logs WHERE code = 504 AND cause(message) LIKE 'net%' ORDER BY moment", 4),
+    (
+        "SELECT service, max(severity(cause(message))) AS worst FROM logs WHERE code <> 200 GROUP BY service ORDER BY service",
+        5,
+    ),
+    (
+        "SELECT moment, CAST(urgency(message) AS INTEGER) AS u FROM logs WHERE code = 504 AND cause(message) LIKE 'net%' ORDER BY moment",
+        4,
+    ),
     ("SELECT service FROM logs WHERE is_sarcastic('oh sure, brilliant') AND code = 500", 1),
-    ("SELECT row_number() OVER (ORDER BY severity(cause(message)), moment) AS place, service FROM logs ORDER BY place", 7),
+    (
+        "SELECT row_number() OVER (ORDER BY severity(cause(message)), moment) AS place, service FROM logs ORDER BY place",
+        7,
+    ),
+    # derived tables: holes inside, and conditions on their columns
+    ("SELECT tone, count(*) AS n FROM (SELECT sentiment(text) AS tone FROM reviews) q GROUP BY tone ORDER BY tone", 5),
+    (
+        "SELECT q.id FROM (SELECT id, stars, is_sarcastic(text) AS s FROM reviews) q WHERE q.s AND q.stars < 2 ORDER BY 1",
+        1,
+    ),
+    (
+        "WITH q(i, s, n) AS (SELECT id, is_sarcastic(text), stars FROM reviews) SELECT i FROM q WHERE s AND n < 2 ORDER BY i",
+        1,
+    ),
+    (
+        "WITH q AS (SELECT *, is_sarcastic(text) AS s FROM reviews), r AS (SELECT * FROM q WHERE stars < 3) SELECT id FROM r WHERE s AND movie <> 'up' ORDER BY id",
+        1,
+    ),
+    (
+        "SELECT q.id FROM (SELECT id, movie, is_sarcastic(text) AS s FROM reviews) q JOIN movies m ON q.s AND q.movie = m.title AND m.year < 2000 ORDER BY 1",
+        1,
+    ),
+    (
+        "WITH q AS (SELECT id, stars, sentiment(text) AS tone FROM reviews) SELECT id FROM q WHERE stars = 5 ORDER BY id",
+        0,
+    ),
+    (
+        "SELECT number FROM (SELECT number, sku FROM orders WHERE sentiment(note) = 'positive') q WHERE sku IN (SELECT sku FROM products WHERE is_kitchenware(name)) ORDER BY 1",
+        -1,
+    ),
+    # LIMIT: what only rows of the result need
+    ("SELECT id, shout(text) AS s FROM reviews WHERE text IS NOT NULL ORDER BY score(text) DESC, id LIMIT 2", 7),
+    ("SELECT id, sentiment(text) tone FROM reviews WHERE text IS NOT NULL ORDER BY tone, id LIMIT 2", 5),
+    ("SELECT id, sentiment(text), shout(text) AS s FROM reviews WHERE id < 5 ORDER BY 2, id LIMIT 1", 5),
+    ("SELECT movie, shout(movie) AS s, count(*) AS n FROM reviews GROUP BY movie ORDER BY n DESC, movie LIMIT 2", 2),
+    ("SELECT movie, shout(max(text)) AS s FROM reviews GROUP BY movie ORDER BY movie LIMIT 1", 1),
+    (
+        "SELECT movie, sum(score(text)) AS total, shout(movie) AS s FROM reviews GROUP BY movie ORDER BY total DESC, movie LIMIT 1",
+        6,
+    ),
+    ("SELECT shout(text) AS s FROM reviews WHERE is_sarcastic(text) ORDER BY score(text), id LIMIT 1", -1),
+    ("SELECT DISTINCT sentiment(text) AS s FROM reviews WHERE text IS NOT NULL ORDER BY s LIMIT 1", 5),
+    (
+        "SELECT id, row_number() OVER (ORDER BY score(text), id) AS place, shout(text) AS s FROM reviews WHERE text IS NOT NULL ORDER BY place LIMIT 2",
+        6,
+    ),
+    ("SELECT id FROM reviews WHERE is_sarcastic(text) ORDER BY id LIMIT 1 OFFSET 1", 4),
+    ("SELECT id FROM reviews WHERE is_sarcastic(text) LIMIT 0", 0),
+    ("SELECT id, shout(text) AS s FROM reviews WHERE is_sarcastic(text) ORDER BY id LIMIT 1 OFFSET 1", 5),
+    ("SELECT id, score(text) || '!' AS a, score(text) + 1 AS b FROM reviews WHERE stars = 5 ORDER BY id", 2),
+    # names, places, numbers of arguments
+    ("SELECT moment, release_day() AS d FROM logs WHERE code = 504 ORDER BY moment", 1),
+    ("SELECT count(*) AS n FROM logs WHERE release_day() = '2024-05-02'", 1),
+    ('SELECT id FROM reviews /* is_sarcastic(movie) */ WHERE "is_sarcastic"(text) -- shout(text)\nORDER BY id', 5),
+    ("VALUES (shout('a'), 1), (shout('b'), 2)", 2),
+    ("WITH v(x) AS (VALUES ('oh sure, brilliant'), ('lovely')) SELECT x FROM v WHERE is_sarcastic(x)", 2),
+    ("SELECT id FROM reviews WHERE sentiment(text) IS DISTINCT FROM 'positive' AND stars > 2 ORDER BY id", 3),
+    (
+        "SELECT id, sum(score(text)) OVER w AS s FROM reviews WINDOW w AS (PARTITION BY sentiment(text) ORDER BY id) ORDER BY id",
+        10,
+    ),
+    (
+        "WITH RECURSIVE c(t, n) AS (SELECT 'a', 0 UNION ALL SELECT shout(t), n + 1 FROM c WHERE n < 3) SELECT t FROM c ORDER BY n",
+        3,
+    ),
+    ("SELECT id FROM reviews EXCEPT SELECT id FROM reviews WHERE is_sarcastic(text) ORDER BY id", 5),
+    (
+        "SELECT m.title, r.id FROM movies m FULL JOIN reviews r ON r.movie = m.title AND is_sarcastic(r.text) ORDER BY 1, 2",
+        4,
+    ),
+]
+
+# Syntax that SQLite does not have.
+DUCKDB_QUERIES: list[tuple[str, int]] = [
+    ("SELECT DISTINCT ON (sentiment(text)) sentiment(text) AS tone, id FROM reviews WHERE text IS NOT NULL ORDER BY sentiment(text), id", 5),
+    ("SELECT list_filter(['yeah right', 'lovely'], lambda x: is_sarcastic(x) AND x <> 'ok') AS found", 2),
+    ("SELECT list_transform(['a', 'b'], lambda x: shout(x)) AS loud", 2),
+    ("SELECT [shout(x) FOR x IN ['a', 'b'] IF x <> 'b'] AS loud", -1),
+    ("SELECT id FROM reviews QUALIFY row_number() OVER (PARTITION BY sentiment(text) ORDER BY id) = 1 ORDER BY id", 5),
+    ("SELECT id, x.tone FROM reviews r, LATERAL (SELECT sentiment(r.text) AS tone) x WHERE id < 3 ORDER BY id", 2),
+    ("SELECT sentiment(text) AS tone, count(*) AS n FROM reviews GROUP BY ALL ORDER BY ALL LIMIT 1", 5),
+    ("SELECT * REPLACE (shout(title) AS title) FROM movies WHERE year > 2000 ORDER BY year LIMIT 1", 1),
+    ("SELECT sentiment(text) AS tone, count(*) AS n FROM reviews GROUP BY ROLLUP (sentiment(text)) ORDER BY n, tone", 5),
+    ("FROM reviews SELECT id WHERE is_sarcastic(text) AND stars < 2 ORDER BY id", 1),
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_cases import FUNCTIONS, KINDS, QUERIES, TABLES
+from sql_cases import DUCKDB_QUERIES, FUNCTIONS, KINDS, QUERIES, TABLES
 
 from chainofcode import Jail, Pause
 from chainofcode.engine import RunOptions
@@ -52,7 +52,9 @@ def expected_rows(engine: str, query: str) -> list[dict[str, Any]]:
     for name, function in FUNCTIONS.items():
         strict = _strict(function)
         if engine == "duckdb":
-            connection.create_function(name, strict, None, KINDS[name], null_handling="special")
+            bare = name == "release_day"  # DuckDB takes no `*args` for a function without arguments
+            own = FUNCTIONS[name] if bare else strict
+            connection.create_function(name, own, [] if bare else None, KINDS[name], null_handling="special")
         else:
             connection.create_function(name, -1, strict)
     cursor = connection.execute(query)
@@ -86,21 +88,21 @@ def _plain(cell: Any) -> Any:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sixty_queries(engine: str, folder: Path, jail: Jail) -> None:
+def test_queries(engine: str, folder: Path, jail: Jail) -> None:
     """Rows are those of real functions, and calls are the distinct arguments that reach a judgement."""
     files = sorted(folder.glob("*.jsonl"))
+    cases = QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else [])
 
     async def run_all() -> list[QueryResult]:
         options = query_options(RunOptions(), await tables_of(files, engine=engine))
-        return [await run(query, jail, options) for query, _ in QUERIES]
+        return [await run(query, jail, options) for query, _ in cases]
 
     wrong = []
-    for (query, calls), result in zip(QUERIES, asyncio.run(run_all()), strict=True):
+    for (query, calls), result in zip(cases, asyncio.run(run_all()), strict=True):
         if result.rows != plain(expected_rows(engine, query)):
             wrong.append(f"{query}\n   {result.error or result.rows}\n   {expected_rows(engine, query)}")
         elif calls >= 0 and result.trace.lm_calls != calls:
             wrong.append(
                 f"{query}\n   {calls} calls expected: {[step.call for step in result.trace.steps if step.call]}"
             )
-    assert len(QUERIES) >= 60
     assert not wrong, "\n".join(wrong)

@@ -137,6 +137,9 @@ def test_errors_name_line_and_column(engine: str, tmp_path: Path) -> None:
         "SELECT id\nFROM reviews\nWHERE is_sarcastic(text) id > 3": "line 3, column ",
         "SELECT (1 + 2 FROM reviews": "line 1, column 8: '(' is never closed",
         "SELECT id FROM nowhere WHERE is_x(id)": "line 1, column 16: ",
+        "CREATE MACRO m(x) AS is_sarcastic(x);\nSELECT id FROM reviews\nWHERE m(txt)": "line 3, column 9: ",
+        "CREATE MACRO m(x) AS m(x) + 1;\nSELECT m(id) FROM reviews": "line 1, column 1: the macro m uses itself",
+        "SELECT id FROM reviews\nWHERE count(*) > 1 AND is_sarcastic(text)": "line 2, column 7: ",
         "DELETE FROM reviews": "line 1, column 1: DELETE is not allowed: a program is one query that only reads (SELECT)",
     }
 
@@ -162,6 +165,44 @@ def test_columns_of_csv_have_types(engine: str, coc: Coc) -> None:
         "sql", "SELECT typeof(day) AS d FROM reviews LIMIT 1", "--file", "reviews.csv", "--engine", engine, "--json"
     )[1]
     assert json.loads(out)["value"][0]["d"].lower() == ("date" if engine == "duckdb" else "text")
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
+def test_cells_with_line_breaks_and_unusual_names(engine: str, coc: Coc) -> None:
+    Path("books.csv").write_text(
+        '"The Title",año,select\n"two\nlines",1999,novel\n"with ""quotes"", and commas",,essay\n百年,1967,novel\n'
+    )
+    values = {r"is_old('two\nlines')": False, "is_old('百年')": True}
+    Path("v.jsonl").write_text("\n".join(json.dumps({"call": call, "value": v}) for call, v in values.items()))
+    query = 'SELECT "The Title" FROM books WHERE is_old("The Title") AND "select" = \'novel\' AND año > 0'
+    out = coc("sql", query, "--file", "books.csv", "--values", "v.jsonl", "--engine", engine, "--json")[1]
+    assert json.loads(out)["value"] == [{"The Title": "百年"}]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
+def test_a_declared_function_replaces_one_of_the_engine(engine: Any, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("text\nhello\n")
+    query = (
+        "-- reverse(text) -> str\nCREATE FUNCTION lower(t TEXT) RETURNS VARCHAR;\n"
+        "SELECT reverse(text) AS a, lower(text) AS b, upper(text) AS c FROM r"
+    )
+    result = asyncio.run(asql(query, lambda pause: pause.text, files=[tmp_path / "r.csv"], engine=engine))
+    assert result.rows == [{"a": "reverse('hello')", "b": "lower('hello')", "c": "HELLO"}]
+
+
+def test_the_name_of_a_table_function_can_be_a_judgement(tmp_path: Path) -> None:
+    """DuckDB has `summary` for FROM alone."""
+    (tmp_path / "r.csv").write_text("text\nhello\n")
+    result = chainofcode.sql("SELECT summary(text) AS s FROM r", lambda pause: "hi", files=[tmp_path / "r.csv"])
+    assert result.rows == [{"s": "hi"}]
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
+def test_a_macro_keeps_the_names_of_columns(engine: Any, tmp_path: Path) -> None:
+    (tmp_path / "r.csv").write_text("body\nhello\n")
+    query = "CREATE MACRO m(x) AS mood(x) || '!'; SELECT m(body), mood(body) FROM r"
+    result = asyncio.run(asql(query, lambda pause: "good", files=[tmp_path / "r.csv"], engine=engine))
+    assert result.rows == [{"m(body)": "good!", "mood(body)": "good"}]
 
 
 def test_the_budget_ends_with_what_is_known(tmp_path: Path) -> None:
@@ -207,6 +248,7 @@ def holes(query: str) -> dict[str, str]:
         ("SELECT sum(f(x)) FROM t", "number"),
         ("SELECT f(x) + 1 FROM t", "number"),
         ("SELECT f(x) || '!' FROM t", "str"),
+        ("SELECT f(x) || '!', f(x) + 1 FROM t", "number"),
         ("SELECT 1 FROM t WHERE f(x) = 'good'", "Literal['good'] | str"),
         ("SELECT 1 FROM t WHERE f(x) = 'good' OR f(y) = 'bad'", "Literal['good', 'bad']"),
         ("SELECT CASE f(x) WHEN 'a' THEN 1 WHEN 'b' THEN 2 END FROM t", "Literal['a', 'b']"),

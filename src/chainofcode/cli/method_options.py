@@ -7,10 +7,11 @@ from pathlib import Path
 
 from ..audit import doubts
 from ..errors import InputError
-from ..languages import PYTHON, Language, language_named
+from ..languages import PYTHON, SQL, Language, language_named
 from ..methods import METHODS, AnswerType, Ways, answer_type_of, compose
+from ..methods.queries import are_large_tables, needs_sql
 from .parser import check_range
-from .terminal import read_text
+from .terminal import note, read_text
 
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
@@ -41,19 +42,33 @@ def add_language(parser: argparse.ArgumentParser) -> None:
         "--language",
         choices=("auto", "python", "sql", "js"),
         default="auto",
-        help="the language that the model writes the program in (auto: Python)",
+        help="the language that the model writes the program in (auto: SQL for a DuckDB database and for large tables, "
+        "else Python)",
     )
 
 
 def read_language(given: argparse.Namespace) -> Language | None:
     """Return the language of programs; None to leave it open. Raises InputError if it is not installed."""
     if given.language == "auto":
-        return None
+        return SQL if _is_better_in_sql(given) else None
     language = language_named({"js": "javascript"}.get(given.language, given.language))
     language.package_paths()
     if given.method == "react" and language is not PYTHON:
         raise InputError(f"the method react runs Python only; use another --method with --language {given.language}")
     return language
+
+
+def _is_better_in_sql(given: argparse.Namespace) -> bool:
+    """Decide by the files: Python cannot read one, or all are large tables and nothing else asks for Python."""
+    if given.method == "react" or not given.file:
+        return False
+    why = needs_sql(given.file)
+    is_plain = not (given.type or getattr(given, "allow_package", None) or getattr(given, "input", None))
+    if not why and is_plain and are_large_tables(given.file):
+        why = "the tables are large"
+    if why:
+        note(f"the model writes SQL: {why} (--language python writes Python)")
+    return bool(why)
 
 
 def read_method(given: argparse.Namespace) -> Ways:

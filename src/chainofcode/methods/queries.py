@@ -3,17 +3,19 @@
     result = sql("SELECT movie FROM reviews WHERE is_sarcastic(text)", lm, files=["reviews.csv"])
     result.rows, result.dataframe()
 
-Each file is a table with its name. The guest reads the files: this process parses none of them.
+Each file is a table with its name; one file may be a database. The guest reads the files: this process parses none of
+them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import importlib
 import itertools
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -27,7 +29,7 @@ from ..sandbox.packages import is_installed
 from ..trace import Event
 from .input_files import MAX_BYTES, Files, check_file, inspected, told_by
 from .isolated import Worker
-from .sql import engine_of
+from .sql import Query, engine_of
 
 EngineName = Literal["auto", "duckdb", "sqlite"]
 _UNLIMITED = 10**6
@@ -36,6 +38,11 @@ _KINDS: dict[str, Any] = {
     ".csv": "rows", ".tsv": "rows", ".tab": "rows", ".parquet": "parquet", ".pq": "parquet", ".json": "json",
     ".jsonl": "lines", ".ndjson": "lines",
 }  # fmt: skip
+
+
+_DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
+_PANDAS = ("pandas", "pyarrow")  # what a Python program reads Parquet with
+_LARGE_BYTES = 10_000_000  # a Python program loops over each row; a database does not
 
 
 class QueryResult(Result):
@@ -66,10 +73,18 @@ async def tables_of(
     worker: Worker = inspected,
 ) -> Files:
     """Inspect the files of a query. Raises InputError for a file or an engine that cannot be used."""
-    chosen = _engine(engine, None if database is None else Path(database))
     prelude: list[File] = []
     told: list[str] = []
     listed = [os.fspath(path) for path in paths]
+    held = [path for path in listed if _is_database(path)]
+    if len(held) > (1 if database is None else 0):
+        raise InputError(f"cannot read {held[-1]}: a query reads one database")
+    if held:
+        listed.remove(held[0])
+        database = held[0]
+        check_file(database, MAX_BYTES)
+        told.append(f"the tables of {Path(database).name}:\n{(await asyncio.to_thread(Query, database)).schema}")
+    chosen = _engine(engine, None if database is None else Path(database))
     taken: set[str] = set()
     for path in listed:
         kind = _kind(path, chosen)
@@ -83,6 +98,28 @@ async def tables_of(
         listed.append(os.fspath(database))
     packages = _DUCKDB if chosen == "duckdb" else ()
     return Files(tuple(listed), packages, tuple(prelude), "\n".join(told))
+
+
+def _is_database(path: str) -> bool:
+    return Path(path).suffix.lower() in _DATABASES
+
+
+def needs_sql(paths: Iterable[str]) -> str:
+    """Say why only SQL can read a file, empty if Python can: a DuckDB database, or Parquet without pandas."""
+    for path in paths:
+        kind = Path(path).suffix.lower()
+        if _is_database(path) and os.path.isfile(path) and engine_of(Path(path)) == "DuckDB":
+            return f"{path} is a DuckDB database"
+        if _KINDS.get(kind) == "parquet" and not all(map(is_installed, _PANDAS)) and all(map(is_installed, _DUCKDB)):
+            return f"{path} is Parquet, and pandas is not installed"
+    return ""
+
+
+def are_large_tables(paths: Sequence[str]) -> bool:
+    """Whether all files are tables, and so large that a database is the better place to go through their rows."""
+    if not all(Path(path).suffix.lower() in _KINDS for path in paths):
+        return False
+    return sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) >= _LARGE_BYTES
 
 
 def _file(name: str, path: str, kind: Any, separator: str = "") -> File:
@@ -223,9 +260,11 @@ __all__ = [
     "Noting",
     "QueryKeywords",
     "QueryResult",
+    "are_large_tables",
     "asql",
     "execute_query",
     "known_rows",
+    "needs_sql",
     "query_options",
     "sql",
     "tables_of",

@@ -35,16 +35,20 @@ class Query:
         self._path = None if database is None else Path(database).absolute()
         self._engine = "SQLite" if self._path is None else engine_of(self._path)
         self.words = "one SQL statement that only reads (SELECT or WITH), as text, in the syntax of SQLite"
+        self.schema = ""  # the tables of the database, as the model sees them
         if self._path is not None:
-            told = self._carry_out(None)
-            schema = told.get("schema", "")
-            if not schema:
-                raise InputError(f"{database} has no tables" if "schema" in told else f"{database}: {told['error']}")
-            cut = schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…"
+            self.schema = self._tables()
             self.words = (
                 f"one SQL statement that only reads (SELECT or WITH), as text, for this {self._engine} database. "
-                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{fenced(cut)}\n"
+                f"It is run for you; its rows, {MAX_ROWS:,} at most, are what is wanted:\n{self.schema}\n"
             )
+
+    def _tables(self) -> str:
+        told = self._carry_out(None)
+        schema = told.get("schema", "")
+        if not schema:
+            raise InputError(f"{self._path} has no tables" if "schema" in told else f"{self._path}: {told['error']}")
+        return fenced(schema if len(schema) <= _MAX_SCHEMA_CHARS else schema[:_MAX_SCHEMA_CHARS] + "\n…")
 
     def read(self, value: Any) -> Any:
         query = _one_statement(value)

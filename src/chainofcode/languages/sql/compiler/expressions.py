@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .script import Macro, Script
-from .structure import conjuncts, is_query
+from .structure import conjuncts, is_query, lambda_head
 from .tokens import Group, Node, SqlToken, SyntaxProblem, parts, unquoted, walk
 from .used_types import kind_at, labels_of_case
 from .words import LAZY, NOT_FUNCTIONS, VOLATILE
@@ -50,13 +50,16 @@ class Context:
     is_condition: bool = False
     is_table: bool = False
     bound: Mapping[str, tuple[Sequence[Node], Context]] = field(default_factory=dict)  # parameters of a macro
+    expanding: frozenset[str] = frozenset()  # macros whose body this is
 
 
 class Expressions(ABC):
     """Rewrites the expressions of one query. `functions` are the names that the engine knows, in lower case."""
 
-    def __init__(self, script: Script, functions: frozenset[str]) -> None:
+    def __init__(self, script: Script, functions: frozenset[str], aggregates: frozenset[str]) -> None:
         self._script, self._functions = script, functions
+        self.aggregates = aggregates
+        self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
         self._spellings: dict[str, str] = {name: told.name for name, told in script.declarations.items()}
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY
@@ -83,15 +86,15 @@ class Expressions(ABC):
         before = level[index - 1] if index else None
         if isinstance(before, SqlToken) and (before.text in (".", "::") or before.word in ("AS", "WITH", "RECURSIVE")):
             return False
-        return self.lower(name) not in self._functions or self.lower(name) in self._script.macros
+        return self.lower(name) not in self._functions or self.lower(name) in self._script.names
 
     @staticmethod
     def lower(name: Node) -> str:
         return unquoted(name).lower() if isinstance(name, SqlToken) else ""
 
     def holds(self, items: Sequence[Node], names: Iterable[str] = ()) -> bool:
-        """Whether there is a site in an expression, or one of these names."""
-        wanted = frozenset(names)
+        """Whether there is a site in an expression, a judged column, or one of these names."""
+        wanted = self.judged.union(names)
         for level, index in walk(items):
             item = level[index]
             if self._is_call(level, index) or (wanted and self.lower(item) in wanted):
@@ -105,6 +108,9 @@ class Expressions(ABC):
 
     def expression(self, items: Sequence[Node], context: Context, level: int) -> tuple[str, int]:
         """Return an expression, and the level after it."""
+        if head := lambda_head(items):
+            text, end = self.expression(items[head:], replace(context, inside="", is_condition=False), level)
+            return f"{self.plain(items[:head])} {text}", end
         for word in ("OR", "AND"):
             operands = conjuncts(items, word)
             if len(operands) > 1:
@@ -199,6 +205,8 @@ class Expressions(ABC):
         function = self._spellings.setdefault(self.lower(name), unquoted(name))
         same = (function, *arguments)
         if self.shared is not None and same in self.shared:
+            if kind and self.shared[same].kind in ("", "str"):  # `||` takes numbers too
+                self.shared[same].kind = kind
             return f"{self.shared[same].name}({', '.join(arguments)})", max(end, self.shared[same].level) + 1
         site = Site(
             number=len(self.sites),
@@ -221,11 +229,14 @@ class Expressions(ABC):
             message = f"{macro.name} takes {len(macro.parameters)} arguments, not {len(arguments)}"
             raise SyntaxProblem(message, given.start)
         self._expanded += 1
+        if macro.name in context.expanding:
+            raise SyntaxProblem(f"the macro {macro.name} uses itself", macro.start)
         if self._expanded > _MAX_EXPANSIONS:
-            raise SyntaxProblem(f"{macro.name} is used too often, or uses itself", given.start)
+            raise SyntaxProblem(f"macros are used over {_MAX_EXPANSIONS:,} times", given.start)
         plain = replace(context, is_condition=False, inside="")
         bound = {name: (argument, plain) for name, argument in zip(macro.parameters, arguments, strict=True)}
-        text, end = self.expression(macro.body, replace(context, bound=bound, inside=""), level)
+        own = replace(context, bound=bound, inside="", expanding=context.expanding | {macro.name})
+        text, end = self.expression(macro.body, own, level)
         return f"({text})", end
 
     def _group(self, group: Group, context: Context, level: int) -> tuple[str, int]:
@@ -234,7 +245,8 @@ class Expressions(ABC):
             return self._case(group, context, level)
         closing = group.closed.text if group.closed is not None else ""
         if group.kind == "(" and is_query(group.items):
-            text, end = self.subquery(group.items, level, replace(context, depth=context.depth + 1))
+            inner = replace(context, depth=context.depth + 1, is_table=False)
+            text, end = self.subquery(group.items, level, inner)
             return f"({text})", end
         own = replace(context, is_table=False)
         if context.is_table and any(item.word == "JOIN" for item in group.items):

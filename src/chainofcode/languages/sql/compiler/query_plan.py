@@ -5,7 +5,7 @@ Standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
 from dataclasses import dataclass, field
 
 from ...python.compiler.kinds import by_name, merge, settled
@@ -13,7 +13,7 @@ from ...source import NotAProgram
 from .expressions import Site
 from .rewrite import NotLimited, Rewriter, Rewritten
 from .script import Script, at
-from .structure import Clause, Select, query_of
+from .structure import Select, query_of
 from .tokens import SqlToken, SyntaxProblem, place, walk
 
 TYPE_CHECKING = False
@@ -29,13 +29,13 @@ class QueryPlan:
     """A query and its rewritten forms.
 
     `simple` has the arguments of its calls in each row of the result, if a row comes from rows of the tables by
-    itself. With `has_limit` the run needs only the first rows of it.
+    itself. With LIMIT, `limited` has those of the calls that are needed for rows of the result alone.
     """
 
     script: Script
     full: Rewritten
     simple: Rewritten | None
-    has_limit: bool
+    limited: Rewritten | None
     types: dict[str, str]  # of functions, as the texts of Python annotations
     places: list[tuple[int, int, str]]  # of statements: start, end, kind
     guesses: dict[str, str] = field(default_factory=dict)  # types in SQL of functions without a known type
@@ -79,32 +79,38 @@ class QueryPlan:
 def plan_of(script: Script, functions: frozenset[str], aggregates: frozenset[str]) -> QueryPlan:
     """Prepare a query for an engine that has these functions. Raises NotAProgram."""
     try:
-        full = Rewriter(script, functions).rewritten()
-        simple, has_limit = _simple(script, functions, aggregates, full)
+        full = Rewriter(script, functions, aggregates).rewritten()
+        simple, limited = _of_rows(script, functions, aggregates, full)
     except SyntaxProblem as problem:
         raise NotAProgram(at(script.source, problem.offset, str(problem))) from None
     except RecursionError:
         raise NotAProgram("the query is nested too deep") from None
     types, places = _types(script, full.sites), _places(script, full)
-    return QueryPlan(script=script, full=full, simple=simple, has_limit=has_limit, types=types, places=places)
+    return QueryPlan(script=script, full=full, simple=simple, limited=limited, types=types, places=places)
 
 
-def _simple(
+def _of_rows(
     script: Script, functions: frozenset[str], aggregates: frozenset[str], full: Rewritten
-) -> tuple[Rewritten | None, bool]:
-    """Return a simple query with the arguments of its calls as columns, and whether LIMIT can end it early."""
+) -> tuple[Rewritten | None, Rewritten | None]:
+    """Return a query with the arguments of its calls as columns: if it is simple, and if LIMIT can spare calls."""
     query = query_of(script.query)
     if len(query.selects) != 1 or not full.sites:
-        return None, False
+        return None, None
     select = query.selects[0]
-    if not _is_simple(select, aggregates):
-        return None, False
-    try:
-        rewritten = Rewriter(script, functions, is_limited=True).rewritten()
-    except NotLimited:
-        return None, False
     has_limit = select.clause("LIMIT") is not None or select.clause("FETCH") is not None
-    return rewritten, has_limit and not _has_sites_in_order(select, full)
+    simple = None
+    if _is_simple(select, aggregates):
+        with contextlib.suppress(NotLimited):
+            simple = Rewriter(script, functions, aggregates, form="rows").rewritten()
+    if not has_limit or (simple is not None and not simple.has_judged_order):
+        return simple, simple if has_limit else None
+    late = None if _is_distinct(select) else Rewriter(script, functions, aggregates, form="late").rewritten()
+    return simple, late if late is not None and late.columns else None
+
+
+def _is_distinct(select: Select) -> bool:
+    listed = select.clause("SELECT")
+    return listed is None or not listed.items or listed.items[0].word == "DISTINCT"
 
 
 def _is_simple(select: Select, aggregates: frozenset[str]) -> bool:
@@ -112,44 +118,13 @@ def _is_simple(select: Select, aggregates: frozenset[str]) -> bool:
     if any(select.clause(word) is not None for word in ("GROUP", "HAVING", "QUALIFY", "WINDOW", "VALUES")):
         return False
     listed = select.clause("SELECT")
-    if listed is None or not listed.items or listed.items[0].word == "DISTINCT":
+    if listed is None or _is_distinct(select):
         return False
     for level, index in walk(listed.items):
         item = level[index]
         if item.word == "OVER" or (isinstance(item, SqlToken) and item.text.lower() in aggregates):
             return False
     return True
-
-
-def _has_sites_in_order(select: Select, full: Rewritten) -> bool:
-    """Whether ORDER BY calls an undefined function, or names a column that does."""
-    order = select.clause("ORDER")
-    if order is None:
-        return False
-    starts = [site.start for site in full.sites]
-    if any(order.start <= start < order.end for start in starts):
-        return True
-    listed = select.clause("SELECT")
-    # Which column has a site is not worth finding out.
-    return (
-        listed is not None
-        and any(listed.start <= start < listed.end for start in starts)
-        and _names_columns(order, listed)
-    )
-
-
-def _names_columns(order: Clause, listed: Clause) -> bool:
-    """Whether ORDER BY names a column of the result by its alias or its position."""
-    words = {item.text.lower() for level, i in walk(order.items) if isinstance(item := level[i], SqlToken)}
-    aliases = {item.text.lower() for item in _after_as(listed)}
-    return bool(words & aliases) or any(word.isdigit() for word in words)
-
-
-def _after_as(listed: Clause) -> Iterator[SqlToken]:
-    for level, index in walk(listed.items):
-        following = level[index + 1] if index + 1 < len(level) else None
-        if level[index].word == "AS" and isinstance(following, SqlToken):
-            yield following
 
 
 def _types(script: Script, sites: list[Site]) -> dict[str, str]:
@@ -159,6 +134,8 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, kinds in uses.items():
         declared = script.declarations.get(name.lower())
+        if "number" in kinds:  # `||` takes numbers too
+            kinds = [kind for kind in kinds if kind != "str"]
         kind = declared.type if declared is not None else ""
         kind = kind or settled(merge(kinds), by_name(name))
         types[name] = kind if len(kind) <= MAX_TYPE_CHARS else ""

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from .derived import Columns, judged_columns, judged_of_cte
 from .expressions import Context, Expressions, Site
 from .joins import Joined, gated, joined
 from .pairs import Pairs, pairs_of
 from .script import Script
 from .select_list import SelectList
 from .structure import Clause, Select, SelectQuery, conjuncts, query_of, without_alias
-from .tokens import Node, parts
+from .tokens import Node, SqlToken, parts
 
 MAYBE, ARGUMENT = "coc_maybe_", "coc_argument_"
 
@@ -32,14 +33,25 @@ class Rewritten:
     columns: list[tuple[int, int]] = field(default_factory=list)  # site, number of arguments
     names: dict[str, str] = field(default_factory=dict)  # columns as rewritten, and as written
     pairs: Pairs | None = None  # of a join on judgements
+    skipped: int = 0  # rows before the result, which OFFSET leaves out: they must be judged too
+    has_judged_order: bool = False  # ORDER BY calls an undefined function, or names a column that does
 
 
 class Rewriter(Expressions):
-    """Rewrites one query. With `is_limited`, in the form that LIMIT can end early."""
+    """Rewrites one query.
 
-    def __init__(self, script: Script, functions: frozenset[str], *, is_limited: bool = False) -> None:
-        super().__init__(script, functions)
-        self._is_limited = is_limited
+    `form` says which sites have their arguments among the columns: none (`full`), all of the outermost SELECT
+    (`rows`; conditions with sites may then be unknown), or those that LIMIT can spare (`late`).
+    """
+
+    def __init__(
+        self, script: Script, functions: frozenset[str], aggregates: frozenset[str], *, form: str = "full"
+    ) -> None:
+        super().__init__(script, functions, aggregates)
+        self._form = form
+        self._cte_columns: dict[str, Columns] = {}
+        self._has_judged_order = False
+        self._skipped = 0
         self._clauses: dict[int, tuple[int, int, str]] = {}
         self._maybes: list[list[int]] = []
         self._columns: list[tuple[int, int]] = []
@@ -57,6 +69,8 @@ class Rewriter(Expressions):
             columns=self._columns,
             names=self._names,
             pairs=self._pairs if len(query.selects) == 1 and not query.ctes else None,
+            skipped=self._skipped,
+            has_judged_order=self._has_judged_order,
         )
 
     def joins(self, items: Sequence[Node], level: int, context: Context) -> tuple[str, int]:
@@ -68,9 +82,9 @@ class Rewriter(Expressions):
         text, start = self._ctes(query, level, context)
         end = start
         for select in query.selects:
-            is_top = self._is_limited and not context.depth and len(query.selects) == 1
+            form = self._form if not context.depth and len(query.selects) == 1 else "full"
             words = self.plain(select.before)
-            own, after = self._select(select, start, context, is_top=is_top)
+            own, after = self._select(select, start, context, form)
             text = " ".join(filter(None, (text, words, own)))
             end = max(end, after)
         return text, end
@@ -82,40 +96,59 @@ class Rewriter(Expressions):
         for name, before, group in query.ctes:
             start = max([level, *(end for other, end in ends.items() if self.mentions(group.items, other))])
             inner = replace(context, depth=context.depth + 1)
+            self._cte_columns[name] = judged_of_cte(self, before, group, self._cte_columns)
             body, ends[name] = self.subquery(group.items, start, inner)
             texts.append(f"{self.plain(before)} ({body})")
         if not texts:
             return "", level
         return f"{self.plain(query.head)} {', '.join(texts)}", max(ends.values())
 
-    def _select(self, select: Select, level: int, context: Context, *, is_top: bool) -> tuple[str, int]:
+    def _select(self, select: Select, level: int, context: Context, form: str) -> tuple[str, int]:
         """Return a SELECT with its clauses, and the level after it."""
         for clause in select.clauses:
             self._clauses.setdefault(clause.start, (clause.start, clause.end, clause.word))
         texts: dict[str, str] = {}
-        around, own = self.shared, dict[tuple[str, ...], Site]()
-        self.shared = None
+        around, judged, own = self.shared, self.judged, dict[tuple[str, ...], Site]()
+        self.shared, self.judged = None, judged_columns(self, select, self._cte_columns)
         tables, level = self._from(select, level, context)
         texts["FROM"] = tables.text
         listed = SelectList(self, select)
         self.shared = own
         level = listed.rewrite_early(level, context)
         self.shared = None
-        texts["WHERE"], level = self._where(select, tables, listed.hot_aliases(), level, context, is_top=is_top)
+        aliases = listed.hot_aliases()
+        texts["WHERE"], level = self._where(select, tables, aliases, level, context, is_top=form == "rows")
         self.shared = own
         for word in ("GROUP", "HAVING", "QUALIFY"):
             texts[word], level = self._clause(select, word, level, context)
-        level = listed.rewrite_rest(level, context)
+        level = listed.rewrite_ordered(level, context)
         texts["ORDER"], level = self._clause(select, "ORDER", level, context)
-        self.shared = around
-        columns = self._extra_columns() if is_top else ""
-        texts["SELECT"] = listed.text + columns
+        level = listed.rewrite_rest(level, context)
+        self._note_order(select, listed, context)
+        self.shared, self.judged = around, judged
+        sites = {"full": [], "rows": [site for site in self.sites if not site.depth], "late": listed.late}
+        texts["SELECT"] = listed.text + self._extra_columns(sites[form])
         self._names |= listed.names
+        texts |= self._with_skipped(select) if form == "rows" else {}
         made = [self._written(clause, texts, context) for clause in select.clauses]
         if texts["WHERE"] and select.clause("WHERE") is None:
             place = next((i + 1 for i, clause in enumerate(select.clauses) if clause.word == "FROM"), len(made))
             made.insert(place, f"WHERE {texts['WHERE']}")
         return " ".join(made), level
+
+    def _with_skipped(self, select: Select) -> dict[str, str]:
+        """Return LIMIT with the rows that OFFSET skips, if it says how many."""
+        limit, offset = select.clause("LIMIT"), select.clause("OFFSET")
+        first = offset.items[0] if offset is not None and len(offset.items) == 1 else None
+        if limit is None or not isinstance(first, SqlToken) or not first.text.isdigit():
+            return {}
+        self._skipped = int(first.text)
+        return {"LIMIT": f"({self.plain(limit.items)}) + {first.text}", "OFFSET": ""}
+
+    def _note_order(self, select: Select, listed: SelectList, context: Context) -> None:
+        order = select.clause("ORDER")
+        if order is not None and not context.depth:
+            self._has_judged_order = listed.is_ordered_by or self.holds(order.items)
 
     def _written(self, clause: Clause, texts: dict[str, str], context: Context) -> str:
         word = {"GROUP": "GROUP BY", "ORDER": "ORDER BY"}.get(clause.word, clause.word)
@@ -181,14 +214,13 @@ class Rewriter(Expressions):
             texts.append(f"({text})")
         return texts, judged, level
 
-    def _extra_columns(self) -> str:
-        """Return the arguments of the sites of the outermost SELECT, as further columns."""
+    def _extra_columns(self, sites: Sequence[Site]) -> str:
+        """Return the arguments of sites as further columns."""
         columns: list[str] = []
-        for site in self.sites:
-            if site.depth == 0:
-                self._columns.append((site.number, len(site.arguments)))
-                names = (f"{ARGUMENT}{site.number}_{index}" for index in range(len(site.arguments)))
-                columns += [f"{text} AS {name}" for text, name in zip(site.arguments, names, strict=True)]
+        for site in sites:
+            self._columns.append((site.number, len(site.arguments)))
+            names = (f"{ARGUMENT}{site.number}_{index}" for index in range(len(site.arguments)))
+            columns += [f"{text} AS {name}" for text, name in zip(site.arguments, names, strict=True)]
         return "".join(f", {column}" for column in columns)
 
     def _clause(self, select: Select, word: str, level: int, context: Context) -> tuple[str, int]:

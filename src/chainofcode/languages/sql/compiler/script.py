@@ -64,6 +64,11 @@ class Script:
     declarations: dict[str, Declaration] = field(default_factory=dict)  # by name in lower case
     macros: dict[str, Macro] = field(default_factory=dict)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """What the source defines: these names come before the functions of the engine."""
+        return frozenset(self.declarations) | frozenset(self.macros)
+
 
 def script_of(reply: str, *, is_reply: bool = False) -> Script:
     """Read a source. Raises NotAProgram with the line and the column."""

@@ -201,6 +201,15 @@ def conjuncts(items: Sequence[Node], word: str = "AND") -> list[list[Node]]:
     return found
 
 
+def lambda_head(items: Sequence[Node]) -> int:
+    """Return how many nodes come before the body of a lambda: `lambda x:` or `x ->`; 0 if this is no lambda."""
+    texts = [item.text if isinstance(item, SqlToken) else "" for item in items]
+    if items and items[0].word == "LAMBDA" and ":" in texts:
+        return texts.index(":") + 1
+    is_arrow = len(items) > 2 and texts[1] == "->" and items[0].kind in ("word", "(")
+    return 2 if is_arrow and items[2].kind not in ("string", "number") else 0  # `data -> 'key'` reads JSON
+
+
 def without_alias(items: Sequence[Node]) -> int:
     """Return how many nodes of a SELECT or ORDER BY item are its expression; the rest is an alias or an order."""
     for index, item in enumerate(items):
@@ -229,6 +238,7 @@ __all__ = [
     "conjuncts",
     "is_query",
     "joins_of",
+    "lambda_head",
     "parts",
     "query_of",
     "without_alias",

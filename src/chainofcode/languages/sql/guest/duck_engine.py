@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .engine import QueryError, quoted, to_text
 from .tables import PATTERNS, column_names
@@ -55,8 +55,11 @@ class DuckEngine:
             raise QueryError(f"cannot read {os.path.basename(database)}: {self._told(error)[0]}") from None
 
     def functions(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names of all functions, and those of aggregate functions."""
-        query = "SELECT DISTINCT lower(function_name), function_type FROM duckdb_functions()"
+        """Return the names of all functions that expressions can call, and those of aggregate functions."""
+        query = (
+            "SELECT DISTINCT lower(function_name), function_type FROM duckdb_functions() "
+            "WHERE function_type NOT IN ('table', 'table_macro', 'pragma')"
+        )
         rows = self._connection.execute(query).fetchall()
         names = frozenset(name for name, _ in rows)
         return names, frozenset(name for name, kind in rows if kind == "aggregate")
@@ -81,7 +84,7 @@ class DuckEngine:
         run(
             "CREATE TEMP TABLE coc_cells AS FROM read_csv(?, header = true, all_varchar = true, delim = ?, "
             "quote = '\"', escape = '\"', nullstr = '', null_padding = true, auto_detect = true, sample_size = -1, "
-            "max_line_size = 100000000, strict_mode = false)",
+            "max_line_size = 100000000, strict_mode = false, parallel = false)",
             [path, separator],
         )
         given = [column for column, *_ in run("DESCRIBE coc_cells").fetchall()]
@@ -107,31 +110,40 @@ class DuckEngine:
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
-    def define(self, name: str, function: Callable[..., Any], kind: str) -> None:
-        """Make a function known, whose values have a type; an earlier one of that name is replaced."""
+    def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
+        """Make a function known, whose values have a type; an earlier one of that name is replaced.
+
+        A bare function takes no arguments.
+        """
         if name in self._defined:
             self._connection.remove_function(name)
         self._defined.add(name)
         function.__annotations__.clear()  # DuckDB evaluates them
+        called = (lambda: function()) if is_bare else function  # `*args` needs one argument in DuckDB
         self._connection.create_function(
-            name, function, None, _VALUES.get(kind, "VARCHAR"), null_handling="special", side_effects=self._is_volatile
+            name,
+            called,
+            [] if is_bare else None,
+            _VALUES.get(kind, "VARCHAR"),
+            null_handling="special",
+            side_effects=self._is_volatile,
         )
 
-    def check(self, text: str, functions: Mapping[str, str]) -> list[str]:
+    def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
         """Check a query as it is written. Raises QueryError with the place; returns the names of its columns."""
         self._is_volatile = True
         try:
-            return self._checked(text, functions)
+            return self._checked(text, functions, bare)
         except QueryError as error:
             self._is_volatile = False  # volatile functions cannot be used everywhere, in windows for example
             try:
-                return self._checked(text, functions)
+                return self._checked(text, functions, bare)
             except QueryError:
                 raise error from None
 
-    def _checked(self, text: str, functions: Mapping[str, str]) -> list[str]:
+    def _checked(self, text: str, functions: Mapping[str, str], bare: Collection[str]) -> list[str]:
         for name, kind in functions.items():
-            self.define(name, lambda *_: None, kind)
+            self.define(name, lambda *_: None, kind, is_bare=name in bare)
         try:
             return [name for name, *_ in self._connection.execute(f"DESCRIBE {text}").fetchall()]
         except self._duckdb.Error as error:
@@ -182,7 +194,7 @@ class DuckEngine:
             told = {}
         if "exception_message" not in told:
             return str(error).partition("\n")[0][:500], None
-        message = str(told["exception_message"]).partition("\n\n")[0].replace("\n", " ")[:500]
+        message = " ".join(str(told["exception_message"]).partition("\n\n")[0].split())[:500]
         place = str(told.get("position"))
         return f"{kind}: {message}", int(place) if place.isdigit() else None
 

@@ -98,14 +98,35 @@ class _Run:
     def _check(self) -> list[str]:
         """Check the query as it is written: errors then have its places, and columns its names."""
         plan = self._plan
-        text = plan.full.text if plan.script.macros else plan.script.blank
-        names = {site.name if plan.script.macros else site.function: site.function for site in plan.full.sites}
+        written = {site.function: site.function for site in plan.full.sites}
+        if not plan.script.names:
+            return self._checked(plan.script.blank, written)
+        # A macro has a body, and a declared function may have the name of one that the engine has.
+        problem: QueryError | None = None
+        try:
+            self._checked(plan.full.text, {site.name: site.function for site in plan.full.sites})
+        except QueryError as error:
+            problem = QueryError(str(error), kind=error.kind)  # its place is that of the rewritten query
+        try:
+            macros = {macro.name: macro.name for macro in plan.script.macros.values()}
+            return self._checked(plan.script.blank, written | macros)
+        except QueryError as error:
+            if problem is not None:
+                raise error from None
+        if problem is not None:
+            raise problem
+        return []
+
+    def _checked(self, text: str, names: dict[str, str]) -> list[str]:
+        """Check a text in which functions have names of their own. Returns the names of its columns."""
+        plan = self._plan
+        bare = {name for site in plan.full.sites if not site.arguments for name in (site.name, site.function)}
         problem: QueryError | None = None
         for kind in ("", "float", "bool"):  # of functions whose type cannot be told from the query
-            for function in [function for function, told in plan.types.items() if not told]:
+            for function in {function for function in names.values() if not plan.types.get(function)}:
                 plan.guesses[function] = kind
             try:
-                return self._engine.check(text, {name: plan.column_kind(own) for name, own in names.items()})
+                return self._engine.check(text, {name: plan.column_kind(own) for name, own in names.items()}, bare)
             except QueryError as error:
                 problem = problem or error
         plan.guesses.clear()

@@ -52,7 +52,7 @@ class Rounds:
         self._values: dict[str, dict[Any, Any]] = {site.function: {} for site in plan.full.sites}
         self._kinds: dict[str, str] = {}
         self._wanted: dict[int, dict[Any, Wanted]] = {}
-        self._is_limited = plan.has_limit
+        self._is_limited = plan.limited is not None
         self.asked: dict[tuple[str, Any], int] = {}  # calls that have a value, numbered
         self._is_optimistic = False
         self._names = engine_names(plan)
@@ -62,7 +62,7 @@ class Rounds:
     ) -> tuple[list[str], list[Sequence[Any]]]:
         """Run the query until no call is without a value. Returns the names of the columns and the rows."""
         for _ in range(_MAX_ROUNDS):
-            form = self._plan.simple if self._is_limited and self._plan.simple is not None else self._plan.full
+            form = self._plan.limited if self._is_limited and self._plan.limited is not None else self._plan.full
             self._is_optimistic = self._is_limited
             shown, rows = self._run(form, max_bytes)
             wanted = self._needed(form, rows)
@@ -78,7 +78,7 @@ class Rounds:
                 rows = sure
             width = len(shown) - sum(count for _, count in form.columns)
             heads = list(names) if len(names) == width else [self._names.get(name, name) for name in shown[:width]]
-            return [str(name) for name in numbered(heads)], [row[:width] for row in rows]
+            return [str(name) for name in numbered(heads)], [row[:width] for row in rows[form.skipped :]]
         raise QueryError("the query needs new calls in every round")
 
     # --- one run ----------------------------------------------------------------------------------------------------
@@ -98,7 +98,8 @@ class Rounds:
 
     def _define(self, form: Rewritten) -> None:
         for site in form.sites:
-            self._engine.define(site.name, self._function(site), self._kind(site.function))
+            kind = self._kind(site.function)
+            self._engine.define(site.name, self._function(site), kind, is_bare=not site.arguments)
         for number, sites in enumerate(form.maybes):
             self._engine.define(f"{MAYBE}{number}", self._maybe([form.sites[site] for site in sites]), "bool")
 
@@ -173,15 +174,15 @@ class Rounds:
     def _of_rows(form: Rewritten, rows: Sequence[Sequence[Any]]) -> dict[int, set[Any]]:
         """Return the calls of each site that rows of the result make, from the columns with their arguments."""
         total = sum(count for _, count in form.columns)
-        allowed: dict[int, set[Any]] = {}
-        for row in rows:
+        allowed: dict[int, set[Any]] = {site: set() for site, _ in form.columns}
+        conditions = {site for sites in form.maybes for site in sites}
+        for number, row in enumerate(rows):
             own = row[len(row) - total :]
             place = 0
             for site, count in form.columns:
-                allowed.setdefault(site, set()).add(key_of(own[place : place + count]))
+                if number >= form.skipped or site in conditions:
+                    allowed[site].add(key_of(own[place : place + count]))
                 place += count
-        if not rows:
-            allowed = {site: set() for site, _ in form.columns}
         return allowed
 
     def calls_of_rows(self, max_bytes: int) -> list[set[int]] | None:
@@ -193,7 +194,7 @@ class Rounds:
         _, rows = self._run(form, max_bytes)
         inner = {site.function for site in form.sites if site.depth}
         everywhere = {number for (function, _), number in self.asked.items() if function in inner}
-        return [everywhere | self._calls_of(form, row) for row in rows]
+        return [everywhere | self._calls_of(form, row) for row in rows[form.skipped :]]
 
     def _calls_of(self, form: Rewritten, row: Sequence[Any]) -> set[int]:
         found: set[int] = set()
@@ -213,7 +214,7 @@ class Rounds:
 
 def engine_names(plan: QueryPlan) -> dict[str, str]:
     """Return the names that columns have in the query as it is written, by those of the rewritten one."""
-    return plan.full.names | (plan.simple.names if plan.simple is not None else {})
+    return plan.full.names | (plan.limited.names if plan.limited is not None else {})
 
 
 def key_of(args: Sequence[Any]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from urllib.parse import quote
 
 from ..compiler.tokens import SyntaxProblem, tokens
@@ -21,7 +21,11 @@ _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION,
 _DENIED = frozenset(["load_extension", "fts3_tokenizer", "readfile", "writefile", "edit"])
 _TYPES = {"int": "INTEGER", "float": "REAL", "bool": "BOOLEAN", "date": "TEXT", "timestamp": "TEXT", "text": "TEXT"}
 _NEAR = re.compile(r'near "(.+)": syntax error', re.S)
-_UNKNOWN = re.compile(r"(?:no such (?:column|table)|ambiguous column name): (.+)", re.S)
+_UNKNOWN = re.compile(
+    r"(?:no such (?:column|table|function): |ambiguous column name: |misuse of \w+(?: function)? |to function )(.+)"
+    r"|(\w+)\(\) may not be",
+    re.S,
+)
 
 
 class SqliteEngine:
@@ -81,11 +85,11 @@ class SqliteEngine:
         connection.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
         connection.set_authorizer(_authorized)
 
-    def define(self, name: str, function: Callable[..., Any], kind: str) -> None:
-        """Make a function known; `kind` is the type of its values, which SQLite does not need."""
+    def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
+        """Make a function known. SQLite needs neither the type of its values nor to know that it has no arguments."""
         self._connection.create_function(name, -1, function)
 
-    def check(self, text: str, functions: Mapping[str, str]) -> list[str]:
+    def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
         """Check a query as it is written. Raises QueryError with the place; returns no names of columns."""
         for name, kind in functions.items():
             self.define(name, lambda *_: None, kind)
@@ -132,7 +136,7 @@ class SqliteEngine:
             places = [token for token in flat if token.text.lower() == near[1].lower()][:_MAX_ARGUMENTS]
             return next((token.start for token in places if self._fails_at(text[: token.end], message)), None)
         if unknown is not None:
-            name = unknown[1].rpartition(".")[2].lower()
+            name = (unknown[1] or unknown[2]).removesuffix("()").rpartition(".")[2].lower()
             return next((token.start for token in flat if token.text.strip('"`[]').lower() == name), None)
         return None
 
