@@ -85,17 +85,18 @@ def stopped(find: Callable[[], list[int]]) -> Iterator[int]:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_an_audit_is_killed_when_its_client_leaves(server: Serving) -> None:
+@pytest.mark.parametrize("audit", ["why", "page"])
+def test_an_audit_is_killed_when_its_client_leaves(server: Serving, audit: str) -> None:
     id = server.client.post("/api/runs", json={"program": "answer = 1"}).json()["id"]
     server.over(id)
     with stopped(lambda: children(server.process.pid, AUDITOR)) as pid:
         while is_alive(pid):  # a busy server may not have given it the job within a second
             with connected(server) as client:
-                client.request("GET", f"/api/runs/{id}/why", headers=HEADERS)
+                client.request("GET", f"/api/runs/{id}/{audit}", headers=HEADERS)
                 with pytest.raises(TimeoutError):
                     client.getresponse()
             time.sleep(0.1)
-    assert server.client.get(f"/api/runs/{id}/why").status_code == 200
+    assert server.client.get(f"/api/runs/{id}/{audit}").status_code == 200
 
 
 def test_a_schema_check_is_killed_when_its_client_leaves(server: Serving) -> None:
