@@ -109,5 +109,22 @@ def test_a_schema_check_is_killed_when_its_client_leaves(server: Serving) -> Non
             client.close()
 
 
+def test_schema_checks_take_turns(server: Serving) -> None:
+    pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
+    schema = {"type": "string", "pattern": "^(" + "(x+x+)+y|" * 3 + "z)$", "const": "x" * 40}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    body = {"model": "coc", "messages": [{"role": "user", "content": FRUIT}], "response_format": wanted}
+    most = 0
+    with contextlib.ExitStack() as stack:
+        for _ in range(16):
+            client = stack.enter_context(connected(server))
+            client.request("POST", "/v1/chat/completions", json.dumps(body), HEADERS)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            most = max(most, len(children(server.process.pid, SCHEMA_CHECK)))
+            time.sleep(0.01)
+    assert 1 <= most <= max(4, os.cpu_count() or 1)
+
+
 def connected(server: Serving) -> contextlib.closing[HTTPConnection]:
     return contextlib.closing(HTTPConnection(urlsplit(server.url).netloc, timeout=1))
