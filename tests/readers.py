@@ -26,32 +26,37 @@ from chainofcode.audit.replay.changes import call_and_value
 from chainofcode.audit.replay.integrity import check_chain
 from chainofcode.audit.replay.recorded import Run, runs_of
 from chainofcode.audit.replay.timeline import Timeline
-from chainofcode.emulator import Table
+from chainofcode.emulator import Table, confidence
 from chainofcode.emulator.mcp_client import _Spec
 from chainofcode.emulator.openapi_operations import read_operations
+from chainofcode.emulator.pause import Pause
 from chainofcode.emulator.replies import data_in, delta_in, text_in, unfenced
-from chainofcode.emulator.types import Misfit
+from chainofcode.emulator.types import BOOL, NAMED, NUMBER, Misfit, kind_of
 from chainofcode.emulator.value_cache import ValueCache
 from chainofcode.engine import RunOptions
 from chainofcode.engine.journal import journal_of, read_interrupted
-from chainofcode.errors import InputError, TraceError
+from chainofcode.errors import InputError, LMError, TraceError
 from chainofcode.evals import scoring
 from chainofcode.languages.javascript.guest.main import CompiledProgram
 from chainofcode.languages.python.compiler.parse import NotAProgram, parse
 from chainofcode.languages.python.guest.main import Prepared
 from chainofcode.languages.sql.compiler.query_plan import plan_of
 from chainofcode.languages.sql.compiler.script import script_of
+from chainofcode.lm.openai import OpenAILM
+from chainofcode.lm.openai import _decoder as openai_decoder
+from chainofcode.lm.remote import RequestRejected, _error_in
 from chainofcode.lm.reply_store import ReplyStore
 from chainofcode.markup import as_html
 from chainofcode.methods import files_of
 from chainofcode.methods.answers import answer_type_of
 from chainofcode.methods.plain_schema import NotPlain, PlainSchema
 from chainofcode.methods.prompting import answer_in, block_in
+from chainofcode.program import Program
 from chainofcode.render import Page
 from chainofcode.sandbox.frames import FrameError, Lineage, OutputLimit, Reader
 from chainofcode.sandbox.frames import encode as encode_frame
 from chainofcode.sandbox.job import Limits
-from chainofcode.server.caller_tools import ClientTool, offered
+from chainofcode.server.caller_tools import CallerTools, ClientTool, offered
 from chainofcode.server.refusal import Refusal
 from chainofcode.trace import Answer, Step
 from chainofcode.values.codec import ValueFormatError, brief, decode, encode
@@ -178,6 +183,33 @@ def reply_value(text: str) -> object:
     return [tried(one, text, Misfit) for one in (data_in, text_in, unfenced, delta_in)]
 
 
+def fitted(text: str) -> object:
+    """Read a text, and many short ones, as a value of each type: a model's reply, or a person's answer."""
+    parts = [text[place : place + 300] for place in range(0, len(text), 300)]
+    kinds = [*NAMED, "list[timedelta | int]", "Literal['a', 'b'] | float"]
+    return [tried(kind_of(name).fit, part, Misfit) for name in kinds for part in (text, *parts)]
+
+
+def chat_reply(data: bytes) -> object:
+    """Read the body of an endpoint's reply, and the log probabilities in it."""
+    lm = OpenAILM("model", base_url="http://127.0.0.1/", api_key="none")
+    replies = lm._completions(lm._decoded(data, openai_decoder), 1.0)
+    pause = Pause("call", "f_1_to_9()", "f_1_to_9", (), {}, (), 1, None, Program("answer = f_1_to_9()"), None)
+    judged = [
+        (confidence.judged(reply, "value", value, kind, pause), confidence.likelihood(reply, "value"))
+        for reply in replies[:3]
+        for value, kind in ((True, BOOL), (1, NUMBER), ("a", kind_of("Literal['a', 'b']")))
+    ]
+    return msgspec.json.encode(judged), msgspec.json.encode(replies)
+
+
+def error_reply(data: bytes) -> object:
+    """Read the body of an endpoint's error."""
+    said, param = _error_in(data)
+    error = RequestRejected("", said, param)
+    return error.is_about_kind, error.is_about_value, [error.blames(name) for name in ("temperature", "n", "logprobs")]
+
+
 def reply_answer(text: str) -> object:
     sample = SimpleNamespace(kind="choice", question=text)
     return answer_in(text), block_in(text), scoring.stated(text, "(A)"), scoring.is_target(text, text, sample)
@@ -241,7 +273,8 @@ def client_tools(data: Any) -> object:
     """Read the tools of a request, as the server does."""
     parameters = {"parameters": data} if isinstance(data, dict) else {}
     tools = data if isinstance(data, list) else [{"type": "function", "function": {"name": "f", **parameters}}]
-    return offered(msgspec.convert(tools, list[ClientTool]), "auto")
+    wish = offered(msgspec.convert(tools, list[ClientTool]), "auto")
+    return [made.told for made in CallerTools(wish.functions).as_tools()]
 
 
 def openapi(data: Any) -> object:
@@ -276,6 +309,9 @@ READERS: dict[str, Untrusted] = {
     "txt": Untrusted("text", file("a.txt"), (InputError,)),
     "database": Untrusted("bytes", file("a.db"), (InputError,)),
     "reply value": Untrusted("text", reply_value),
+    "fitted": Untrusted("text", fitted),
+    "chat reply": Untrusted("bytes", chat_reply, (LMError,)),
+    "error reply": Untrusted("bytes", error_reply),
     "reply answer": Untrusted("text", reply_answer),
     "reply program": Untrusted("text", reply_program, _NO_PROGRAM),
     "program": Untrusted("text", program, _NO_PROGRAM),

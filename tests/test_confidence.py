@@ -17,7 +17,9 @@ from judging import START, Certain, Judge, reply, sent
 from chainofcode import run
 from chainofcode.audit import Changes, replay, verify, verify_data
 from chainofcode.cli.terminal import result_data
-from chainofcode.emulator.confidence import distribution, sampled
+from chainofcode.emulator.confidence import distribution, sampled, score_bounds
+from chainofcode.emulator.pause import Pause
+from chainofcode.emulator.types import NUMBER
 from chainofcode.lm import LM, Completion, Message, Token
 from chainofcode.lm.chat_reply import MAX_ALTERNATIVES, ChatReply
 from chainofcode.lm.wrappers import Cached
@@ -65,6 +67,16 @@ def test_the_confidence_of_a_judgement_is_in_the_trace() -> None:
     assert step.confidence.alternatives == {"False": 0.4}
     assert result.judgements == [step]
     assert result.confidence == pytest.approx(0.6)
+
+
+def test_a_huge_program_is_not_searched_for_comparisons() -> None:
+    """Python's parser would hold up the event loop for minutes."""
+    source = "answer = funniness_from_0_to_10('a')\n"
+    pauses = [
+        Pause("call", "", "funniness_from_0_to_10", (), {}, (), 1, None, Program(source + "x\n" * lines), None)
+        for lines in (1, 100_000)
+    ]
+    assert [score_bounds(pause, NUMBER) for pause in pauses] == [range(11), None]
 
 
 def test_a_score_that_ranks_is_the_expectation() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import decimal
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -418,3 +420,13 @@ def test_true_is_not_the_label_1() -> None:
     for kind, value in ((numbers, True), (numbers, False), (answers, 1)):
         with pytest.raises(Misfit):
             kind.fit(value)
+
+
+@pytest.mark.parametrize("unit", ["f(1),", "x = 1\n", "(1,", "{x = 1, "])
+def test_a_long_reply_is_not_given_to_the_parser_of_python(unit: str) -> None:
+    """It takes seconds and hundreds of megabytes for what no model writes."""
+    started = time.process_time()
+    with contextlib.suppress(Misfit):
+        data_in(unit * (1_000_000 // len(unit)))
+    assert time.process_time() - started < 1
+    assert data_in("[" + "1, " * 300_000 + "1]") == [1] * 300_001

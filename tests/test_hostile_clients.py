@@ -262,3 +262,34 @@ def test_files_sent_at_once_count_together_and_empty_ones_count_too(tmp_path: Pa
     assert {*large, empty, other_empty} == {None, 413} and bobs is None
     kept = (large.count(None), [empty, other_empty].count(None))
     assert kept in ((1, 1), (0, 2))  # beside a large file there is room for one empty file, whichever came first
+
+
+def test_traces_that_are_not_read_cost_no_memory(server: Serving) -> None:
+    program = "import time\nfor number in range(8):\n    x = f(1)\nprint('read')\ny = g(1)\n"
+    values = [{"call": "f(1)", "value": "x" * 3_000_000}]
+    body = {"program": program, "values": values, "ask_me": "g"}
+    id = str(server.client.post("/api/runs", json=body).json()["id"])
+    for _ in range(600):
+        if server.client.get("/api/questions", params={"run": id}).json()["questions"]:
+            break
+        time.sleep(0.05)
+    before = peak_bytes(server.process.pid)
+    with contextlib.ExitStack() as stack:
+        host, port = server.url.removeprefix("http://").split(":")
+        for _ in range(12):
+            client = stack.enter_context(socket.create_connection((host, int(port))))
+            client.sendall(f"GET /api/runs/{id}/trace HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        time.sleep(3)
+        assert peak_bytes(server.process.pid) - before < 150_000_000
+    trace = server.client.get(f"/api/runs/{id}/trace").content
+    assert len(trace) > 20_000_000 and trace.endswith(b"\n")
+    assert server.client.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
+    for what in ("replay", "resume"):
+        reply = server.client.post(f"/api/runs/{id}/{what}", json={})
+        assert (reply.status_code, reply.json()["error"]["type"]) == (413, "too_large")
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory that a process has used."""
+    line = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024

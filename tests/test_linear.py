@@ -243,6 +243,30 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "literals": (1_000_000, lambda n: "{" + "1: 'x', " * (n // 8) + "}"),
         "newlines": (1_000_000, lambda n: "x" + "\n" * n + "x"),
     },
+    "fitted": {
+        "spaces": (1_000_000, lambda n: "1" + " " * n + "x"),
+        "only spaces": (1_000_000, lambda n: " " * n),
+        "spaced numbers": (1_000_000, lambda n: ("1" + " " * 290 + "1        ") * (n // 300)),
+        "spaces and signs": (1_000_000, lambda n: (" " * 299 + "$") * (n // 300)),
+        "digits": (1_000_000, lambda n: "9" * n),
+        "words": (1_000_000, lambda n: "1 " + "a or so " * (n // 8)),
+        "dates": (1_000_000, lambda n: "1 January " + " " * n),
+    },
+    "chat reply": {
+        "tokens": (4 * MB, lambda n: chat(b'{"token":"\\"value\\": ","logprob":-1},' * (n // 40))),
+        "alternatives": (4 * MB, lambda n: chat(b'{"token":"t","logprob":-1,"top_logprobs":[' + b'{"token":"a","logprob":0},' * (n // 25) + b'{"token":"b","logprob":0}]},')),
+        "long tokens": (4 * MB, lambda n: chat(b'{"token":"' + b" " * n + b'","logprob":-1},')),
+        "keys": (4 * MB, lambda n: chat(b'{"token":"' + b'\\"value\\":' * (n // 10) + b'","logprob":0},')),
+        "open lists": (4 * MB, lambda n: chat(b'{"token":"\\"value\\":' + b"[" * n + b'","logprob":0},')),
+        "choices": (4 * MB, lambda n: b'{"choices":[' + b'{"message":{}},' * (n // 15) + b'{"message":{}}]}'),
+        "deep": (MB, lambda n: b'{"choices":[{"message":{},"logprobs":' + b"[" * n),
+    },
+    "error reply": {
+        "no": (100_000, lambda n: b"unsupported " * (n // 12)),
+        "names": (100_000, lambda n: b"'temperature' " * (n // 14)),
+        "quotes": (100_000, lambda n: b"'" * n),
+        "deep": (100_000, lambda n: b'{"error":' * (n // 9)),
+    },
     "reply answer": {
         "boxed": (MB, lambda n: "\\boxed{" * (n // 7)),
         "open boxed": (MB, lambda n: "\\boxed{" + "x" * n),
@@ -391,6 +415,10 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "many": (MB, lambda n: [{"type": "function", "function": {"name": "f"}}] * (n // 40)),
         "long name": (MB, lambda n: [{"type": "function", "function": {"name": "f" * n}}]),
         "parameters": (MB, lambda n: {"properties": {f"a{k}": {} for k in range(n // 10)}}),
+        "one long reference": (MB, lambda n: {"allOf": [{"$ref": "#/$defs/a"}] * (n // 60), "$defs": {"a": {"$ref": "#" + "/a" * (n // 4)}}}),
+        "references to itself": (40_000, lambda n: [client_tool(k, refers_to_itself()) for k in range(min(n // 600, 64))]),
+        "required": (MB, lambda n: {"allOf": [{"$ref": "#/$defs/a"}] * (n // 40), "$defs": {"a": {"required": ["a"] * (n // 10)}}}),
+        "union": (400_000, lambda n: {"properties": {"a": nested_union(n // 40)}}),
     },
     "openapi": {
         "many operations": (2 * MB, lambda n: api({f"/a{k}": {"get": {}} for k in range(n // 20)})),
@@ -406,6 +434,7 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
     "mcp": {
         "many fields": (MB, lambda n: {"properties": {f"a{k}": {"type": "string"} for k in range(n // 30)}}),
         "any of": (MB, lambda n: {"properties": {"a": nested_any_of(min(n, 100_000))}}),
+        "union": (400_000, lambda n: {"properties": {"a": nested_union(n // 40)}}),
         "all of": (MB, lambda n: nested_all_of(n)),
         "labels": (MB, lambda n: {"properties": {"a": {"enum": ["x"] * (n // 4)}}}),
         "required": (MB, lambda n: {"properties": {"a": {}}, "required": ["x"] * (n // 4)}),
@@ -417,6 +446,11 @@ def api(paths: Any = None, body: Any = None, **more: Any) -> dict[str, Any]:
     if body is not None:
         paths = {"/a": {"post": {"requestBody": {"content": {"application/json": {"schema": body}}}}}}
     return {"openapi": "3.1.0", "info": {}, "paths": paths, **more}
+
+
+def chat(tokens: bytes) -> bytes:
+    """A reply of an endpoint, with log probabilities."""
+    return b'{"choices":[{"message":{"content":"1"},"logprobs":{"content":[%s{"token":"1","logprob":0}]}}]}' % tokens
 
 
 def database(count: int, *statements: str) -> bytes:
@@ -450,6 +484,23 @@ def nested_any_of(size: int) -> dict[str, Any]:
     for _ in range(6):
         made = {"anyOf": [made] * 10}
     return {"anyOf": [made] * (size // 10)}
+
+
+def client_tool(number: int, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": f"f{number}", "parameters": parameters}}
+
+
+def refers_to_itself() -> dict[str, Any]:
+    """A few schemas that are visited in a million ways."""
+    return {"properties": {"a": {"$ref": "#/$defs/a"}}, "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}] * 10}}}
+
+
+def nested_union(leaves: int) -> dict[str, Any]:
+    """Different alternatives, ten in each schema."""
+    made: list[Any] = [{"type": "array", "items": {"const": k}} for k in range(min(leaves, 10_000))]
+    while len(made) > 1:
+        made = [{"anyOf": made[k : k + 10]} for k in range(0, len(made), 10)]
+    return dict(made[0]) if made else {}
 
 
 CASES = [(reader, shape) for reader, shapes in SHAPES.items() for shape in shapes]

@@ -353,3 +353,24 @@ class Hiding(PathFinder):
 
 sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 """
+
+
+def test_a_large_answer_is_in_the_trace_alone(server: Serving) -> None:
+    """The SDK copies each part of it, several times, in the event loop."""
+
+    async def main() -> None:
+        async with connected(server) as client:
+            told = await ran(client, "run_program", program="answer = [[] for _ in range(100_000)]")
+            assert (told["reason"], told["value"]) == ("answered", None)
+            run = server.run(told["trace"])
+            assert run["answer"].startswith("[[], []")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", "1,1,1,1"])
+def test_a_body_of_many_parts_is_refused(server: Serving, part: str) -> None:
+    body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"x":[' + ",".join([part] * 200_000) + "]}}"
+    headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
+    reply = server.client.post("/mcp", content=body, headers=headers)
+    assert (reply.status_code, reply.json()["error"]["type"]) == (413, "too_large")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -248,6 +250,21 @@ def test_repair_tells_the_line_and_keeps_values() -> None:
     assert "on line 2: answer = w / 0" in told
     assert "ZeroDivisionError" in told
     assert len(lm.requests) == 3  # the weight was not asked for again
+
+
+def test_no_program_is_parsed_in_the_event_loop() -> None:
+    """It takes a process, and meanwhile a server would answer nobody."""
+    lm = ScriptedLM(["```python\nanswer = 1 / 0\n```", "```python\nanswer = 1\n```"])
+    parsed: list[bool] = []
+
+    def note(event: str, given: Any) -> None:
+        if event == "subprocess.Popen" and given[1][-1] == "parse":
+            parsed.append(threading.current_thread() is threading.main_thread())
+
+    sys.addaudithook(note)
+    result = solve("What?", lm, method=compose("coc", repairs=1))
+    assert result.answer == 1
+    assert parsed and not any(parsed)
 
 
 def test_repairs_are_bounded() -> None:

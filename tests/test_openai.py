@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
 from collections.abc import Iterator
@@ -173,6 +174,26 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
     assert len(endpoint.seen) == 3
 
 
+def test_a_compressed_reply(endpoint: Any) -> None:
+    endpoint.script[:] = [lambda e: e.reply(200, gzip.compress(json.dumps(GOOD).encode()), Content_Encoding="gzip")]
+    assert ask(lm(endpoint))[0].text == "true"
+    assert endpoint.seen[0][0]["accept-encoding"] == "gzip, deflate"
+
+
+def test_more_replies_than_asked_for(endpoint: Any) -> None:
+    """Each would be recorded together with its prompt: one reply could fill the disk."""
+    endpoint.script[:] = [{"choices": GOOD["choices"] * 1000, "usage": GOOD["usage"]}]
+    assert len(ask(lm(endpoint))) == 1
+    assert len(ask(lm(endpoint), n=3)) == 3
+
+
+def test_impossible_counts_of_tokens(endpoint: Any) -> None:
+    told = {"prompt_tokens": -10, "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": 10**30}}
+    endpoint.script[:] = [{**GOOD, "usage": told}]
+    used = ask(OpenAILM("gpt-4o-mini", base_url=endpoint.url, api_key=KEY))[0].usage
+    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (0, 10**9, 0)
+
+
 @pytest.mark.parametrize(
     ("act", "words", "is_transient"),
     [
@@ -189,9 +210,10 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
         (lambda e: e.reply(400, b'{"error": {"message": "too long"}}'), "refuses with 400", False),
         (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503", True),
         (endless, "fails with 500", True),
+        (lambda e: e.reply(200, gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"), "'gzip, gzip'", False),
         (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "sends requests elsewhere", False),
     ],
-    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "endless", "elsewhere"],
+    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip
 def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
     endpoint.script[:] = [act]

@@ -85,17 +85,18 @@ def stopped(find: Callable[[], list[int]]) -> Iterator[int]:
             os.kill(pid, signal.SIGKILL)
 
 
-def test_an_audit_is_killed_when_its_client_leaves(server: Serving) -> None:
+@pytest.mark.parametrize("audit", ["why", "page"])
+def test_an_audit_is_killed_when_its_client_leaves(server: Serving, audit: str) -> None:
     id = server.client.post("/api/runs", json={"program": "answer = 1"}).json()["id"]
     server.over(id)
     with stopped(lambda: children(server.process.pid, AUDITOR)) as pid:
         while is_alive(pid):  # a busy server may not have given it the job within a second
             with connected(server) as client:
-                client.request("GET", f"/api/runs/{id}/why", headers=HEADERS)
+                client.request("GET", f"/api/runs/{id}/{audit}", headers=HEADERS)
                 with pytest.raises(TimeoutError):
                     client.getresponse()
             time.sleep(0.1)
-    assert server.client.get(f"/api/runs/{id}/why").status_code == 200
+    assert server.client.get(f"/api/runs/{id}/{audit}").status_code == 200
 
 
 def test_a_schema_check_is_killed_when_its_client_leaves(server: Serving) -> None:
@@ -106,6 +107,23 @@ def test_a_schema_check_is_killed_when_its_client_leaves(server: Serving) -> Non
         client.request("POST", "/v1/chat/completions", json.dumps(body), HEADERS)
         with stopped(lambda: children(server.process.pid, SCHEMA_CHECK)):
             client.close()
+
+
+def test_schema_checks_take_turns(server: Serving) -> None:
+    pytest.importorskip("jsonschema", reason="the extra `schema` is not installed")
+    schema = {"type": "string", "pattern": "^(" + "(x+x+)+y|" * 3 + "z)$", "const": "x" * 40}
+    wanted = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    body = {"model": "coc", "messages": [{"role": "user", "content": FRUIT}], "response_format": wanted}
+    most = 0
+    with contextlib.ExitStack() as stack:
+        for _ in range(16):
+            client = stack.enter_context(connected(server))
+            client.request("POST", "/v1/chat/completions", json.dumps(body), HEADERS)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            most = max(most, len(children(server.process.pid, SCHEMA_CHECK)))
+            time.sleep(0.01)
+    assert 1 <= most <= max(4, os.cpu_count() or 1)
 
 
 def connected(server: Serving) -> contextlib.closing[HTTPConnection]:

@@ -29,6 +29,7 @@ _RANGE = re.compile(r"(?:^|_)(\d{1,3})_to_(\d{1,3})(?:_|$)")
 _OUT_OF = re.compile(r"(?:^|_)out_of_(\d{1,3})(?:_|$)")
 _DIGITS = "0123456789.eE"
 _SURE = 0.75
+_MAX_SOURCE_CHARS = 50_000  # of a program that is searched for comparisons
 
 
 def distribution(reply: Completion, key: str, candidates: Sequence[str], said: str = "") -> dict[str, float]:
@@ -197,8 +198,10 @@ def score_bounds(pause: Pause, kind: Kind) -> range | None:
         bounds = range(int(out_of[1]) + 1)
     else:
         return None
-    is_usable = 2 <= len(bounds) <= _MAX_RANGE and pause.name not in _compared_with_numbers(pause.program.source)
-    return bounds if is_usable else None
+    source = pause.program.source
+    if not 2 <= len(bounds) <= _MAX_RANGE or len(source) > _MAX_SOURCE_CHARS:
+        return None
+    return bounds if pause.name not in _compared_with_numbers(source) else None
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,24 +13,27 @@ import inspect
 import keyword
 import operator
 import re
+import types
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import unquote
 
-_MAX_VISITS = 200_000  # of schemas, in one document
+_MAX_VISITS = 200_000  # of schemas and parts of references, in one document
 _FIELDS_A_VISIT = 20  # so many fields count as one visit
 _MAX_DEPTH = 5
 _MAX_LABEL_CHARS = 100
 _MAX_REFERENCES = 20  # in a chain
+_MAX_ALTERNATIVES = 50  # of a type: Python compares each with all others
 _TEXTS: dict[Any, Any] = {"date": datetime.date, "date-time": datetime.datetime}
 _KINDS: dict[Any, Any] = {"integer": int, "number": int | float, "boolean": bool, "null": None}
 
 
 class Schemas:
-    """The schemas of one document, in which their references are resolved."""
+    """The schemas of one document, in which their references are resolved; at most `visits` of them are read."""
 
-    def __init__(self, data: dict[str, Any]) -> None:
-        self._data, self._left = data, _MAX_VISITS
+    def __init__(self, data: dict[str, Any], visits: int = _MAX_VISITS) -> None:
+        self._data, self._left = data, visits
+        self._known: dict[tuple[int, int], Any] = {}  # types, by the identity of a schema and its depth
 
     def at(self, node: Any) -> dict[str, Any]:
         """Return the object that a node is, or refers to; an empty one where there is none."""
@@ -44,7 +47,8 @@ class Schemas:
         return {}
 
     def _referred(self, reference: str) -> Any:
-        if not reference.startswith("#/"):  # another document: nothing is fetched
+        self._left -= reference.count("/")
+        if not reference.startswith("#/") or self._left < 0:  # another document: nothing is fetched
             return None
         node: Any = self._data
         for part in reference[2:].split("/"):
@@ -56,9 +60,10 @@ class Schemas:
         schema = self.at(schema)
         fields = {text_of(name): field for name, field in self.at(schema.get("properties")).items()}
         required = schema.get("required")
-        wanted = {text_of(name) for name in required} if isinstance(required, list) else set()
+        required = required if isinstance(required, list) else []
+        wanted = set(map(text_of, required))
         parts = schema.get("allOf")
-        self._left -= 1 + len(fields) // _FIELDS_A_VISIT
+        self._left -= 1 + (len(fields) + len(required)) // _FIELDS_A_VISIT
         for part in parts if isinstance(parts, list) and depth < _MAX_DEPTH else ():
             if self._left <= 0:
                 break
@@ -75,10 +80,19 @@ class Schemas:
         schema = self.at(schema)
         if depth > _MAX_DEPTH or self._left < 0:
             return Any
+        key = (id(schema), depth)  # references may lead to one schema in many ways
+        if key not in self._known:
+            self._known[key] = self._made(schema, depth)
+        return self._known[key]
+
+    def _made(self, schema: dict[str, Any], depth: int) -> Any:
         made = self._types(schema, depth)
         if schema.get("nullable") is True:
             made.append(None)
-        return Any if not made or Any in made else functools.reduce(operator.or_, [part or type(None) for part in made])
+        is_short = sum(map(_count_alternatives, made)) <= _MAX_ALTERNATIVES
+        if not made or Any in made or not is_short:
+            return Any
+        return functools.reduce(operator.or_, [part or type(None) for part in made])
 
     def _types(self, schema: Mapping[str, Any], depth: int) -> list[Any]:
         """Return the alternatives of a schema."""
@@ -111,6 +125,10 @@ class Schemas:
         if schema.get("type") == "array" and depth < 3:
             return f"[{self.shape(schema.get('items'), depth + 1)}]"
         return inspect.formatannotation(self.type(schema, depth))
+
+
+def _count_alternatives(annotation: Any) -> int:
+    return len(get_args(annotation)) if get_origin(annotation) in (Union, types.UnionType) else 1
 
 
 def _labels(schema: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from ..values.codec import ValueFormatError, decode
 from .types import Misfit
 
 MAX_REPLY_CHARS = 1_000_000
+_MAX_PYTHON_CHARS = 20_000  # of a value that is not JSON: Python's parser takes a second for ten times as much
 _FENCE = re.compile(r"```[\w-]*\n?(.*?)(?:```|\Z)", re.S)
 _FENCED = re.compile(r"\s*```[\w-]*\n(.*?)(?:```\s*|\Z)", re.S)
 _SAID = re.compile(r"^(?:delta state|value|answer|result|returns?|output)\s*[:=]\s*", re.I)
@@ -71,7 +72,8 @@ def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
 
 def _read(text: str) -> Any:
     """Return a value, perhaps with prose after it; `_NOTHING` if there is none."""
-    for read in (_json, _literal, _assignments):
+    readers = (_json, _literal, _assignments) if len(text) <= _MAX_PYTHON_CHARS else (_json,)
+    for read in readers:
         value = read(text)
         if value is not _NOTHING:
             return value

@@ -28,8 +28,8 @@ _MORE = (
     "and|or(?! so)|plus|minus|times|to|point|over|divided|half|halves|thirds?|quarters?"
 )
 _NUMBER = re.compile(
-    r"\s*[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d{1,3})?)"
-    rf"\.?(?:\s*%|\s+(?!\D*\b(?:{_MORE})\b)[^\W\d]\D*)?\s*",
+    r"[$€£]?\s*(-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d{1,3})?)"
+    rf"\.?(?:\s*+%|\s++(?!\D*\b(?:{_MORE})\b)[^\W\d]\D*)?",
     re.I,
 )
 _MAX_NUMBER_CHARS = 400
@@ -172,8 +172,9 @@ def _fit_bool(value: Any) -> bool:
 
 def _fit_number(value: Any) -> int | float:
     if isinstance(value, str):
-        written = _NUMBER.fullmatch(value[:_MAX_NUMBER_CHARS])
-        if written is None or len(value) > _MAX_NUMBER_CHARS:
+        text = value.strip()
+        written = _NUMBER.fullmatch(text) if len(text) <= _MAX_NUMBER_CHARS else None
+        if written is None:
             raise Misfit(f"{_short(value)} is not a number")
         digits = written[1].replace(",", "")
         value = int(digits) if digits.lstrip("-").isdecimal() else float(digits)
@@ -236,7 +237,7 @@ def _fit_time(value: Any) -> datetime.time:
 
 
 def _fit_span(value: Any) -> datetime.timedelta:
-    if isinstance(value, str) and not re.fullmatch(r"\s*-?[\d.]+\s*(days?)?\s*", value):
+    if isinstance(value, str) and not re.fullmatch(r"-?[\d.]+\s*+(days?)?", value.strip()):
         raise Misfit(f"{_short(value)} is not a number of days")
     return value if isinstance(value, datetime.timedelta) else datetime.timedelta(days=_fit_number(value))
 

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from .batch_endpoints import AnthropicBatches
-from .interface import Completion, Message, Usage
+from .interface import Completion, Message, Usage, bounded_tokens
 from .remote import RemoteLM, RequestRejected, as_json
 
 _FINISHES = {
@@ -127,13 +127,14 @@ class AnthropicLM(RemoteLM):
         return Completion(text, self._usage(reply.usage or _MessageTokens()), seconds, finish)
 
     def _usage(self, used: _MessageTokens) -> Usage:
-        cached, stored = used.cache_read_input_tokens or 0, used.cache_creation_input_tokens or 0
-        prompt = used.input_tokens + cached + stored
+        cached, stored = map(bounded_tokens, (used.cache_read_input_tokens, used.cache_creation_input_tokens))
+        prompt = bounded_tokens(used.input_tokens) + cached + stored
+        written = bounded_tokens(used.output_tokens)
         return Usage(
             requests=1,
             prompt_tokens=prompt,
-            completion_tokens=used.output_tokens,
-            dollars=self.dollars(prompt, used.output_tokens, cached=cached, stored=stored),
+            completion_tokens=written,
+            dollars=self.dollars(prompt, written, cached=cached, stored=stored),
             cached_tokens=cached,
         )
 

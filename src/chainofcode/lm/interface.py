@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _CHARS_PER_TOKEN = 4
 _IMAGE_TOKENS = 1500  # about what vendors count for a photograph
+_MAX_TOKENS = 1_000_000_000  # of one request
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -66,6 +67,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             dollars=(self.dollars or 0.0) + (other.dollars or 0.0) if is_priced else None,
             cached_tokens=self.cached_tokens + other.cached_tokens,
         )
+
+
+def bounded_tokens(told: int | None) -> int:
+    """Return a number of tokens as an endpoint reports it, within bounds: none may lower what was spent."""
+    return min(max(told or 0, 0), _MAX_TOKENS)
 
 
 class Token(msgspec.Struct, frozen=True):

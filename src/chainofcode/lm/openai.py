@@ -21,7 +21,7 @@ from ..errors import LMError
 from .batch_endpoints import OpenAIBatches
 from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .dialects import OPENAI, PLAIN, Dialect, strict_form
-from .interface import Completion, Image, Message, Usage
+from .interface import Completion, Image, Message, Usage, bounded_tokens
 from .remote import RemoteLM, RequestRejected, as_json
 
 _decoder = msgspec.json.Decoder(ChatReply)
@@ -87,7 +87,7 @@ class OpenAILM(RemoteLM):
             reply = await self._ask(without, lambda error, request: _dispensable(error, request, schema), _decoder)
             return self._completions(reply, time.monotonic() - started)
 
-        replies = await asked(n, seed)
+        replies = (await asked(n, seed))[:n]  # the text of a prompt is recorded with each
         missing = range(len(replies), n)
         others = await asyncio.gather(*(asked(1, None if seed is None else seed + number) for number in missing))
         return [*replies, *(reply for other in others for reply in other[:1])]
@@ -126,12 +126,13 @@ class OpenAILM(RemoteLM):
         return replies
 
     def _usage(self, used: ChatTokens) -> Usage:
-        cached = used.cached_tokens
+        prompt, written = bounded_tokens(used.prompt_tokens), bounded_tokens(used.completion_tokens)
+        cached = min(bounded_tokens(used.cached_tokens), prompt)
         return Usage(
             requests=1,
-            prompt_tokens=used.prompt_tokens,
-            completion_tokens=used.completion_tokens,
-            dollars=self.dollars(used.prompt_tokens, used.completion_tokens, cached=cached),
+            prompt_tokens=prompt,
+            completion_tokens=written,
+            dollars=self.dollars(prompt, written, cached=cached),
             cached_tokens=cached,
         )
 

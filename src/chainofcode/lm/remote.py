@@ -31,6 +31,8 @@ _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _PROBE_SECONDS = 5.0
 _NO_SERVER = (502, 503, 504)  # of gateways, and of servers that are loading a model
+# A chunk decodes to at most a thousand times its size; with other encodings, or several of them, to far more.
+_ENCODINGS = ("identity", "gzip", "deflate")
 _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 # llama.cpp has this status for requests that it will never take, too.
@@ -249,6 +251,7 @@ class RemoteLM(LM):
                 max_retries=0,
                 timeout=self._request_seconds,
                 http_client=package.DefaultAsyncHttpxClient(
+                    headers={"accept-encoding": "gzip, deflate"},
                     follow_redirects=False,  # key and question are meant for this host alone
                     event_hooks={"response": [self._check]},
                 ),
@@ -288,6 +291,9 @@ class RemoteLM(LM):
 
     async def _check(self, response: Any) -> None:
         """Raise for an error response, before the package reads its body without a bound."""
+        encoding = response.headers.get("content-encoding", "identity").lower()
+        if encoding not in _ENCODINGS:
+            raise LMError(f"{self.name} encodes its reply as {encoding[:100]!r}, which was not asked for")
         if response.is_success:
             return
         body = bytearray()

@@ -26,6 +26,7 @@ Runner = Callable[[Inquiry, str, Table], AsyncIterator[Event]]
 _MAX_SUMMARY_CHARS = 6000
 _MAX_VALUE_CHARS, _MAX_STATE_CHARS = 200, 1500  # of the variables that a repair is shown
 _RETRY_TEMPERATURE = 0.7
+_MAX_RECOGNISED_CHARS = 50_000  # of a reply whose layout does not matter
 
 
 # --- ways to run a program ----------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ class _Repairing:
     def __init__(self, inquiry: Inquiry, repairs: int, written: Call) -> None:
         self._inquiry, self._left, self._has_misfitted = inquiry, repairs, False
         self.program, self.is_stuck, self.may_repeat = written, False, False
-        self._tried = {_code(written.reply)}
+        self._tried: set[str] = set()
 
     def may_go_on(self, answer: Answer) -> bool:
         may_repair = not self._has_misfitted if is_misfit(answer) else self._left > 0
@@ -161,6 +162,7 @@ class _Repairing:
         shown, text = self._inquiry.shown("program"), self._inquiry.text
         turns: tuple[str, ...] = (text, self.program.reply, f"{objection}\n\n{self._instruction()}")
         sampling: dict[str, Any] = {}
+        self._tried.add(await _code(self.program.reply))
         while True:
             try:
                 self.program = await self._inquiry.complete(shown, *turns, **sampling)
@@ -170,9 +172,7 @@ class _Repairing:
                     raise
                 return
             yield self.program
-            code = _code(self.program.reply)
-            if self.may_repeat or code not in self._tried:
-                self._tried.add(code)
+            if self.may_repeat or await _code(self.program.reply) not in self._tried:
                 return
             if not self.may_go_on(answer):
                 self.is_stuck = True
@@ -181,8 +181,14 @@ class _Repairing:
             sampling = {"temperature": _RETRY_TEMPERATURE, "seed": self._left}
 
 
-def _code(reply: str) -> str:
+async def _code(reply: str) -> str:
     """Return the program in a reply without comments and layout, to recognise a repeated program."""
+    if len(reply) > _MAX_RECOGNISED_CHARS:
+        return " ".join(reply.split())
+    return await asyncio.to_thread(_normal_code, reply)
+
+
+def _normal_code(reply: str) -> str:
     try:
         return ast.unparse(ast.parse(Program.parse(reply).source))
     except (ProgramError, SyntaxError, ValueError, RecursionError, MemoryError):

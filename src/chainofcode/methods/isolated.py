@@ -66,21 +66,28 @@ class _Processes:
                 process.kill()
 
 
+Turn = Callable[[], contextlib.AbstractAsyncContextManager[object]]
+TURN: contextvars.ContextVar[Turn] = contextvars.ContextVar("turn", default=contextlib.nullcontext)
 _PROCESSES: contextvars.ContextVar[_Processes] = contextvars.ContextVar("processes")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
 async def in_thread(work: Callable[_P, _T], *arguments: _P.args, **options: _P.kwargs) -> _T:
-    """Like `asyncio.to_thread`; cancellation kills the processes that the work started with `carried_out`."""
+    """Like `asyncio.to_thread`; cancellation kills the processes that the work started with `carried_out`.
+
+    Waits for its `TURN`, with which a server shares processes between its clients.
+    """
     processes = _Processes()
     context = contextvars.copy_context()
     context.run(_PROCESSES.set, processes)
-    try:
-        return await asyncio.get_running_loop().run_in_executor(None, lambda: context.run(work, *arguments, **options))
-    except asyncio.CancelledError:
-        processes.cancel()
-        raise
+    loop = asyncio.get_running_loop()
+    async with TURN.get()():
+        try:
+            return await loop.run_in_executor(None, lambda: context.run(work, *arguments, **options))
+        except asyncio.CancelledError:
+            processes.cancel()
+            raise
 
 
 def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 from starlette.requests import Request as HTTPRequest
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from ..trace import as_json
@@ -27,6 +27,7 @@ from .run_kinds import ReplayRequest, ResumeRequest, RunRequest, decoded
 from .runs import Runs
 from .store import RunFilter, RunRecord, State
 from .streams import KEEP, EventStream, event, unless_gone
+from .trace_files import TraceReader
 
 MAX_LISTED = 200
 _LISTED_CHARS, _SEARCHED_CHARS = 500, 2000
@@ -145,13 +146,13 @@ class Api:
             raise Refusal(404, "no_trace", "the run has no trace: nothing has happened in it")
         if run.is_over:
             return FileResponse(path, media_type=kind, headers={"cache-control": "no-store"})
-        data = await asyncio.to_thread(path.read_bytes)
-        return Response(data[: data.rfind(b"\n") + 1], media_type=kind)
+        return StreamingResponse(_lines_so_far(path), media_type=kind)
 
     async def page(self, request: HTTPRequest) -> Response:
         """The run as one HTML file. An attachment: it never runs as a page of this server."""
         run = await self._intake.finished(request.path_params["id"], owner_of(request))
-        page = await self._intake.page(run)
+        await request.body()
+        page = await unless_gone(request, self._intake.page(run))
         name = f'attachment; filename="run-{run.id}.html"'
         return Response(page, media_type="text/html", headers={"content-disposition": name})
 
@@ -202,6 +203,14 @@ class Api:
             filename=names[0].rpartition("/")[2],
             content_disposition_type="inline" if image else "attachment",
         )
+
+
+async def _lines_so_far(path: Path) -> AsyncGenerator[bytes, None]:
+    """The lines of a trace that still grows, a few at a time: a client that does not read costs no memory."""
+    with contextlib.closing(TraceReader(path)) as reader:
+        while lines := reader.batch():
+            yield b"\n".join([*lines, b""])
+            await asyncio.sleep(0)
 
 
 async def _events(runs: Runs, run: RunRecord, after: int, *, is_live: bool) -> AsyncGenerator[bytes, None]:

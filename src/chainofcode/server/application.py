@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -46,6 +47,7 @@ _WORDS = {404: "not_found", 405: "method_not_allowed"}
 _FLUSH_SECONDS = _REFRESH_SECONDS = 1.0
 _REMOVE_SECONDS = 3600.0
 _DAY_SECONDS = 86_400.0
+_SPARE_THREADS = 16
 
 
 class Application:
@@ -86,6 +88,9 @@ class Application:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        # A thread for each run: with the usual few, the slow checks of one client would delay all others.
+        threads = ThreadPoolExecutor(2 * self._settings.runs + _SPARE_THREADS)
+        asyncio.get_running_loop().set_default_executor(threads)
         await self._ledger.open()
         status = await self._jail.status()
         if self._settings.has_scratch and not status.has_scratch:

@@ -1,7 +1,8 @@
 """A process that audits one trace: `python -m chainofcode.server.auditor SANDBOX`, a job on standard input.
 
-A job has a trace (a `path`, or the lines as `text`) and an `audit`: `why`, optionally for a variable `name`, or
-`verify`. The process has its own sandbox, named as in `open_sandbox`, which ends with it.
+A job has a trace (a `path`, or the lines as `text`) and an `audit`: `why`, optionally for a variable `name`, `verify`,
+or `page`: the trace as HTML, with a `title`. The process has its own sandbox, named as in `open_sandbox`, which ends
+with it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
 from ..methods.job_process import carry_out, timed
 from ..sandbox import Jail, Limits, Sandbox, open_sandbox
 from ..trace import Trace, as_json
+from .sharing import as_html
 
 _NICENESS = 5
 
@@ -46,6 +48,8 @@ async def _audited(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
     try:
         lines = _lines(job)
         trace = _trace(job, lines)
+        if job["audit"] == "page":
+            return {"data": as_html(trace, title=job["title"])}
         if job["audit"] == "why":
             return {"data": why_data(await afollow(trace, job.get("name"), sandbox=sandbox))}
         return {"data": verify_data(await averify(trace, chain=check_chain(lines), sandbox=sandbox))}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import itertools
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from .runs import ActiveRun
 
 MAX_TOOLS = 64
 _MAX_PARAMETERS = 100
+_MAX_VISITS = 50_000  # of schemas, in one request
 _MAX_RESULT_CHARS = 500_000
 _TOGETHER_SECONDS = 0.05  # calls that a program makes at once travel in one response
 _PATIENCE_SECONDS = TOOL_SECONDS - 5  # for results; before the call itself times out
@@ -125,10 +127,10 @@ class CallerTools:
             raise invalid(str(error), "tools") from None
 
     def _tool(self, called: str, one: ClientFunction) -> Tool:
-        schemas = Schemas(one.schema)
+        schemas = Schemas(one.schema, _MAX_VISITS // len(self.functions))
         fields, wanted = schemas.fields(one.schema)
-        sent_as = {identifier(name): name for name in fields}
-        if len(sent_as) < len(fields) or len(fields) > _MAX_PARAMETERS:
+        sent_as = {identifier(name): name for name in itertools.islice(fields, _MAX_PARAMETERS)}
+        if len(sent_as) < len(fields):
             raise InputError(f"the parameters of {one.name[:100]} cannot be those of a Python function")
         made = [
             parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()

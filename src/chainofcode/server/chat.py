@@ -112,9 +112,9 @@ class Chat:
         if wish.is_required:
             names = ", ".join(one.name for one in wish.functions)
             question += f"\n\nGive the answer by calling one of these functions: {names}."
-        active = await begin(
-            self._intake, owner_of(request), wanted.model, question, answer_format=kind, tools=tools.as_tools()
-        )
+        owner = owner_of(request)
+        made = await self._intake.in_thread(owner, tools.as_tools)
+        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind, tools=made)
         return await self._with_tools(request, wanted, tools, active)
 
     async def _with_tools(

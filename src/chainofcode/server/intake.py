@@ -26,12 +26,12 @@ from .refusal import Refusal, StorageError, invalid
 from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, replay_of, source_of
 from .runs import ActiveRun, Runs, new_run
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
-from .sharing import as_html
 from .store import RunRecord, Store, StoredFile, new_file
 
 T = TypeVar("T")
 _THREADS = 4
 _READY_SECONDS = 20.0
+_MAX_READ_BYTES = 16 * 1024**2  # of a trace that is replayed, resumed, or returned by MCP
 
 
 class KeptRequest(msgspec.Struct):
@@ -184,7 +184,11 @@ class Intake:
         return path
 
     async def trace(self, run: RunRecord) -> Trace:
+        """The trace of a run, in the memory of the server, where it takes up to twenty times as much as on disk."""
         path = await self._trace_path(run)
+        if path.stat().st_size > _MAX_READ_BYTES:
+            most = f"{_MAX_READ_BYTES:,} bytes"
+            raise Refusal(413, "too_large", f"the trace has over {most}: download it and use the command line")
         try:
             return await self.in_thread(run.owner, lambda: Trace.read(path))
         except TraceError:  # damaged, or being removed
@@ -192,8 +196,8 @@ class Intake:
 
     async def page(self, run: RunRecord) -> str:
         """A run as one HTML file."""
-        trace = await self.trace(run)
-        return await self.in_thread(run.owner, lambda: as_html(trace, title=run.question or ""))
+        job = {"audit": "page", "path": str(await self._trace_path(run)), "title": run.question or ""}
+        return msgspec.json.decode(await self._audited(run.owner, job), type=str)
 
     # --- audits -----------------------------------------------------------------------------------------------
 

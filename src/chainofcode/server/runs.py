@@ -180,6 +180,7 @@ class Runs:
 
     async def _work(self, active: ActiveRun) -> None:
         owner = active.run.owner
+        self.workers.share(owner)
         context = RunContext(
             active.sandbox,
             lambda name: self._metered(name, owner),

@@ -18,7 +18,7 @@ import msgspec
 
 from ..errors import InputError
 from ..methods.input_files import INSPECTION_BYTES, INSPECTION_SECONDS
-from ..methods.isolated import Worker, ended, finished, started, why_ended, worked
+from ..methods.isolated import TURN, Worker, ended, finished, started, why_ended, worked
 from ..sandbox.container import ENGINES
 from ..trace import as_json
 from .fair_share import FairSlots
@@ -107,6 +107,10 @@ class Workers:
     def inspecting(self, owner: str) -> Worker:
         """Return the worker that inspects the files of an owner."""
         return functools.partial(self._inspected, owner)
+
+    def share(self, owner: str) -> None:
+        """Have the processes that this task starts take turns with those of other owners."""
+        TURN.set(functools.partial(self._slots.taken, owner))
 
     async def check_values(self, owner: str, values: Sequence[msgspec.Raw]) -> None:
         """Raise InputError for tagged values that cannot be decoded, or take too long."""

@@ -24,6 +24,7 @@ from ..settings import MAX_JSON_BYTES
 from ..store import RunRecord
 from .tool_list import ProgressReporter, ToolRequest, build_server
 
+_MAX_CONTAINERS, _MAX_ITEMS = 150_000, 500_000  # in the body of a request
 _MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
 
 
@@ -93,6 +94,7 @@ class McpEndpoint:
                 503, "stopping", "the server is about to stop", retry_seconds=self._intake.settings.drain_seconds
             )
         body = await HTTPRequest(scope, receive).body()  # raises if it is too large or too slow
+        _check_parts(body)
         is_call = scope["method"] == "POST"
         self._requests += is_call
         try:
@@ -144,6 +146,12 @@ def _new_sessions(intake: Intake, most: int) -> StreamableHTTPSessionManager:
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     return server.session_manager
+
+
+def _check_parts(body: bytes) -> None:
+    """Raise Refusal for a body that the SDK, in the event loop, would read for too long: it copies each part."""
+    if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS or body.count(b",") > _MAX_ITEMS:
+        raise Refusal(413, "too_large", "the body has too many lists, objects or values")
 
 
 def _raw(values: Mapping[str, Any]) -> dict[str, msgspec.Raw]:

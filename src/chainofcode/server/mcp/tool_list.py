@@ -31,6 +31,7 @@ _MAX_PROGRAM_CHARS = 1_000_000
 _ID = re.compile(r"[0-9a-f]{16,24}")  # of a run, which a trace cannot look like
 _MAX_TRACE_CHARS = 32_000_000
 _MAX_TEXT_CHARS = 20_000
+_MAX_VALUE_BYTES = 200_000
 _PROGRESS_SECONDS = 0.2
 _CLOSE_SECONDS = 10.0
 _ALONE = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
@@ -46,7 +47,9 @@ class RunOutcome(BaseModel):
     """The outcome of a run."""
 
     answer: str | None = Field(description="the answer as text; null if there is none (see reason and error)")
-    value: Any = Field(description="the answer as data; types that JSON lacks are tagged, as in {'$tuple': [1, 2]}")
+    value: Any = Field(
+        description="the answer as data; types that JSON lacks are tagged, as in {'$tuple': [1, 2]}; null if large"
+    )
     confidence: float | None = Field(
         description="how sure the model was of an answer that it states, otherwise of its least sure judgement"
     )
@@ -214,7 +217,7 @@ class _Tools:
         answer = trace.answer or Answer(Reason.GUEST_DIED)
         outcome = RunOutcome(
             answer=answer.text if answer.is_answered else None,
-            value=answer.value,
+            value=answer.value if len(as_json(answer.value)) <= _MAX_VALUE_BYTES else None,
             confidence=trace.confidence,
             reason=answer.reason,
             error=_error_text(answer),
