@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import resource
+import signal
 import sqlite3
 import tempfile
 from collections.abc import Callable, Sequence
@@ -264,7 +265,9 @@ def test_the_command(tmp_path: Path) -> None:
         told = json.loads(coc(*command).stdout)
         assert (told["value"], told["cached"]) == (["fig", "kiwi"], cached)
     (tmp_path / "new" / "cache" / "replies.sqlite").write_bytes(b"this is no database" * 1000)
-    assert json.loads(coc(*command).stdout)["cached"] == 0  # set aside, and begun anew
+    done = coc(*command)
+    assert json.loads(done.stdout)["cached"] == 0  # set aside, and begun anew
+    assert "replies.sqlite is damaged: it was renamed to replies.sqlite.damaged-" in done.stderr
     done = coc(*command[:-1], tmp_path / "program.py")
     assert done.returncode == 2 and "is not a directory" in done.stderr
     done = coc(*command[:-1], "/proc/self/cache")
@@ -281,6 +284,21 @@ def in_child(work: Callable[[], bool]) -> bool:
         finally:
             os._exit(0 if is_good else 1)
     return os.waitpid(child, 0)[1] == 0
+
+
+def test_a_disk_that_was_full_before(tmp_path: Path) -> None:
+    """The error says why nothing can be kept, though an empty file was begun."""
+
+    def work() -> bool:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        try:
+            ReplyStore(tmp_path / "replies.sqlite")
+        except LMError as error:
+            return "cannot keep replies in" in str(error) and "no such table" not in str(error)
+        return False
+
+    assert in_child(work)
 
 
 def test_a_full_disk_costs_no_answer(tmp_path: Path) -> None:

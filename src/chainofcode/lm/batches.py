@@ -20,8 +20,8 @@ from ..errors import LMError
 from .batch_store import BatchStore
 
 IN_FLIGHT = 256  # requests of one program, and samples of an evaluation, that wait at once
-_QUIET_SECONDS = 2.0
-_LONGEST_WAIT_SECONDS = 60.0  # of a request, while others keep coming
+_QUIET_SECONDS = 5.0
+_LONGEST_WAIT_SECONDS = 300.0  # of a request, while others keep coming
 _POLL_SECONDS = 1.0  # before the second look at a batch
 _LONGEST_POLL_SECONDS = 60.0
 _POLL_GROWTH = 1.5

@@ -93,11 +93,10 @@ class ReplyStore:
             if _is_damage(error):
                 self._set_aside()
                 return self._open()
-            if not self._path.exists():
+            file = self._open_to_read()
+            if file is None:
                 raise
         self._is_read_only = True
-        file = self._connect("?mode=ro&immutable=1")
-        file.execute("SELECT count(*) FROM (SELECT 1 FROM kept LIMIT 1)")
         self._tell(f"{self._path} cannot be written: what is there is used, and nothing is added")
         return file
 
@@ -113,6 +112,18 @@ class ReplyStore:
             raise
         return file
 
+    def _open_to_read(self) -> sqlite3.Connection | None:
+        """Return the file, to be read only; None if it is not there, or has no replies."""
+        if not self._path.exists():
+            return None
+        file = self._connect("?mode=ro&immutable=1")
+        try:
+            file.execute("SELECT count(*) FROM (SELECT 1 FROM kept LIMIT 1)")
+        except sqlite3.DatabaseError:
+            file.close()
+            return None
+        return file
+
     def _connect(self, how: str) -> sqlite3.Connection:
         name = f"{self._path.absolute().as_uri()}{how}"
         return sqlite3.connect(name, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
@@ -120,8 +131,10 @@ class ReplyStore:
     def _set_aside(self) -> None:
         for suffix in ("-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+        damaged = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         with contextlib.suppress(FileNotFoundError):  # another process was faster
-            self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}"))
+            self._path.rename(damaged)
+            self._warn(f"{self._path} is damaged: it was renamed to {damaged.name}, and a new one begins")
 
     def _note_use(self, request: bytes, used: int) -> None:
         """Write that a row was used, at most once a day."""
