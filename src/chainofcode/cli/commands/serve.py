@@ -49,6 +49,30 @@ def add_to(commands: Any) -> None:
         "a token for clients, of 16 characters or more; each name has its own runs and budget; better set in "
         "COC_TOKEN, or added with coc tokens",
     )
+    _add_storage(parser)
+    _add_bounds(parser)
+    parser.add_argument(
+        "--drain", metavar="S", type=float, default=30.0, help="seconds that active runs have to finish (30)"
+    )
+    _add_proxy(parser)
+    add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
+    add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
+    add_packages(parser)
+    parser.add_argument("--scratch", action="store_true", help="let programs write files, and keep them; needs tier A")
+    add_limits(parser)
+    parser.add_argument(
+        "--sandbox-at-least",
+        metavar="TIER",
+        default="",
+        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
+    )
+    parser.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
+    parser.add_argument("--log-content", action="store_true", help="log questions and answers, too")
+    parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
+    parser.set_defaults(command=_serve)
+
+
+def _add_storage(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     parser.add_argument(
         "--store",
@@ -74,26 +98,6 @@ def add_to(commands: Any) -> None:
         action="store_true",
         help="continue interrupted runs at the start; recorded values are used, nothing is paid for twice",
     )
-    _add_bounds(parser)
-    parser.add_argument(
-        "--drain", metavar="S", type=float, default=30.0, help="seconds that active runs have to finish (30)"
-    )
-    _add_proxy(parser)
-    add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
-    add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
-    add_packages(parser)
-    parser.add_argument("--scratch", action="store_true", help="let programs write files, and keep them; needs tier A")
-    add_limits(parser)
-    parser.add_argument(
-        "--sandbox-at-least",
-        metavar="TIER",
-        default="",
-        help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
-    )
-    parser.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
-    parser.add_argument("--log-content", action="store_true", help="log questions and answers, too")
-    parser.add_argument("--otel", action="store_true", help="send OpenTelemetry spans (OTEL_EXPORTER_OTLP_ENDPOINT)")
-    parser.set_defaults(command=_serve)
 
 
 def _add_proxy(parser: argparse.ArgumentParser) -> None:
