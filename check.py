@@ -4,6 +4,7 @@
     python3 check.py              what a change must pass: lint, types, tests; under 15 minutes on two cores
     python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
     python3 check.py --all        the nightly run: all cases of all tests, on every version
+    python3 check.py --coverage   also says which lines of the host no test runs
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11, 3.12, 3.13; ~/.pyenv/versions is searched too) and
@@ -23,6 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 WANTED = ("3.11", "3.12", "3.13")
 WORKERS = 3 * (os.cpu_count() or 1)  # most of the time, tests wait for a process, a server or a browser
+COVERAGE = ("coverage", "run", "-m")
 
 
 def interpreters() -> dict[str, str]:
@@ -62,10 +64,10 @@ def run(*command: str) -> None:
         sys.exit(done.returncode)
 
 
-def tests(tools: Path, chosen: str, arguments: list[str]) -> None:
+def tests(tools: Path, chosen: str, arguments: list[str], *under: str) -> None:
     # Whole files stay together, for the servers and browsers that their tests share; idle workers take over the rest.
     spread = ("-n", str(WORKERS), "--dist", "worksteal")
-    run(str(tools / "python"), "-m", "pytest", *spread, *(("-m", chosen) if chosen else ()), *arguments)
+    run(str(tools / "python"), "-m", *under, "pytest", *spread, *(("-m", chosen) if chosen else ()), *arguments)
 
 
 def main() -> None:
@@ -74,6 +76,7 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="lint, types and fast tests")
     parser.add_argument("--all", action="store_true", help="all cases of all tests")
+    parser.add_argument("--coverage", action="store_true", help="measure which lines the tests run")
     wish, arguments = parser.parse_known_args()
     found = interpreters()
     if not found:
@@ -85,7 +88,10 @@ def main() -> None:
     run(str(tools / "ruff"), "check", ".")
     run(str(tools / "ruff"), "format", "--check", ".")
     run(str(tools / "mypy"))
-    tests(tools, "quick" if wish.quick else "", arguments)
+    tests(tools, "quick" if wish.quick else "", arguments, *(COVERAGE if wish.coverage else ()))
+    if wish.coverage:
+        run(str(tools / "coverage"), "combine", "--quiet")
+        run(str(tools / "coverage"), "report")
     if wish.quick:
         return
     for version in others:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import math
 import os
 import sys
 import zlib
@@ -38,7 +39,8 @@ BY_CHANCE = {
     "test_program_that_breaks_its_own_world",
     "test_a_file_is_no_hole_and_can_be_opened_too",
 }
-# What depends on the version of Python: `check.py` runs it on each; everything else on one of them.
+# What depends most on the version of Python: `check.py` runs it on each; everything else on one of them, and every
+# night on all.
 VERSIONED = {
     "cases",
     "conformance",
@@ -51,17 +53,14 @@ VERSIONED = {
     "lookahead",
     "overlap",
     "parallel",
-    "pool",
     "protocol",
     "provenance",
     "regressions",
-    "replay",
     "sandbox",
     "semantics",
     "structure",
     "traces",
     "values",
-    "verify",
     "watching",
 }
 # What `check.py --quick` runs, at most two cases of each test: every package, nothing slow.
@@ -85,11 +84,8 @@ QUICK = {
     "protocol",
     "provenance",
     "record",
-    "run_store",
     "regressions",
     "sql",
-    "store",
-    "structure",
     "traces",
     "values",
     "wire",
@@ -137,11 +133,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if subject(cases[0].path) in QUICK:
             for item in cases if subject(cases[0].path) in RULES else cases[:2]:
                 item.add_marker("quick")
-        sampled = cases[0].get_closest_marker("sampled")
-        if sampled is not None and not (ALL or is_named):
-            left_out |= set(cases[-(-len(cases) // sampled.args[0]) :])
+        if not (ALL or is_named):
+            left_out |= not_sampled(cases)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def not_sampled(cases: list[pytest.Item]) -> set[pytest.Item]:
+    """Of the cases of one test that are marked `sampled(n)`, all but every n-th."""
+    marks = {item: mark for item in cases if (mark := item.get_closest_marker("sampled"))}
+    count = sum(1 / mark.args[0] for mark in marks.values())
+    return set(list(marks)[math.ceil(count) :])
 
 
 def draw(item: pytest.Item) -> int:

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
+
+Seen = TypeVar("Seen")
+
+
+def wait_for(look: Callable[[], Seen], seconds: float = 60) -> Seen:
+    """What `look` sees, as soon as it sees something."""
+    end = time.monotonic() + seconds
+    while not (seen := look()):
+        assert time.monotonic() < end, f"nothing was seen within {seconds} seconds"
+        time.sleep(0.02)
+    return seen
 
 
 def stat(pid: int | str) -> list[str]:

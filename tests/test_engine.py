@@ -46,8 +46,10 @@ def test_leaving_early_ends_the_guest() -> None:
 
 def test_cancelling_ends_the_guest_and_its_calls() -> None:
     ended: list[str] = []
+    begun = asyncio.Event()
 
     async def slow(pause: Any) -> int:
+        begun.set()
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
@@ -57,7 +59,7 @@ def test_cancelling_ends_the_guest_and_its_calls() -> None:
 
     async def cancel() -> None:
         task = asyncio.create_task(arun("answer = f(1)", slow))
-        await asyncio.sleep(0.5)
+        await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

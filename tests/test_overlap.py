@@ -80,6 +80,7 @@ def test_the_generator_is_diverse() -> None:
 # --- programs by hand ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", effects())
 def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
     source = effects()[name]

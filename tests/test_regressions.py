@@ -302,20 +302,16 @@ def test_tens_of_thousands_of_names() -> None:
 
 
 def test_guest_does_not_outlive_its_host() -> None:
-    import signal
     import subprocess
     import sys
-    import time
+
+    from processes import descendants, is_alive, wait_for
 
     host = subprocess.Popen([sys.executable, "-c", "import chainofcode as c; c.run('import time\\ntime.sleep(97)')"])
-    time.sleep(1.5)
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(host.pid)], capture_output=True, text=True, check=True)
-    (guest,) = map(int, listed.stdout.split())
-    host.send_signal(signal.SIGKILL)
+    started = wait_for(lambda: found if len(found := descendants(host.pid)) >= 2 else [])
+    host.kill()
     host.wait()
-    time.sleep(0.5)
-    status = subprocess.run(["ps", "-o", "stat=", "-p", str(guest)], capture_output=True, text=True, check=False).stdout
-    assert status.strip()[:1] in ("", "Z")  # gone, or dead and not yet collected by whoever inherits it
+    wait_for(lambda: not any(map(is_alive, started)))
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import has_tier
-from processes import descendants, is_alive
+from processes import descendants, is_alive, wait_for
 
 from chainofcode import InputError, Limits, SandboxError, arun, run
 from chainofcode.sandbox import Jail, open_sandbox
@@ -375,19 +375,11 @@ def test_nothing_outlives_its_host(tmp_path: Path) -> None:
     """However the host dies, its keeper, zygotes and guests die with it."""
     code = "import chainofcode as c; c.run('import time\\ntime.sleep(91)')"
     host = subprocess.Popen([sys.executable, "-c", code])
-    children: list[int] = []
-    for _ in range(200):
-        children = descendants(host.pid)
-        if len(children) >= 3 if tier_here() == "A" else len(children) >= 2:
-            break
+    count = 3 if tier_here() == "A" else 2
+    children = wait_for(lambda: found if len(found := descendants(host.pid)) >= count else [])
     host.kill()
     host.wait()
-    for _ in range(100):
-        alive = [pid for pid in children if is_alive(pid)]
-        if not alive:
-            return
-        threading.Event().wait(0.05)
-    pytest.fail(f"still alive: {alive}")
+    wait_for(lambda: not any(map(is_alive, children)))
 
 
 # --- containers ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainofcode import run
@@ -95,6 +95,11 @@ values = st.recursive(
     ),
     max_leaves=20,
 )
+
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any speed")
 
 
 @given(values)
