@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 pytest.importorskip("openai", reason="the extra `openai` is not installed")
+pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from databases import PostgresServer, postgres_server
 from serving import FRUIT, SCRIPT, Serving, parsed, served
@@ -24,6 +25,7 @@ from test_server_resume import PROGRAM, Counting, counting
 
 from chainofcode import Trace
 from chainofcode.audit import check_chain, replay
+from chainofcode.server.postgres.shared_queue import LEASE_SECONDS
 
 SLOW = [
     {"when": "is_fruit('apple')", "reply": "true", "seconds": 1.0},
@@ -253,6 +255,19 @@ def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group
             assert said(two, "run over") == [id]
             assert check_chain(trace_of(one, id, tmp_path)).state == "intact"
             assert two.over(one.begin())["answer"] == "1"
+
+
+def test_a_server_that_stops_finishes_its_runs_and_takes_no_others(group: Group) -> None:
+    program = {"program": "import time\ntime.sleep(6)\nanswer = 1"}
+    with group.pair("--runs", "1", "--drain", "60") as (one, two):
+        time.sleep(LEASE_SECONDS + 1)  # from then on the other would take over what has no server
+        ids = [one.client.post("/api/runs", json=program).json()["id"] for _ in range(4)]
+        until(lambda: bool(said(one, "run claimed")))
+        assert one.stop() == 0
+        ends = [two.until(id, "done", "failed", "cancelled", "interrupted") for id in ids]
+        assert {(end["state"], end["answer"], end["resumed"]) for end in ends} == {("done", "1", 0)}
+        assert said(one, "run claimed") == said(one, "run over")
+        assert sorted(said(one, "run over") + said(two, "run over")) == sorted(ids)
 
 
 def test_a_run_whose_client_waited_for_the_killed_server_is_interrupted(group: Group) -> None:

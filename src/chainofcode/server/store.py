@@ -137,10 +137,14 @@ class QueueRoom(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """A run from the shared queue that this server carries out now, and what it is started from."""
+    """A run from the shared queue that this server carries out now, and what it is started from.
+
+    `is_own`: only this server could claim it, because a client waits for it here.
+    """
 
     run: RunRecord
     request: bytes | None
+    is_own: bool
 
 
 class SharedQueue(Protocol):
@@ -149,7 +153,7 @@ class SharedQueue(Protocol):
     async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
         """Queue a run for any server. Raises Refusal if its owner has no place left, and TakenOver."""
 
-    async def claim(self, owners: Sequence[str], models: Sequence[str]) -> ClaimedRun | None:
+    async def claim(self, owners: Sequence[str], models: Sequence[str], *, only_own: bool = False) -> ClaimedRun | None:
         """Take the next run of these owners and models: the owner with the fewest running runs is next; equals take
         turns."""
 
