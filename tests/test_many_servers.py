@@ -17,6 +17,7 @@ import pytest
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 pytest.importorskip("openai", reason="the extra `openai` is not installed")
+pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 
 from databases import PostgresServer, postgres_server
 from serving import FRUIT, SCRIPT, Serving, parsed, served
@@ -24,6 +25,7 @@ from test_server_resume import PROGRAM, Counting, counting
 
 from chainofcode import Trace
 from chainofcode.audit import check_chain, replay
+from chainofcode.server.postgres.shared_queue import LEASE_SECONDS
 
 SLOW = [
     {"when": "is_fruit('apple')", "reply": "true", "seconds": 1.0},
@@ -72,6 +74,14 @@ def until(is_so: Callable[[], bool], seconds: float = 90) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.1)
+
+
+def begun_long(server: Serving, group: Group, **more: Any) -> str:
+    """A run that waits ten minutes for its model."""
+    program = {"program": "begun = 1\nanswer = is_long(1)", "model": group.model}
+    reply = server.client.post("/api/runs", json={**program, **more})
+    assert reply.status_code == 202, reply.text
+    return str(reply.json()["id"])
 
 
 def trace_of(server: Serving, id: str, directory: Path) -> Path:
@@ -136,11 +146,11 @@ def test_events_are_streamed_live_from_the_other_server(group: Group) -> None:
 
 def test_a_run_is_cancelled_by_any_server(group: Group) -> None:
     with group.pair("--runs", "1") as (one, two):
-        running = [one.begin("Sleep") for _ in range(2)]
+        running = [begun_long(one, group) for _ in range(2)]
         for id in running:
             one.until(id, "running")
-        assert sorted(map(len, (said(one, "run claimed"), said(two, "run claimed")))) == [1, 1]
-        queued, waited = one.begin("Sleep"), one.begin("Sleep", detach=False)
+        until(lambda: all(len(said(server, "run claimed")) == 1 for server in (one, two)))
+        queued, waited = begun_long(one, group), begun_long(one, group, detach=False)
         for id, server in ((running[0], one), (running[1], two), (queued, two), (waited, two)):
             assert server.client.post(f"/api/runs/{id}/cancel").json() == {"id": id, "state": "cancelled"}
             assert one.run(id)["state"] == two.run(id)["state"] == "cancelled"
@@ -179,7 +189,7 @@ def test_tokens_see_their_own_runs_and_take_turns(group: Group) -> None:
 
 def test_the_queue_of_all_servers_is_bounded(group: Group) -> None:
     with group.pair("--runs", "1", "--queue", "1") as (one, two):
-        ids = [server.begin("Sleep") for server in (one, two, one, two)]
+        ids = [begun_long(server, group) for server in (one, two, one, two)]
         refused = [server.client.post("/api/runs", json={"question": FRUIT}) for server in (one, two)]
         assert [(reply.status_code, reply.json()["error"]["type"]) for reply in refused] == [(429, "busy")] * 2
         for id in ids:
@@ -240,8 +250,7 @@ def _check_paid_once(model: Counting, done: dict[str, Any], path: Path) -> None:
 
 def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group, tmp_path: Path) -> None:
     with group.server("one") as one:
-        program = {"program": "begun = 1\nanswer = is_long(1)", "model": group.model}
-        id = one.client.post("/api/runs", json=program).json()["id"]
+        id = begun_long(one, group)
         until(lambda: b'"begun"' in one.client.get(f"/api/runs/{id}/trace").content)
         with group.server("two") as two:
             one.process.send_signal(signal.SIGSTOP)
@@ -255,9 +264,22 @@ def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group
             assert two.over(one.begin())["answer"] == "1"
 
 
+def test_a_server_that_stops_finishes_its_runs_and_takes_no_others(group: Group) -> None:
+    program = {"program": "import time\ntime.sleep(6)\nanswer = 1"}
+    with group.pair("--runs", "1", "--drain", "60") as (one, two):
+        time.sleep(LEASE_SECONDS + 1)  # from then on the other would take over what has no server
+        ids = [one.client.post("/api/runs", json=program).json()["id"] for _ in range(4)]
+        until(lambda: bool(said(one, "run claimed")))
+        assert one.stop() == 0
+        ends = [two.until(id, "done", "failed", "cancelled", "interrupted") for id in ids]
+        assert {(end["state"], end["answer"], end["resumed"]) for end in ends} == {("done", "1", 0)}
+        assert said(one, "run claimed") == said(one, "run over")
+        assert sorted(said(one, "run over") + said(two, "run over")) == sorted(ids)
+
+
 def test_a_run_whose_client_waited_for_the_killed_server_is_interrupted(group: Group) -> None:
     with group.server("one") as one, group.server("two") as two:
-        id = one.begin("Sleep", detach=False)
+        id = begun_long(one, group, detach=False)
         one.until(id, "running")
         one.stop(signal.SIGKILL)
         assert two.over(id)["state"] == "interrupted"

@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import functools
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from typing import Any, Protocol
 
 from .active_run import ActiveRun, is_set_within
 from .fair_share import reserved
@@ -30,6 +31,11 @@ class HeldRuns(Protocol):
 
     def keep_held(self, begun: Sequence[ActiveRun], held: dict[str, bool]) -> None: ...
 
+    def has(self, id: str) -> bool: ...
+
+    async def close(self) -> None:
+        """Let runs finish, or give them back."""
+
 
 class Peers:
     """Claims runs from the shared queue for the free slots of this server."""
@@ -44,6 +50,7 @@ class Peers:
         self._changes: weakref.WeakValueDictionary[str, asyncio.Event] = weakref.WeakValueDictionary()
         self._has_queued, self._is_held_stale = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self.is_draining = False  # then no further run is claimed from other servers
 
     @contextlib.asynccontextmanager
     async def open(
@@ -56,10 +63,12 @@ class Peers:
                 loop.call_soon_threadsafe(self._hear, kind, id)
 
         self.queue.listen(heard)
-        loops = [asyncio.create_task(self._claim_all(store, take_up)), asyncio.create_task(self._check_held(runs))]
+        begin = functools.partial(self._begin, store, take_up)
+        loops = [asyncio.create_task(self._claim_all(runs, begin)), asyncio.create_task(self._check_held(runs))]
         try:
             yield
         finally:
+            await runs.close()  # heartbeats go on until the last run is over
             for task in (*loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
@@ -112,30 +121,37 @@ class Peers:
         free = self._free()
         return [owner for owner in self._held if free <= reserved(owner, self._held, self._owners, self._total)]
 
-    async def _claim_all(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+    async def _claim_all(self, runs: HeldRuns, begin: Callable[[ClaimedRun], Coroutine[Any, Any, None]]) -> None:
         while True:
             await is_set_within(self._has_queued, _POLL_SECONDS)
             self._has_queued.clear()
             try:
-                while self._free() and (claimed := await self.queue.claim(self._must_wait(), self._models)):
-                    self._grant(claimed, store, take_up)
+                while self._free():
+                    claimed = await self.queue.claim(self._must_wait(), self._models, only_own=self.is_draining)
+                    if claimed is None:
+                        break
+                    self._grant(claimed, runs, begin)
             except StorageError as error:
                 self._log.say("queue not read", why=error.message)
                 await asyncio.sleep(_RETRY_SECONDS)
 
-    def _grant(self, claimed: ClaimedRun, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+    def _grant(
+        self, claimed: ClaimedRun, runs: HeldRuns, begin: Callable[[ClaimedRun], Coroutine[Any, Any, None]]
+    ) -> None:
         run = claimed.run
         self._granted[run.id] = run.owner
         self._held[run.owner] += 1
         turn = self._turns.pop(run.id, None)
         if turn is not None and not turn.done():
             turn.set_result(None)
-            return
-        task = asyncio.create_task(self._begin(claimed, store, take_up))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        elif not claimed.is_own:
+            task = asyncio.create_task(begin(claimed))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        elif not runs.has(run.id):  # it was cancelled in this moment; else it finds its slot
+            self.release(run.id)
 
-    async def _begin(self, claimed: ClaimedRun, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]]) -> None:
+    async def _begin(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun) -> None:
         """Start a claimed run; one that cannot be started has failed. While the store is unavailable, try again."""
         run = claimed.run
         while True:

@@ -107,7 +107,7 @@ class Runs:
             if not is_claimed:
                 await self._store.keep(run, request=request)
         except asyncio.CancelledError:  # the client has left, but the run is being written
-            active.cancel()
+            active.cancel("interrupted" if is_claimed else "cancelled")
             active.task = asyncio.create_task(self._carry_out(active))
             raise
         except BaseException:
@@ -252,6 +252,8 @@ class Runs:
         content = {"question": run.question, "answer": run.answer}
         self._log.say("run over", content, run=run.id, state=run.state, reason=run.reason, seconds=run.seconds)
         self._active.pop(run.id, None)
+        if self.peers is not None:
+            self.peers.release(run.id)
         active.over.set()
         active.wake()
 
@@ -395,6 +397,9 @@ class Runs:
             elif held[active.run.id]:
                 active.cancel()
 
+    def has(self, id: str) -> bool:
+        return id in self._active
+
     @property
     def begun(self) -> list[ActiveRun]:
         return [active for active in self._active.values() if active.is_begun]
@@ -403,6 +408,8 @@ class Runs:
         """Accept no new runs; interrupt the others after a while."""
         if not self.is_draining:
             self.is_draining = True
+            if self.peers is not None:
+                self.peers.is_draining = True
             self._log.say("stopping", runs=len(self._active), drain_seconds=self._settings.drain_seconds)
             asyncio.get_running_loop().call_later(self._settings.drain_seconds, self.interrupt)
 

@@ -137,10 +137,14 @@ class QueueRoom(NamedTuple):
 
 
 class ClaimedRun(NamedTuple):
-    """A run from the shared queue that this server carries out now, and what it is started from."""
+    """A run from the shared queue that this server carries out now, and what it is started from.
+
+    `is_own`: only this server could claim it, because a client waits for it here.
+    """
 
     run: RunRecord
     request: bytes | None
+    is_own: bool
 
 
 class SharedQueue(Protocol):
@@ -149,9 +153,11 @@ class SharedQueue(Protocol):
     async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
         """Queue a run for any server. Raises Refusal if its owner has no place left, and TakenOver."""
 
-    async def claim(self, waiting: Sequence[str], models: Sequence[str]) -> ClaimedRun | None:
+    async def claim(
+        self, waiting: Sequence[str], models: Sequence[str], *, only_own: bool = False
+    ) -> ClaimedRun | None:
         """Take the next run with one of these models, except of `waiting` owners: the owner with the fewest running
-        runs is next; equals take turns."""
+        runs is next; equals take turns. `only_own`: of those that only this server can carry out."""
 
     async def cancel(self, id: str) -> None:
         """Cancel a run that another server has, or none."""

@@ -71,6 +71,9 @@ class PostgresStore:
         self._copies = LocalCopies(directory, objects)
         self._traces = TraceCopies(directory / "traces", self._database, objects)
         self.shared = PostgresQueue(self._database, url, self.me, self._forget_local)
+        for key in self._database.now(_garbage):  # of servers that died
+            with contextlib.suppress(StorageError):
+                self._database.now(_collected(objects, key))
 
     def close(self) -> None:
         self._database.close()
@@ -185,9 +188,12 @@ class PostgresStore:
         self._copies.use(path)
         return path
 
-    def _forget_local(self, run: str) -> None:
-        """Another server has removed a run."""
-        self._traces.forget(run)
+    def _forget_local(self, kind: str, name: str) -> None:
+        """Remove the copy of what another server has removed: a run, or an object."""
+        if kind == "removed":
+            self._traces.forget(name)
+        else:
+            self._copies.forget(name)
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -271,10 +277,7 @@ class PostgresStore:
 
     async def _sweep(self) -> None:
         """Remove objects that no row names, of uploads that failed and servers that died."""
-        sql = "SELECT key FROM garbage WHERE since < now() - %s * interval '1 second' LIMIT %s"
-        given = (_GARBAGE_SECONDS, _REMOVED_AT_ONCE)
-        rows = await self._database.do(lambda connection: connection.execute(sql, given).fetchall())
-        await self._collect([row[0] for row in rows])
+        await self._collect(await self._database.do(_garbage))
 
     async def _collect(self, keys: Iterable[str]) -> None:
         """Remove objects that are garbage. What fails now is swept later."""
@@ -355,6 +358,12 @@ def _linked(objects: ObjectStorage, run: str, sha256: str, data: bytes) -> Calla
     return link
 
 
+def _garbage(connection: Postgres) -> list[str]:
+    """Keys of objects that no row names and that are not under way any more."""
+    sql = "SELECT key FROM garbage WHERE since < now() - %s * interval '1 second' LIMIT %s"
+    return [row[0] for row in connection.execute(sql, (_GARBAGE_SECONDS, _REMOVED_AT_ONCE))]
+
+
 def _collected(objects: ObjectStorage, key: str) -> Callable[[Postgres], None]:
     """Remove an object, unless a run has left the same artifact meanwhile."""
 
@@ -365,6 +374,7 @@ def _collected(objects: ObjectStorage, key: str) -> Callable[[Postgres], None]:
         used = connection.execute("SELECT 1 FROM artifacts WHERE sha256 = %s LIMIT 1", (name,)).fetchone()
         if kind != "artifacts" or used is None:
             objects.remove(key)
+            connection.execute(NOTIFY, (f"discarded {key}",))
         connection.execute("DELETE FROM garbage WHERE key = %s", (key,))
 
     return collect

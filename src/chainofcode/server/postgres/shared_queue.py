@@ -27,9 +27,10 @@ LEASE_SECONDS = 10.0
 _MAX_RESUMED = 5  # a run that brings servers down is not resumed for ever
 _AT_ONCE = 100
 _RETRY_SECONDS = 0.5
-_NEXT = """SELECT first.id FROM (
-    SELECT DISTINCT ON (owner) owner, number, id FROM runs
-    WHERE state = 'queued' AND (server IS NULL OR server = %(me)s) AND owner <> ALL(%(waiting)s)
+_NEXT = """SELECT first.id, first.server FROM (
+    SELECT DISTINCT ON (owner) owner, number, id, server FROM runs
+    WHERE state = 'queued' AND (server = %(me)s OR (server IS NULL AND NOT %(only_own)s))
+    AND owner <> ALL(%(waiting)s)
     AND (model IS NULL OR model = ANY(%(models)s))
     ORDER BY owner, number) AS first
 LEFT JOIN (SELECT owner, count(*) AS running FROM runs WHERE state = 'running' GROUP BY owner) AS held USING (owner)
@@ -58,7 +59,7 @@ class _Detached(msgspec.Struct):
 class PostgresQueue:
     """The part of one server, `me`, in the shared queue."""
 
-    def __init__(self, database: Connections, url: str, me: str, removed: Callable[[str], None]) -> None:
+    def __init__(self, database: Connections, url: str, me: str, removed: Callable[[str, str], None]) -> None:
         self._database, self._url, self.me, self._removed = database, url, me, removed
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -74,8 +75,10 @@ class PostgresQueue:
         else:
             await self._database.do(insert)
 
-    async def claim(self, waiting: Sequence[str], models: Sequence[str]) -> ClaimedRun | None:
-        given = {"me": self.me, "waiting": list(waiting), "models": list(models)}
+    async def claim(
+        self, waiting: Sequence[str], models: Sequence[str], *, only_own: bool = False
+    ) -> ClaimedRun | None:
+        given = {"me": self.me, "waiting": list(waiting), "models": list(models), "only_own": only_own}
 
         def take(connection: Postgres) -> ClaimedRun | None:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (CLAIMING,))
@@ -87,7 +90,7 @@ class PostgresQueue:
             run = run_rows.read_run(row[0], "running")
             connection.execute(_TURN, (run.owner,))
             connection.execute(NOTIFY, (f"changed {run.id}",))
-            return ClaimedRun(run, row[1])
+            return ClaimedRun(run, row[1], found[1] is not None)
 
         return await self._database.do(take)
 
@@ -136,9 +139,10 @@ class PostgresQueue:
             while (left := next_beat - time.monotonic()) > 0 and not self._is_over.is_set():
                 for notification in connection.notifies(timeout=min(left, 0.5)):
                     kind, _, id = notification.payload.partition(" ")
-                    if kind == "removed":
-                        self._removed(id)
-                    heard(kind, id)
+                    if kind in ("removed", "discarded"):
+                        self._removed(kind, id)
+                    else:
+                        heard(kind, id)
 
     def leave(self) -> None:
         self._is_over.set()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..objects import ObjectStorage
-from ..refusal import StorageError, TakenOver
+from ..refusal import Refusal, StorageError, TakenOver
 from ..trace_files import PARTIAL, TraceWriter
 from .connections import Connections, Postgres
 
@@ -195,7 +195,7 @@ class TraceCopies:
         try:
             self._objects.fetch(key, partial)
         except FileNotFoundError:
-            raise StorageError("the trace is not in the object storage") from None
+            raise Refusal(404, "no_trace", "the trace is not in the object storage") from None
         partial.replace(path)
         return path.stat().st_size
 
