@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from ..render import Page
 from ..trace import Answer, Call, Event, Step, Trace
 from ..values.codec import decode
 from .answers import fitted, is_misfit
+from .isolated import in_thread
 from .multiple_choice import chosen, options_in
 from .prompting import Inquiry, Method, failed, prompt, repeated, stepping
 
@@ -66,7 +66,7 @@ def run_by_lm(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event
 
 async def _in_place_of_python(inquiry: Inquiry, reply: str, how: str) -> AsyncIterator[Event]:
     try:
-        program = await asyncio.to_thread(Program.parse, reply, inquiry.language)
+        program = await in_thread(Program.parse, reply, inquiry.language)
     except ProgramError as error:
         yield failed(Reason.ERROR, str(error))
         return
@@ -185,7 +185,7 @@ async def _code(reply: str) -> str:
     """Return the program in a reply without comments and layout, to recognise a repeated program."""
     if len(reply) > _MAX_RECOGNISED_CHARS:
         return " ".join(reply.split())
-    return await asyncio.to_thread(_normal_code, reply)
+    return await in_thread(_normal_code, reply)
 
 
 def _normal_code(reply: str) -> str:
