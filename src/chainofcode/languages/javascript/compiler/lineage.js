@@ -274,7 +274,6 @@ function lineageOf(parsed, statements) {
   const ends = {}, inputs = {};
   for (const [name, binding] of [...parsed.tree.scope.names, ...lines.globals]) ends[name] = lines.behind(binding);
   for (const [name, binding] of lines.globals) inputs[name] = where((fact) => fact.reads.has(binding));
-  const last = parsed.tree.body.findLast((node) => node.type === "ExpressionStatement" && node.directive === undefined);
   return {
     data: lines.facts.map((fact) => [...lines.data(fact)]),
     control: statements.map((node) => lines.decided(functionOf(node))),
@@ -282,9 +281,24 @@ function lineageOf(parsed, statements) {
     hubs: lines.hubs,
     ends,
     inputs,
-    last: last ? last.number : null,
+    last: lastExpressions(parsed.tree),
     says: where((fact) => fact.says),
     guards: statements.filter((node) => node.type === "ThrowStatement" && around(node) >= 0).map(around),
     works: lines.facts.map((fact) => fact.work),
   };
+}
+
+function lastExpressions(tree) {
+  // The statements that may give a program its last value: from the end, up to one that always does.
+  const found = [];
+  for (const top of tree.body.toReversed()) {
+    const own = [];
+    walk(top, (node) => {
+      if (node.number !== undefined && !FUNCTIONS.has(node.type)) own.push(node);
+      return FUNCTIONS.has(node.type) || /^Class/.test(node.type) ? false : undefined;
+    });
+    if (own.some(isKept)) found.push(...own.map((node) => node.number));
+    if (isKept(top)) break;
+  }
+  return found;
 }
