@@ -251,7 +251,7 @@ ERRORS = {
     "const a = 1;\na = 2;": ("TypeError", 2),
     "answer = later;\nlet later = 1;": ("ReferenceError", 1),
     "await Promise.reject(new Error('no'));": ("Error", 1),
-    "function f() {\n  return (\n    // why\n    null.x\n  );\n}\nf();": ("TypeError", 4),
+    "function f() {\n  return (\n    // why\n    JSON.parse('{')\n  );\n}\nf();": ("SyntaxError", 4),
     "function f() {\n  throw 'text';\n}\nf();": ("Uncaught", 2),
     "class Wrong { message = 'no'; }\nthrow new Wrong();": ("Error", 2),
     "const bad = ;": ("NotAProgram", None),
