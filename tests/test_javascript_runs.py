@@ -133,6 +133,8 @@ def test_each_change_of_a_value_that_matters_is_in_the_lineage(jail: Sandbox) ->
         "passed_on",
         "getter_setter",
         "static_block",
+        "throw_values",
+        "last_in_block",
     ):
         trace = run_js(programs_in("programs.txt")[name], Guessing(), sandbox=jail, in_flight=1).trace
         assert trace.answer is not None and trace.answer.is_answered, (name, trace.answer)

@@ -140,6 +140,7 @@ class Lineages {
     };
     look(statement);
     for (const own of fact.functions) for (const part of own.params) for (const name of patternNames(part)) fact.writes.add(own.scope.find(name.name));
+    for (const binding of caughtFrom(statement)) fact.writes.add(binding);
     fact.work = this.workOf(statement, fact, isLiteral.only);
     return fact;
   }
@@ -250,6 +251,16 @@ class Lineages {
       return new Set([...callers, ...(this.jumps.get(home) || [])]);
     });
   }
+}
+
+function caughtFrom(statement) {
+  // The variables of `catch` that an error in a statement sets.
+  const found = [];
+  for (let at = statement; at.parent && !FUNCTIONS.has(at.type); at = at.parent) {
+    const { handler, block } = at.parent;
+    if (at.parent.type === "TryStatement" && block === at && handler) found.push(...patternNames(handler.param).map((name) => handler.scope.find(name.name)));
+  }
+  return found;
 }
 
 function holdsYield(statement) {
