@@ -96,6 +96,7 @@ const NAMED = {
   TSEnumDeclaration: "an enum", TSModuleDeclaration: "a namespace", TSParameterProperty: "a parameter property",
   TSImportEqualsDeclaration: "an import assignment",
 };
+const NEAR = 100; // characters in which a mark follows a name
 const MODIFIERS = /\b(?:public|private|protected|readonly|override|declare|abstract)\b/g;
 
 function stripTypes(source) {
@@ -152,7 +153,7 @@ function isListed(node) {
 }
 
 function afterComma(source, end) {
-  const found = /^\s*,/.exec(source.slice(end));
+  const found = /^\s*,/.exec(source.slice(end, end + NEAR));
   return found ? end + found[0].length : end;
 }
 
@@ -170,7 +171,7 @@ const eraseModifiers = (node, source, blank) => {
     blank(node.start + found.index, node.start + found.index + found[0].length);
   }
   const keyEnd = node.computed ? source.indexOf("]", node.key.end) + 1 : node.key.end;
-  const mark = /^\s*[?!]/.exec(source.slice(keyEnd));
+  const mark = /^\s*[?!]/.exec(source.slice(keyEnd, keyEnd + NEAR));
   if (mark) blank(keyEnd, keyEnd + mark[0].length);
 };
 const ERASERS = {
@@ -179,8 +180,8 @@ const ERASERS = {
   TSNonNullExpression: (node, source, blank) => blank(node.end - 1, node.end),
   TSTypeAssertion: (node, source, blank) => blank(node.start, source.indexOf(">", node.typeAnnotation.end) + 1),
   Identifier(node, source, blank) {
-    const mark = node.optional ? /^\s*\?(?!\.)/.exec(source.slice(node.start + node.name.length)) : null;
-    if (mark) blank(node.start + node.name.length, node.start + node.name.length + mark[0].length);
+    const end = node.start + node.name.length, mark = node.optional ? /^\s*\?(?!\.)/.exec(source.slice(end, end + NEAR)) : null;
+    if (mark) blank(end, end + mark[0].length);
   },
   PropertyDefinition: eraseModifiers,
   MethodDefinition: eraseModifiers,
