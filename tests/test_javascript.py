@@ -44,10 +44,13 @@ def test_the_given_holes(jail: Sandbox, is_observed: bool) -> None:
 
 
 @pytest.mark.parametrize("is_observed", [False, True])
-def test_programs_agree_with_node(jail: Sandbox, is_observed: bool) -> None:
-    programs = programs_in("programs.txt")
-    assert len(programs) >= 100
-    expected = in_node(programs)
+@pytest.mark.parametrize(
+    ("language", "file", "least"), [("javascript", "programs.txt", 160), ("typescript", "typescript.txt", 10)]
+)
+def test_programs_agree_with_node(jail: Sandbox, language: str, file: str, least: int, is_observed: bool) -> None:
+    programs = programs_in(file)
+    assert len(programs) >= least
+    expected = in_node(programs, language=language)
     assert {name: record["error"] for name, record in expected.items() if "error" in record} == {}
     given = [(program, expected[name]["calls"], {"in_flight": 1}) for name, program in programs.items()]
     wrong = {}

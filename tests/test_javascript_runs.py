@@ -133,6 +133,8 @@ def test_each_change_of_a_value_that_matters_is_in_the_lineage(jail: Sandbox) ->
         "passed_on",
         "getter_setter",
         "static_block",
+        "throw_values",
+        "last_in_block",
     ):
         trace = run_js(programs_in("programs.txt")[name], Guessing(), sandbox=jail, in_flight=1).trace
         assert trace.answer is not None and trace.answer.is_answered, (name, trace.answer)
@@ -251,6 +253,9 @@ ERRORS = {
     "const a = 1;\na = 2;": ("TypeError", 2),
     "answer = later;\nlet later = 1;": ("ReferenceError", 1),
     "await Promise.reject(new Error('no'));": ("Error", 1),
+    "function f() {\n  return (\n    // why\n    JSON.parse('{')\n  );\n}\nf();": ("SyntaxError", 4),
+    "function f() {\n  throw 'text';\n}\nf();": ("Uncaught", 2),
+    "class Wrong { message = 'no'; }\nthrow new Wrong();": ("Error", 2),
     "const bad = ;": ("NotAProgram", None),
     "1; // nothing\nlet x;": (None, None),
 }

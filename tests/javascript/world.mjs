@@ -1,6 +1,9 @@
 // Runs programs in Node, with the functions that they leave undefined defined here. One JSON object per line, in and out.
 import vm from "node:vm";
+import { stripTypeScriptTypes } from "node:module";
 import { readFileSync } from "node:fs";
+
+process.removeAllListeners("warning");  // stripping types is experimental
 
 const FRUITS = ["apple", "kiwi", "pear", "banana", "cherry"];
 const CAPITALS = { France: "Paris", Italy: "Rome", Spain: "Madrid", Japan: "Tokyo" };
@@ -22,10 +25,24 @@ const WORLD = {
   describe: (thing) => `${thing.name} is ${thing.age}`,
   isSarcastic: (text) => text.startsWith("Oh"),
   translate: (text, language) => `${language}:${text}`,
+  kindOf: (word) => KINDS[word] ?? "other",
+  isEmpty: (text) => text.length === 0,
+  walk: (text) => `${text}!`,
+  quoted: (text) => `'${text}'`,
 };
+const isTypeScript = process.argv[2] === "typescript";
 const METHODS = ["isSarcastic", "translate"];
 
-async function result(program) {
+function compiles(program) {
+  try {
+    return Boolean(new vm.Script(program));
+  } catch {
+    return false;  // it waits at the top level
+  }
+}
+
+async function result(written) {
+  const program = isTypeScript ? stripTypeScriptTypes(written) : written;
   const calls = {};
   const holes = {};
   for (const [name, own] of Object.entries(WORLD)) {
@@ -38,18 +55,18 @@ async function result(program) {
   }
   const printed = [];
   const say = (...args) => void printed.push(args.map((arg) => (typeof arg === "string" ? arg : JSON.stringify(arg))).join(" "));
-  const context = vm.createContext({ ...holes, setTimeout, clearTimeout, queueMicrotask, structuredClone, console: { log: say }, $holes: holes });
+  const context = vm.createContext({ ...holes, setTimeout, clearTimeout, setInterval, clearInterval, queueMicrotask, structuredClone, console: { log: say }, $holes: holes });
   vm.runInContext(`for (const name of ${JSON.stringify(METHODS)}) {
     Object.defineProperty(Object.prototype, name, { value(...args) { return $holes[name](this.valueOf(), ...args); } });
   }`, context);
   const own = "\n;globalThis.$answer = () => (typeof answer === 'undefined' ? undefined : answer);";
   let value;
-  if (/^await |^[^\n]*= await |^for await|^try .*await/m.test(program)) {
+  if (/^await |^[^\n]*= await |^for await|^try .*await/m.test(program) || !compiles(program)) {
     await vm.runInContext(`(async () => {${program}${own}})()`, context);
   } else value = vm.runInContext(program, context);
   if (!context.$answer) vm.runInContext(own.trim().slice(1), context);
   value = await value;
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  await new Promise((resolve) => setTimeout(resolve, 60));
   const answer = await context.$answer();
   return { value: JSON.parse(JSON.stringify(answer ?? value ?? printed.at(-1) ?? null)), calls, printed };
 }

@@ -9,16 +9,20 @@ const ABSENT = new Set([
   "Worker", "importScripts", "postMessage", "window", "document", "self", "navigator", "location", "localStorage", "sessionStorage",
   "Deno", "Bun", "Intl", "WebAssembly", "setImmediate", "requestAnimationFrame", "TextEncoder", "TextDecoder", "URL",
   "URLSearchParams", "crypto", "std", "os", "bjson", "print", "load", "read", "readline", "quit", "ShadowRealm", "Temporal",
+  "AbortController", "AbortSignal", "Blob", "BroadcastChannel", "CompressionStream", "CustomEvent", "DecompressionStream", "Event",
+  "EventTarget", "File", "FormData", "Headers", "MessageChannel", "PerformanceObserver", "ReadableStream", "Request", "Response",
+  "TextDecoderStream", "TextEncoderStream", "TransformStream", "URLPattern", "WritableStream", "clearImmediate",
 ]);
 const MODULES = new Set([
   "assert", "buffer", "child_process", "cluster", "crypto", "dgram", "dns", "events", "fs", "http", "http2", "https", "module", "net",
   "os", "path", "perf_hooks", "process", "readline", "stream", "timers", "tls", "url", "util", "v8", "vm", "worker_threads", "zlib", "std",
 ]);
-const GLOBALS = new Set([...Object.getOwnPropertyNames(globalThis), ...ADDED, "arguments"]);
+const GLOBALS = new Set([...LANGUAGE, ...ADDED, "arguments"]);
 const METHODS = builtinMethods();
 const ONE_ARGUMENT = ["map", "filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex", "flatMap", "forEach"];
 const TESTING = new Set(["filter", "some", "every", "find", "findIndex", "findLast", "findLastIndex"]);
 const FUNCTION_METHODS = new Set(["apply", "bind", "call"]);
+const SETTLING = new Set(["then", "catch", "finally"]);
 const WAITING = new Set(["all", "allSettled", "race", "any", "resolve"]);
 
 function builtinMethods() {
@@ -29,7 +33,7 @@ function builtinMethods() {
       for (const name of Object.getOwnPropertyNames(at)) names.add(name);
     }
   };
-  for (const name of Object.getOwnPropertyNames(globalThis)) {
+  for (const name of LANGUAGE) {
     const value = globalThis[name];
     if ((typeof value === "function" || typeof value === "object") && value !== null) {
       look(value);
@@ -49,6 +53,7 @@ class Holes {
     this.calls = []; // { node (the reference), name, call (the call, or null), kind: "name"|"dotted"|"method" }
     this.stubs = []; // bindings of functions that are declared and left empty
     this.own = propertyNames(parsed.tree);
+    this.global = globalNames(parsed.tree);
     this.specs = declaredIn(parsed);
     const tools = new Set(given.tools);
     for (const [name, nodes] of free) this.addFree(name, nodes, tools);
@@ -68,7 +73,7 @@ class Holes {
 
   addFree(name, nodes, tools) {
     const isKnown = (GLOBALS.has(name) || ABSENT.has(name)) && !tools.has(name);
-    if (isKnown || nodes.some(isTarget)) return;
+    if (isKnown || this.global.has(name) || nodes.some(isTarget)) return;
     if (nodes.some((node) => isTypeof(node))) return;  // the program asks whether it exists
     const dotted = nodes.filter((node) => dottedCall(node) !== null);
     for (const node of dotted) {
@@ -119,7 +124,7 @@ class Holes {
       const name = callee.property.name, root = callee.object;
       if (METHODS.has(name) || this.own.has(name)) return;
       const isNamespace = root.type === "Identifier" && !root.binding && GLOBALS.has(root.name);
-      if (isNamespace || root.type === "ThisExpression") return;
+      if (isNamespace) return;
       if (inChain(node) && !(node.parent.type === "ChainExpression" && !node.optional && !hasOptional(root))) return;
       this.add(name, callee, node, "method");
     });
@@ -152,8 +157,27 @@ function propertyNames(tree) {
   return names;
 }
 
+function globalNames(tree) {
+  // Names that the program defines as properties of the global object.
+  const names = new Set();
+  const isGlobal = (node) => node && node.type === "Identifier" && node.name === "globalThis" && !node.binding;
+  walk(tree, (node) => {
+    if (node.type === "AssignmentExpression" && node.left.type === "MemberExpression" && isGlobal(node.left.object)) {
+      const { property, computed } = node.left;
+      names.add(computed ? property.value : property.name);
+    } else if (node.type === "CallExpression" && isGlobal(node.arguments[0])) {
+      for (const part of node.arguments.slice(1)) {
+        if (part.type === "Literal") names.add(part.value);
+        else if (part.type === "ObjectExpression") for (const { key } of part.properties) if (key) names.add(key.name || key.value);
+      }
+    }
+  });
+  return names;
+}
+
 function isCallee(node) {
-  return (node.parent.type === "CallExpression" && node.parent.callee === node) || isConstructed(node);
+  const { parent } = node;
+  return (parent.type === "CallExpression" && parent.callee === node) || parent.tag === node || isConstructed(node);
 }
 
 function isConstructed(node) {
@@ -176,9 +200,10 @@ function isPassed(node) {
   if (parent.type === "VariableDeclarator") return parent.init === node;
   if (/^Assignment(Expression|Pattern)$/.test(parent.type)) return parent.right === node;
   if (parent.type === "ConditionalExpression") return parent.test !== node;
-  if (parent.type === "LogicalExpression" || parent.type === "ReturnStatement") return true;
   if (parent.type === "MemberExpression") return FUNCTION_METHODS.has(parent.property.name);
-  return parent.type === "Property" ? parent.value === node : parent.type === "ArrayExpression";
+  if (parent.type === "Property" || parent.type === "PropertyDefinition") return parent.value === node;
+  if (parent.type === "ArrowFunctionExpression") return parent.body === node;
+  return ["ArrayExpression", "AwaitExpression", "LogicalExpression", "ReturnStatement", "SequenceExpression", "YieldExpression"].includes(parent.type);
 }
 
 function isTypeof(node) {
@@ -286,7 +311,7 @@ function markAwaited(tree, holes) {
     else if (node.type === "CallExpression" && node.callee.type === "MemberExpression" && !node.callee.computed) {
       const { object, property } = node.callee;
       if (object.type === "Identifier" && object.name === "Promise" && WAITING.has(property.name)) awaited(node.arguments[0], seen);
-      else if (["then", "catch", "finally"].includes(property.name)) awaited(object, seen);
+      else if (SETTLING.has(property.name)) awaited(object, seen);
     }
   });
 }
@@ -353,6 +378,7 @@ function isWaitedFor(ref) {
   while (["ArrayExpression", "SpreadElement"].includes(at.parent.type)) at = at.parent;
   const parent = at.parent;
   if (parent.type === "AwaitExpression") return at === ref;
+  if (parent.type === "MemberExpression" && !parent.computed) return isCallee(parent) && SETTLING.has(parent.property.name);
   const isAll = parent.type === "CallExpression" && parent.callee.type === "MemberExpression" && parent.arguments[0] === at;
   return isAll && parent.callee.object.name === "Promise" && WAITING.has(parent.callee.property.name);
 }

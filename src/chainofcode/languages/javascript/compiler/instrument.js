@@ -13,7 +13,9 @@ class Writer {
     this.prefix = prefix;
     this.mark = unusedCharacter(parsed.text);
     this.variables = new Map(); // hole's name, "~" before it if awaited → variable
+    this.dynamic = new Map(); // name → the declaration of a hole that `with` may hide
     this.probed = new Map(); // statement → names in its probe
+    this.hasEval = callsEval(parsed.tree);
     this.stubs = new Set(holes.stubs.map((stub) => stub.node));
   }
 
@@ -53,10 +55,18 @@ class Writer {
   hole(node) {
     const { name, kind, isAwaited } = node.hole;
     const { prefix } = this, view = this.views ? this.views.at(node) : "", named = `${JSON.stringify(name)},${isAwaited ? 1 : 0}`;
-    if (kind === "method") return `${prefix}.m(${this.text(node.object)},${named}${view})`;
-    if (view && isCallee(node)) return `${prefix}.w(${named}${view})`;
+    if (kind === "method") return `${prefix}.m(${this.text(node.object)},${named}${view})${this.lines(node.object.end, node.end)}`;
+    if (kind === "name" && (this.hasEval || insideWith(node))) return this.found(node.name, named);
+    const lines = this.lines(node.start, node.end);
+    if (view && isCallee(node)) return `${prefix}.w(${named}${view})${lines}`;
     const variable = this.variable(isAwaited ? `~${name}` : name);
-    return view ? `${prefix}.p(${variable}${view})` : variable;
+    return (view ? `${prefix}.p(${variable}${view})` : variable) + lines;
+  }
+
+  found(name, named) {
+    // An object of `with` may have the name, and `eval` may declare it: the hole is a variable of that name, outside of all scopes.
+    this.dynamic.set(name, `,${name}=${this.prefix}.h(${named})`);
+    return name;
   }
 
   variable(name) {
@@ -75,8 +85,9 @@ class Writer {
   }
 
   Property(node) {
-    const isPlain = !node.shorthand || node.value.hole === undefined;
-    return isPlain ? this.stitched(node) : `${node.key.name}:${this.text(node.value)}`;
+    if (!node.shorthand) return this.stitched(node);
+    const isHole = node.value.hole !== undefined;
+    return isHole ? `${node.key.name}:${this.text(node.value)}` : this.text(node.value);  // the key is part of the value
   }
 
   ImportExpression(node) {
@@ -108,12 +119,12 @@ class Writer {
   }
 
   ExpressionStatement(node) {
-    if (node.directive !== undefined) return this.stitched(node);
-    if (node.parent.type !== "Program") return this.stitched(node) + this.probe(node, touchedNames(node));
-    const rest = this.source.slice(node.expression.end, node.end);
-    const kept = node.expression.type === "CallExpression" ? `${this.prefix}.k(` : "(";
-    const before = this.source.slice(node.start, node.expression.start);
-    return `${this.prefix}l=${kept}${before}${this.text(node.expression)}${rest.replace(";", "")});${this.probe(node, touchedNames(node), "")}`;
+    if (!isKept(node)) return this.stitched(node) + (node.directive === undefined ? this.probe(node, touchedNames(node)) : "");
+    const rest = this.source.slice(node.expression.end, node.end).replace(/;$/, "");
+    const isCall = node.expression.type === "CallExpression" && node.parent.type === "Program";
+    const kept = isCall ? `${this.prefix}.k(` : "(";
+    const before = this.source.slice(node.start, node.expression.start) + unnamed(node.expression);
+    return `${this.prefix}l=${kept}${before}${this.text(node.expression)}${rest});${this.probe(node, touchedNames(node), "")}`;
   }
 
   IfStatement(node) {
@@ -159,8 +170,9 @@ class Writer {
   ReturnStatement(node) {
     if (node.argument === null) return this.stitched(node);
     if (!this.probed.has(node.number)) this.probed.set(node.number, []);
-    const { prefix } = this, flag = `${prefix}${node.number}`;
-    return `return (${prefix}t=(${this.text(node.argument)}),${flag}&&(${flag}=${prefix}.r(${node.number},${prefix}t)),${prefix}t);`;
+    const { prefix } = this, flag = `${prefix}${node.number}`, { argument } = node;
+    const value = this.lines(node.start, argument.start) + unnamed(argument) + this.text(argument) + this.lines(argument.end, node.end);
+    return `return (${prefix}t=(${value}),${flag}&&(${flag}=${prefix}.r(${node.number},${prefix}t)),${prefix}t);`;
   }
 
   FunctionDeclaration(node) {
@@ -168,7 +180,9 @@ class Writer {
   }
 
   ThrowStatement(node) {
-    return this.stitched(node);
+    const { argument } = node;
+    const value = this.lines(node.start, argument.start) + this.text(argument) + this.lines(argument.end, node.end);
+    return `throw ${this.prefix}.x(${value});`;  // it may have no stack
   }
 
   BreakStatement(node) {
@@ -200,7 +214,7 @@ class Writer {
   ExportDefaultDeclaration(node) {
     const isNamed = /Declaration$/.test(node.declaration.type) && node.declaration.id;
     const inner = this.text(node.declaration);
-    return this.lines(node.start, node.declaration.start) + (isNamed ? inner : `;(${inner});`);
+    return this.lines(node.start, node.declaration.start) + (isNamed ? inner : `;${this.prefix}l=(0,${inner});`);
   }
 
   ExportAllDeclaration(node) {
@@ -219,12 +233,34 @@ class Writer {
     const flags = [...this.probed.keys()].map((number) => `,${prefix}${number}=1`);
     const isStrict = this.tree.body.some((node) => node.directive === "use strict");
     const isAsync = waitsAtTop(this.tree);
-    const head = `(${isAsync ? "async " : ""}function(${prefix}){${isStrict ? '"use strict";' : ""}var ${prefix}l,${prefix}t${flags.join("")}${holes.join("")};`;
+    const variables = `var ${prefix}l,${prefix}t${flags.join("")}${holes.join("")}${[...this.dynamic.values()].join("")};`;
+    // Two functions: `arguments` of the inner one has nothing of ours. The program begins on a line of its own.
+    const head = `(function(${prefix}){return (${isAsync ? "async " : ""}function(){${isStrict ? '"use strict";' : ""}${variables}\n`;
     const own = this.tree.scope.names.get("answer");
     const answer = own !== undefined && own.kind !== "import" ? "()=>answer" : "null";
-    const code = `${head}${body.replace(/^#![^\n]*/, "")}\n;${prefix}.e(${answer},()=>${prefix}l)})`;
+    const code = `${head}${body.replace(/^#![^\n]*/, "")}\n;${prefix}.e(${answer},()=>${prefix}l)}).call(this)})`;
     return unmarked(code, this.mark);
   }
+}
+
+function callsEval(tree) {
+  let found = false;
+  walk(tree, (node) => {
+    found = found || (node.type === "CallExpression" && node.callee.name === "eval" && !node.callee.binding);
+  });
+  return found;
+}
+
+function isKept(node) {
+  // Whether a statement's value may be the program's last value: an expression outside of functions.
+  if (node.type !== "ExpressionStatement" || node.directive !== undefined) return false;
+  for (let at = node.parent; at; at = at.parent) if (FUNCTIONS.has(at.type) || at.type === "StaticBlock") return false;
+  return true;
+}
+
+function unnamed(node) {
+  // Before a value that we keep in a variable: a function without a name would be called like the variable.
+  return /^(Arrow)?FunctionExpression$|^ClassExpression$/.test(node.type) && !node.id ? "0," : "";
 }
 
 function unusedCharacter(source) {
@@ -233,9 +269,9 @@ function unusedCharacter(source) {
 }
 
 function unmarked(code, mark) {
-  // The code without marks, and for each change of statement its line and column (in characters).
+  // The code without marks, and for each change of statement its line and column (in characters). Our own head is line 0.
   const parts = code.split(mark), places = [];
-  let out = "", line = 1, column = 0;
+  let out = "", line = 0, column = 0;
   parts.forEach((part, index) => {
     if (index % 2) {
       places.push([line, column, Number(part)]);
@@ -304,12 +340,6 @@ function touchedNames(node) {
 
 // --- the entry points -----------------------------------------------------------------------------------------------
 
-function unusedPrefix(source) {
-  let prefix = "$coc";
-  while (source.includes(prefix)) prefix += "_";
-  return prefix;
-}
-
 function prepare(json) {
   // Everything about a program: as the trace shows it, and as it runs. Errors are data.
   const given = JSON.parse(json);
@@ -318,9 +348,17 @@ function prepare(json) {
   } catch (error) {
     const isDeep = error instanceof RangeError || error instanceof InternalError || /stack space/.test(error.message);
     const place = error.loc ? `line ${error.loc.line}: ` : "";
-    const message = String(error.message).replace(/ \(\d+:\d+\)$/, "");
+    const message = explained(String(error.message).replace(/ \(\d+:\d+\)$/, ""), given.source, error.pos);
     return JSON.stringify({ error: isDeep ? "the source is nested too deep to parse" : place + message, line: error.loc ? error.loc.line : 0 });
   }
+}
+
+function explained(message, source, at) {
+  // acorn does not say which token it did not expect.
+  if (message !== "Unexpected token") return message;
+  if (/\bawait\s+$/.test(source.slice(0, at))) return "'await' needs an async function around it";
+  const [token] = /^(?:[\w$]+|\S)?/.exec(source.slice(at));
+  return token ? `Unexpected token '${token}'` : "Unexpected end of the program";
 }
 
 function prepared(given) {
@@ -337,8 +375,7 @@ function prepared(given) {
     places.push([spec.start.line, column(spec.start), spec.end.line, column(spec.end), "FunctionDef"]);
   }
   holes.finish();
-  const prefix = unusedPrefix(parsed.text);
-  const writer = given.isShadow ? new ShadowWriter(parsed, holes, prefix, views) : new Writer(parsed, holes, prefix, views);
+  const writer = new (given.isShadow ? ShadowWriter : Writer)(parsed, holes, given.prefix, views);
   const { code, places: marks } = writer.program();
   return {
     statements: places,

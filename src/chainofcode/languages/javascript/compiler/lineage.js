@@ -140,6 +140,7 @@ class Lineages {
     };
     look(statement);
     for (const own of fact.functions) for (const part of own.params) for (const name of patternNames(part)) fact.writes.add(own.scope.find(name.name));
+    for (const binding of caughtFrom(statement)) fact.writes.add(binding);
     fact.work = this.workOf(statement, fact, isLiteral.only);
     return fact;
   }
@@ -252,6 +253,16 @@ class Lineages {
   }
 }
 
+function caughtFrom(statement) {
+  // The variables of `catch` that an error in a statement sets.
+  const found = [];
+  for (let at = statement; at.parent && !FUNCTIONS.has(at.type); at = at.parent) {
+    const { handler, block } = at.parent;
+    if (at.parent.type === "TryStatement" && block === at && handler) found.push(...patternNames(handler.param).map((name) => handler.scope.find(name.name)));
+  }
+  return found;
+}
+
 function holdsYield(statement) {
   let found = false;
   walk(statement, (node) => {
@@ -274,7 +285,6 @@ function lineageOf(parsed, statements) {
   const ends = {}, inputs = {};
   for (const [name, binding] of [...parsed.tree.scope.names, ...lines.globals]) ends[name] = lines.behind(binding);
   for (const [name, binding] of lines.globals) inputs[name] = where((fact) => fact.reads.has(binding));
-  const last = parsed.tree.body.findLast((node) => node.type === "ExpressionStatement" && node.directive === undefined);
   return {
     data: lines.facts.map((fact) => [...lines.data(fact)]),
     control: statements.map((node) => lines.decided(functionOf(node))),
@@ -282,9 +292,24 @@ function lineageOf(parsed, statements) {
     hubs: lines.hubs,
     ends,
     inputs,
-    last: last ? last.number : null,
+    last: lastExpressions(parsed.tree),
     says: where((fact) => fact.says),
     guards: statements.filter((node) => node.type === "ThrowStatement" && around(node) >= 0).map(around),
     works: lines.facts.map((fact) => fact.work),
   };
+}
+
+function lastExpressions(tree) {
+  // The statements that may give a program its last value: from the end, up to one that always does.
+  const found = [];
+  for (const top of tree.body.toReversed()) {
+    const own = [];
+    walk(top, (node) => {
+      if (node.number !== undefined && !FUNCTIONS.has(node.type)) own.push(node);
+      return FUNCTIONS.has(node.type) || /^Class/.test(node.type) ? false : undefined;
+    });
+    if (own.some(isKept)) found.push(...own.map((node) => node.number));
+    if (isKept(top)) break;
+  }
+  return found;
 }

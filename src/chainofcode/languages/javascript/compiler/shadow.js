@@ -30,8 +30,8 @@ class ShadowWriter extends Writer {
   expression(node) {
     if (node.parent.type !== "Program") return this.stitched(node);
     const kept = node.expression.type === "CallExpression" ? `${this.prefix}.k(` : "(";
-    const before = this.source.slice(node.start, node.expression.start), rest = this.source.slice(node.expression.end, node.end);
-    return `${this.prefix}l=${kept}${before}${this.text(node.expression)}${rest.replace(";", "")})`;
+    const before = this.source.slice(node.start, node.expression.start) + unnamed(node.expression), rest = this.source.slice(node.expression.end, node.end).replace(/;$/, "");
+    return `${this.prefix}l=${kept}${before}${this.text(node.expression)}${rest})`;
   }
 
   skippable(node, code, touched) {

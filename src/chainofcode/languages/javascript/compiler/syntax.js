@@ -69,8 +69,8 @@ function parseProgram(source) {
       comments.length = 0;
       tree = acorn.parse(stripped.text, { ...OPTIONS, onComment: comments });
     } catch (error) {
-      if (error instanceof Unsupported) throw error;
-      throw failure;
+      const isFurther = error instanceof Unsupported || error.pos > failure.pos;
+      throw isFurther ? error : failure;
     }
     types = stripped;
     text = stripped.text;
@@ -92,7 +92,12 @@ const ERASED = new Set([
   "TSTypeAnnotation", "TSTypeParameterDeclaration", "TSTypeParameterInstantiation", "TSInterfaceDeclaration",
   "TSTypeAliasDeclaration", "TSDeclareFunction", "TSDeclareMethod", "TSIndexSignature", "TSAbstractMethodDefinition",
 ]);
-const MODIFIERS = /^(?:(?:public|private|protected|readonly|override|declare|abstract)\s+)+/;
+const NAMED = {
+  TSEnumDeclaration: "an enum", TSModuleDeclaration: "a namespace", TSParameterProperty: "a parameter property",
+  TSImportEqualsDeclaration: "an import assignment",
+};
+const NEAR = 100; // characters in which a mark follows a name
+const MODIFIERS = /\b(?:public|private|protected|readonly|override|declare|abstract)\b/g;
 
 function stripTypes(source) {
   const parser = acorn.Parser.extend(tsPlugin());
@@ -105,39 +110,84 @@ function stripTypes(source) {
   };
   walk(tree, (node) => {
     noteSignature(node, source, found);
-    if (node.declare === true || ERASED.has(node.type) || node.importKind === "type" || node.exportKind === "type") {
-      blank(node.start, node.end);
+    if (isErased(node)) {
+      blank(node.start, isListed(node) ? afterComma(source, node.end) : node.end);
+      if (isInBody(node)) text[node.start] = ";";  // lines around it must not become one statement
       return false;
     }
-    if (node.type === "TSEnumDeclaration" || node.type === "TSModuleDeclaration" || node.type === "TSParameterProperty") {
+    if (node.type in NAMED) {
       throw new Unsupported(`line ${node.loc.start.line}: ${NAMED[node.type]} of TypeScript cannot be stripped; write JavaScript`);
     }
-    if (node.type === "TSAsExpression" || node.type === "TSSatisfiesExpression" || node.type === "TSNonNullExpression") {
-      blank(node.expression.end, node.end);
-    } else if (node.type === "TSTypeAssertion") blank(node.start, node.expression.start);
-    else if (node.type === "Identifier" && node.optional) eraseMark(source, text, node);
-    else if (node.type === "PropertyDefinition" || node.type === "MethodDefinition") eraseModifiers(source, node, blank);
-    else if (node.type === "ClassDeclaration" && node.implements && node.implements.length) {
-      blank(source.lastIndexOf("implements", node.implements[0].start), node.implements.at(-1).end);
-    }
+    const erase = ERASERS[node.type];
+    if (erase) erase(node, source, blank);
+    if (erase && text[node.end - 1] === " " && endsStatement(node)) text[node.end - 1] = ";";
     return undefined;
   });
   return { text: text.join(""), ...found };
 }
 
-const NAMED = { TSEnumDeclaration: "an enum", TSModuleDeclaration: "a namespace", TSParameterProperty: "a parameter property" };
-
-function eraseMark(source, text, node) {
-  const at = source.indexOf("?", node.start + node.name.length);
-  if (at >= 0 && at <= node.end) text[at] = " ";
+function isErased(node) {
+  if (node.declare === true || ERASED.has(node.type) || node.importKind === "type" || node.exportKind === "type") return true;
+  if (node.type === "MethodDefinition") return node.abstract === true || !node.value.body;  // a signature
+  if (node.type === "ExportDefaultDeclaration") return ERASED.has(node.declaration.type);
+  return (node.type === "PropertyDefinition" && node.abstract === true) || isReceiver(node);
 }
 
-function eraseModifiers(source, node, blank) {
-  const found = MODIFIERS.exec(source.slice(node.start, node.key.start));
-  if (found) blank(node.start, node.start + found[0].length);
-  const after = source.slice(node.key.end, node.key.end + 100).match(/^\s*[?!]/);
-  if (after) blank(node.key.end, node.key.end + after[0].length);
+function isInBody(node) {
+  return ["Program", "BlockStatement", "StaticBlock"].includes(node.parent.type);
 }
+
+function endsStatement(node) {
+  let at = node;
+  while (at.parent && at.parent.end === node.end && !isInBody(at)) at = at.parent;
+  return isInBody(at) && at.end === node.end;
+}
+
+function isReceiver(node) {
+  // The type of `this`, written as a first parameter.
+  return node.type === "Identifier" && node.name === "this" && FUNCTIONS.has(node.parent.type) && node.parent.params[0] === node;
+}
+
+function isListed(node) {
+  return /^(Import|Export)Specifier$/.test(node.type) || isReceiver(node);
+}
+
+function afterComma(source, end) {
+  const found = /^\s*,/.exec(source.slice(end, end + NEAR));
+  return found ? end + found[0].length : end;
+}
+
+const eraseCast = (node, source, blank) => {
+  const word = node.type === "TSAsExpression" ? "as" : "satisfies";
+  blank(source.lastIndexOf(word, node.typeAnnotation.start - 1), node.end);
+};
+const eraseHead = (node, source, blank) => {
+  if (node.abstract === true) blank(node.start, node.start + "abstract".length);
+  const types = node.implements || [];
+  if (types.length) blank(source.lastIndexOf("implements", types[0].start), types.at(-1).end);
+};
+const eraseModifiers = (node, source, blank) => {
+  for (const found of source.slice(node.start, node.key.start).matchAll(MODIFIERS)) {
+    blank(node.start + found.index, node.start + found.index + found[0].length);
+  }
+  const keyEnd = node.computed ? source.indexOf("]", node.key.end) + 1 : node.key.end;
+  const mark = /^\s*[?!]/.exec(source.slice(keyEnd, keyEnd + NEAR));
+  if (mark) blank(keyEnd, keyEnd + mark[0].length);
+};
+const ERASERS = {
+  TSAsExpression: eraseCast,
+  TSSatisfiesExpression: eraseCast,
+  TSNonNullExpression: (node, source, blank) => blank(node.end - 1, node.end),
+  TSTypeAssertion: (node, source, blank) => blank(node.start, source.indexOf(">", node.typeAnnotation.end) + 1),
+  Identifier(node, source, blank) {
+    const end = node.start + node.name.length, mark = node.optional ? /^\s*\?(?!\.)/.exec(source.slice(end, end + NEAR)) : null;
+    if (mark) blank(end, end + mark[0].length);
+  },
+  PropertyDefinition: eraseModifiers,
+  MethodDefinition: eraseModifiers,
+  ClassDeclaration: eraseHead,
+  ClassExpression: eraseHead,
+};
 
 function noteSignature(node, source, found) {
   const type = node.returnType && node.returnType.typeAnnotation;

@@ -14,7 +14,7 @@ from ....values.codec import decode, encode
 from ...guest.file_readers import FileError, read_file
 from ...guest.link import GuestLink, clean
 from .halting import Halting
-from .source_compiler import RUNTIME, STACK_BYTES, compiler, find_program
+from .source_compiler import RUNTIME, compiler, find_program, stack_bytes
 from .speculation import SpeculativeRounds
 from .stack_places import LINES_ABOVE, StackPlaces
 from .static_lineage import lineage_of
@@ -32,6 +32,7 @@ _RESERVE_BYTES = 8 << 20
 _REHEARSAL = "const f = (x) => x;\nfor (const w of ['a']) { if (isGood(w)) f(w); }\nanswer = f(1);"
 _FAILED = '{"error": "the call failed", "kind": "InternalError"}'
 _NO_ANSWER = "the program ended without an answer: it sets no `answer`, ends in no expression and prints nothing"
+_PENDING = "the program waits for a promise that nothing settles"
 
 
 def rehearse() -> None:
@@ -109,7 +110,7 @@ class ProgramEngine:
         os.environ["TZ"] = "UTC"
         time.tzset()
         self._context = _quickjs.Context()
-        self._context.set_max_stack_size(STACK_BYTES)
+        self._context.set_max_stack_size(stack_bytes())
         self._program, self._given = program, given
         self.failures: list[BaseException] = []  # of our own functions that the program called
         self._settings = {
@@ -148,7 +149,7 @@ class ProgramEngine:
 
     def main(self) -> Any:
         """Return the program as a function."""
-        return self._context.eval("\n" * LINES_ABOVE + self._program.compiled["code"])
+        return self._context.eval("\n" * (LINES_ABOVE - 1) + self._program.compiled["code"])
 
     def run_jobs(self) -> None:
         """Run what promises have made ready."""
@@ -282,11 +283,12 @@ class _Run:
                 "reason": "limit:memory" if self._error["type"] == "limit:memory" else "error",
                 "error": self._error,
             }
-        told = self._answer
-        if told is None and self._watch.printed_line:
+        told, is_pending = self._answer, self._answer == {"pending": True}
+        if (told is None or is_pending) and self._watch.printed_line:
             told = {"source": "output", "value": self._watch.printed_line}
-        if told is None:
-            return {"reason": "error", "error": {"type": "NoAnswer", "message": _NO_ANSWER}}
+        elif told is None or is_pending:
+            message = _PENDING if is_pending else _NO_ANSWER
+            return {"reason": "error", "error": {"type": "NoAnswer", "message": message}}
         return self._answered(told)
 
     def _answered(self, told: dict[str, Any]) -> dict[str, Any]:

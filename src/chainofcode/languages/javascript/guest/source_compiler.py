@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPILER = ("syntax", "holes", "types", "views", "instrument", "shadow", "lineage")
-STACK_BYTES = 4 << 20  # the kernel gives a process 8 MiB
+_RUNTIME = ("natives", "brief", "encoder", "requests", "probes", "ending", "world", "console", "clone", "locale")
+_STACK_BYTES, _STACK_RESERVE = 32 << 20, 8 << 20  # a call takes about 1.7 KB: as many calls as in Node, and some more
 # Possessive quantifiers, so that the line of a fence is never scanned twice.
 _FENCE = re.compile(
     r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n"
@@ -41,8 +42,31 @@ def _typescript() -> str:
     return text[: text.rindex("export {")]
 
 
-RUNTIME, SHADOW_RUNTIME = _read("guest", "runtime.js"), _read("guest", "shadow.js")
-_SOURCES = [_read("acorn", "acorn.js"), _typescript(), "\n".join(_read("compiler", f"{name}.js") for name in _COMPILER)]
+def _runtime() -> str:
+    """The runtime is one function of its settings and inputs, in several files."""
+    parts = "\n".join(_read("guest", "runtime", f"{name}.js") for name in _RUNTIME)
+    return f'(function (settings, inputs) {{"use strict";\n{parts}\nreturn {{ start, end, arrived, nextTimer }};\n}})'
+
+
+RUNTIME, SHADOW_RUNTIME = _runtime(), _read("guest", "shadow.js")
+_SOURCES = [
+    "const LANGUAGE = Object.getOwnPropertyNames(globalThis);",  # before the compiler adds globals of its own
+    _read("acorn", "acorn.js"),
+    _typescript(),
+    "\n".join(_read("compiler", f"{name}.js") for name in _COMPILER),
+]
+
+
+def stack_bytes() -> int:
+    """Return how much of the stack an engine may use. Raises the limit of this process, once."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = _STACK_BYTES + _STACK_RESERVE
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
+    return _STACK_BYTES if soft == resource.RLIM_INFINITY else min(soft - _STACK_RESERVE // 2, _STACK_BYTES)
 
 
 class SourceCompiler:
@@ -52,17 +76,23 @@ class SourceCompiler:
         import _quickjs
 
         self._context = _quickjs.Context()
-        self._context.set_max_stack_size(STACK_BYTES)
+        self._context.set_max_stack_size(stack_bytes())
         for source in _SOURCES:
             self._context.eval(source)
         self._prepare = self._context.eval("prepare")
 
     def prepare(self, source: str, **given: Any) -> dict[str, Any]:
         """Compile a program. Raises NotAProgram with the line of what JavaScript cannot read."""
-        prepared: dict[str, Any] = json.loads(self._prepare(json.dumps({"source": source, **given})))
+        told = json.dumps({"source": source, "prefix": _prefix(), **given})
+        prepared: dict[str, Any] = json.loads(self._prepare(told))
         if "error" in prepared:
             raise NotAProgram(prepared["error"])
         return prepared
+
+
+def _prefix() -> str:
+    """Return how the names of our variables begin in a program: it cannot guess them, not even in `eval`."""
+    return "$" + os.urandom(8).hex()
 
 
 _kept: list[SourceCompiler] = []

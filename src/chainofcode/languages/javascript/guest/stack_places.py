@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from collections.abc import Sequence
 
 # QuickJS names every text `<input>`. The program's begins below all lines of the runtime: a line tells them apart.
-LINES_ABOVE = 1000
+LINES_ABOVE = 2000
 _MAX_STACK_CHARS = 20_000
 _FRAME = re.compile(r"<input>:(\d{1,9})(?::(\d{1,9}))?\)?$", re.MULTILINE)
 

@@ -37,8 +37,8 @@ def lineage_of(
         else:
             nodes.append([-1, [], [], [], [], [], []])
     ends = {"$output": _add(nodes, found["says"])}
-    if found["last"] is not None:
-        ends["$last"] = _add(nodes, [found["last"]])
+    if found["last"]:
+        ends["$last"] = _add(nodes, found["last"])
     ends |= {name: _add(nodes, [], _read(hubs, own)) for name, own in found["ends"].items()}
     given = {}
     for name in inputs:
