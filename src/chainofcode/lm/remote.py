@@ -21,6 +21,7 @@ import msgspec
 
 from ..errors import LMError
 from .interface import LM, Message, Usage
+from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
 
 _IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
@@ -75,6 +76,8 @@ class RemoteLM(LM):
     vendor_url: str
     client: str  # the name of the package's client class
     resource: str  # the attribute of the client that creates replies
+    stream: type[ReplyStream]  # what joins a streamed reply
+    has_stream = True
     key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
 
     def __init__(
@@ -102,13 +105,17 @@ class RemoteLM(LM):
         request_without: Callable[[set[str]], dict[str, Any]],
         dispensable: Callable[[RequestRejected, dict[str, Any]], str | None],
         decoder: msgspec.json.Decoder[_Reply],
+        on_text: OnText | None = None,
     ) -> _Reply:
-        """Send a request, again without what the endpoint rejects while that can be left out."""
+        """Send a request, again without what the endpoint rejects while that can be left out.
+
+        `on_text` is called with the reply so far if the request asks for a stream.
+        """
         rejected = set(self._rejected)
         while True:
             request = request_without(rejected)
             try:
-                data = await self._read(request)
+                data = await self._read(request, on_text)
             except RequestRejected as error:
                 part = dispensable(error, request)
                 if part is None:
@@ -125,19 +132,23 @@ class RemoteLM(LM):
             text = f"{self.name} answered with something that is no reply: {error}"
             raise LMError(text, is_transient=True) from None
 
-    async def _read(self, request: dict[str, Any]) -> bytes:
+    async def _read(self, request: dict[str, Any], on_text: OnText | None) -> bytes:
         package = self._imported()
-        data = bytearray()
+        data, joined = bytearray(), None
         failure: LMError | None = None
         try:
             async with asyncio.timeout(self._request_seconds):
                 client = self._client(package)
                 create = operator.attrgetter(f"{self.resource}.with_streaming_response.create")(client)
                 async with create(**_unvalidated(request)) as response:
+                    if on_text is not None and _is_stream(response.headers):  # not every endpoint can
+                        joined = self.stream(on_text)
                     async for chunk in response.iter_bytes():
                         data += chunk
                         if len(data) > _MAX_REPLY_BYTES:
                             raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
+                        if joined is not None:
+                            joined.feed(chunk)
         except LMError as error:
             failure = error
         except TimeoutError:
@@ -147,7 +158,7 @@ class RemoteLM(LM):
             failure = self._as_ours(package, error)
         if failure is not None:  # raised here, without the other in its context: that one may hold the key
             raise failure
-        return bytes(data)
+        return bytes(data) if joined is None else joined.body()
 
     def _client(self, package: Any) -> Any:
         """Return the client of this event loop. Its connections are kept until the loop ends."""
@@ -253,6 +264,10 @@ async def _close_with_loop(client: Any) -> None:
         await asyncio.Event().wait()
     finally:
         await client.close()
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").startswith("text/event-stream")
 
 
 def _unvalidated(request: dict[str, Any]) -> dict[str, Any]:

@@ -180,6 +180,11 @@ def _responses() -> dict[str, Schema]:
         "version": TEXT,
         "model": maybe,
         "models": _list(TEXT),
+        "waiting_for": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "models that are not ready, and why: downloading, loading, reading their instructions",
+        },
         "methods": {"type": "object", "additionalProperties": TEXT},
         "labels": {"type": "object", "additionalProperties": TEXT, "description": "methods as the page names them"},
         "limits": _OBJECT,

@@ -49,7 +49,7 @@ class Application:
     """`app` is what an ASGI server runs; `drain` begins the end."""
 
     def __init__(self, settings: ServerSettings, *, store: Store, models: Models, jail: Jail, spans: Spans) -> None:
-        self._settings, self._store, self._jail = settings, store, jail
+        self._settings, self._store, self._jail, self._models = settings, store, jail, models
         self.log = ServerLog(settings.log, settings.logs_content)
         telemetry = Telemetry(log=self.log, spans=spans)
         logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog(self.log)])
@@ -79,7 +79,7 @@ class Application:
         status = await self._jail.status()
         if self._settings.has_scratch and not status.has_scratch:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
-        tasks = [asyncio.create_task(self._flush())]
+        tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._models.prepare(self.log))]
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         if self._settings.resumes:
