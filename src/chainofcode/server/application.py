@@ -13,13 +13,13 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
-from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from ..errors import SandboxError
 from ..sandbox import Jail
 from .api import Api
+from .assets import Assets
 from .chat import Chat
 from .guard import RequestGuard, refused
 from .intake import Intake
@@ -62,7 +62,7 @@ class Application:
         routes += Responses(intake).routes
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
-            routes=[*routes, *_page_routes()],
+            routes=[*routes, *Assets(PAGE).routes],
             exception_handlers={
                 Refusal: _refused,
                 HTTPException: _http_error,
@@ -140,13 +140,6 @@ def _mcp_endpoint(intake: Intake, log: ServerLog) -> McpEndpoint | None:
     from .mcp.hosted import McpEndpoint
 
     return McpEndpoint(intake)
-
-
-def _page_routes() -> list[BaseRoute]:
-    async def page(request: HTTPRequest) -> Response:
-        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
-
-    return [Route("/", page), Mount("/static", StaticFiles(directory=PAGE))]
 
 
 async def _refused(request: HTTPRequest, error: Exception) -> Response:
