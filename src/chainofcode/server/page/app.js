@@ -1,10 +1,11 @@
+// @ts-check
 // The page: either one recorded run, embedded in the file, or a server's runs, live.
 
 import { Server, ServerError } from "./api.js";
 import { showArtifacts } from "./artifacts.js";
 import { Asking } from "./asking.js";
 import { Check } from "./check.js";
-import { byId, setText, show, startTheme } from "./dom.js";
+import { byId, setText, show, startTheme, targetOf } from "./dom.js";
 import { Draft, ModelStates } from "./loading.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
@@ -57,6 +58,7 @@ class App {
     this.models = new ModelStates(this.server, () => this.tellProgress?.());
     this.draft = new Draft();
     this.questions = new Questions(this.server, { answered: () => this.reopen() });
+    this.whyOf = new WeakMap(); // by recording, what is asked for once
     this.answers = new Map(); // of runs that were open: what a reader saw
     this.id = undefined; // no page is open yet
     this.listen();
@@ -81,7 +83,7 @@ class App {
     byId("again").addEventListener("click", () => this.again());
     byId("resume").addEventListener("click", () => this.resume());
     document.addEventListener("keydown", (event) => {
-      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest?.("input, textarea, select, dialog");
+      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !targetOf(event).closest?.("input, textarea, select, dialog");
       if (isPlain && event.key === "n") location.hash = "";
     });
     for (const id of ["home", "new"]) byId(id).addEventListener("click", () => this.id === null && this.asking.turn("question"));
@@ -291,7 +293,6 @@ class App {
   }
 
   async fetchWhy(recording) {
-    this.whyOf ??= new WeakMap();
     const path = `${pathOf(this.id)}/why`;
     if (!this.whyOf.has(recording)) this.whyOf.set(recording, this.server.get(path).catch((error) => ({ steps: null, fault: error.message })));
     recording.why = await this.whyOf.get(recording);
@@ -320,7 +321,7 @@ class App {
   }
 
   gone(isGone) {
-    if (isGone) this.notice("The server is gone. Trying again …", true);
+    if (isGone) this.notice("The server is gone. Trying again …");
     else if (this.isGone) show(byId("notice"), false);
     this.isGone = isGone;
   }

@@ -1,3 +1,4 @@
+// @ts-check
 // What comes before a program: a model that is not ready yet, and the reply that it is writing.
 
 import { byId, setText, show } from "./dom.js";
