@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from npm_packages import installed, node
 from serving import Serving, served
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
@@ -144,6 +145,90 @@ def test_openai_responses_and_streams(server: Serving) -> None:
     assert talker(server).responses.create(model="coc", input=PRODUCT).output_text == "42"
     chunks = talker(server).chat.completions.create(model="coc", messages=[user(PRODUCT)], stream=True)
     assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "42"
+
+
+FLAT = {"type": "function", **TEMPERATURE["function"]}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_openai_responses_with_tools(server: Serving, stream: bool) -> None:
+    turns: list[Any] = [user("Which is warm?")]
+    asked = []
+    for _ in range(3):
+        said = talker(server).responses.create(model="coc", input=turns, tools=[FLAT], stream=stream)
+        if stream:
+            events = list(said)
+            assert [one.sequence_number for one in events] == list(range(len(events)))
+            said = events[-1].response
+            assert events[-1].type == "response.completed"
+        calls = [item for item in said.output if item.type == "function_call"]
+        turns += [item.model_dump(exclude_none=True) for item in calls]
+        for call in calls:
+            asked.append(json.loads(call.arguments)["city"])
+            result = {"type": "function_call_output", "call_id": call.call_id, "output": str(WARMTH[asked[-1]])}
+            turns.append(result)
+        if not calls:
+            break
+    assert said.output_text == "Rome" and asked == ["Oslo", "Rome"]
+
+
+def test_openai_responses_by_function(server: Serving) -> None:
+    function = {"type": "function", "name": "City", "parameters": City.model_json_schema()}
+    for choice in ("required", {"type": "function", "name": "City"}):
+        said = talker(server).responses.create(model="coc", input="Describe Rome", tools=[function], tool_choice=choice)
+        (call,) = said.output
+        assert (call.type, call.name) == ("function_call", "City")
+        assert City.model_validate_json(call.arguments) == City(name="Rome", size=3000)
+    unused = talker(server).responses.create(model="coc", input=PRODUCT, tools=[FLAT], tool_choice="none")
+    assert unused.output_text == "42"
+    refused = [
+        ({"tools": [{"type": "web_search"}]}, "tools"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tools": [FLAT], "tool_choice": {"type": "function", "name": "other"}}, "tool_choice"),
+        ({"background": True}, "background"),
+    ]
+    for more, param in refused:
+        reply = server.client.post("/v1/responses", json={"model": "coc", "input": PRODUCT, **more})
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
+
+
+NPM = """
+import OpenAI from "openai";
+const [baseURL, question, warm, tool] = [process.argv[2], ...JSON.parse(process.argv[3])];
+const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
+const asking = (content, more = {}) => client.chat.completions.create({ model: "coc", messages: [{ role: "user", content }], ...more });
+const told = { answer: (await asking(question)).choices[0].message.content, streamed: "", asked: [] };
+for await (const chunk of await asking(question, { stream: true })) told.streamed += chunk.choices[0]?.delta?.content ?? "";
+told.response = (await client.responses.create({ model: "coc", input: question })).output_text;
+const schema = { type: "object", properties: { name: { type: "string" }, size: { type: "integer" } }, required: ["name", "size"] };
+const typed = await asking("Describe Rome", { response_format: { type: "json_schema", json_schema: { name: "City", schema } } });
+told.typed = JSON.parse(typed.choices[0].message.content);
+const temperature = ({ city }) => (told.asked.push(city), warm[city]);
+const runner = client.chat.completions.runTools({
+  model: "coc",
+  messages: [{ role: "user", content: "Which is warm?" }],
+  tools: [{ type: "function", function: { ...tool.function, parse: JSON.parse, function: temperature } }],
+});
+told.warm = await runner.finalContent();
+console.log(JSON.stringify(told));
+"""
+
+
+def test_openai_of_npm(server: Serving, pytestconfig: pytest.Config) -> None:
+    place = installed(pytestconfig.cache, "openai@7.55.0")  # type: ignore[arg-type]
+    (place / "asking.mjs").write_text(NPM)
+    given = json.dumps([PRODUCT, WARMTH, TEMPERATURE])
+    command = [node(), place / "asking.mjs", f"{server.url}/v1", given]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "answer": "42",
+        "streamed": "42",
+        "response": "42",
+        "warm": "Rome",
+        "typed": {"name": "Rome", "size": 3000},
+        "asked": ["Oslo", "Rome"],
+    }
 
 
 def test_a_client_that_leaves_with_a_call_open_ends_its_run(server: Serving) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
+import re
+import shutil
 import signal
 import subprocess
 import time
@@ -17,6 +20,7 @@ from test_cli import COC, coc
 
 from chainofcode.errors import LMError
 from chainofcode.evals import Score
+from chainofcode.evals.charts import bars
 from chainofcode.evals.recorded_replies import Reply, tally
 from chainofcode.evals.report import Summary, compare
 from chainofcode.evals.runner import EarlyStop
@@ -444,6 +448,28 @@ def test_a_report_on_own_questions_has_no_empty_columns(tmp_path: Path) -> None:
     page = (out / "report.html").read_text()
     assert "<th>coc</th><th>direct</th></tr>" in page
     assert "paper" not in page and "faithful" not in page
+    assert page.count('<a href="runs/') == 6 and "traces/" not in page
+    runs = sorted((out / "runs").rglob("*.html"))
+    assert len(runs) == 6
+    told = runs[0].read_text()
+    assert "Question" in told and "<dt>Verdict</dt><dd>" in told and "../report.html" in told
+    written = {run: run.stat().st_mtime_ns for run in runs}
+    coc("report", out)
+    assert {run: run.stat().st_mtime_ns for run in runs} == written
+    shutil.rmtree(out / "runs")
+    (out / "runs").symlink_to(tmp_path)
+    coc("report", out)
+    assert '<a href="runs/' not in (out / "report.html").read_text() and not list(tmp_path.glob("coc*/**/*.html"))
+
+
+def test_labels_of_bars_do_not_overlap() -> None:
+    names = [f"a task with a long name {n}" for n in range(24)]
+    for count in (1, 9):
+        drawn = bars(names, {f"method {m}": [(50.0, 60.0)] * 24 for m in range(count)}, "accuracy, %")
+        heights = [float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="end"', drawn)]
+        assert len(heights) == 24 and all(b - a >= 15 for a, b in itertools.pairwise(heights))
+        lows = [float(x) for x in re.findall(r'<line x1="(-?[\d.]+)"', drawn)]
+        assert min(lows) >= 6.6 * len(names[0])  # nothing left of the axis at 0
 
 
 # --- Inspect ------------------------------------------------------------------------------------------------------

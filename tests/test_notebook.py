@@ -207,3 +207,34 @@ def test_an_error_of_the_user_is_one_line(shell: Any, capsys: pytest.CaptureFixt
     said = capsys.readouterr()
     told = [line for line in (said.out + said.err).splitlines() if line.strip()]
     assert len(told) == 1 and told[0].startswith("InputError: "), told
+
+
+def test_a_real_kernel_runs_programs_and_shortens_errors(tmp_path: Path) -> None:
+    """In Jupyter's own kernel, whose event loop is running while a cell runs."""
+    manager = pytest.importorskip("jupyter_client.manager", reason="jupyter_client is not installed")
+    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
+    kernel, client = manager.start_new_kernel(kernel_name="python3", startup_timeout=120, cwd=str(tmp_path))
+
+    def cell(code: str) -> tuple[dict[str, Any], str]:
+        shown: list[str] = []
+
+        def take(message: dict[str, Any]) -> None:
+            content = message["content"]
+            shown.append(content.get("text", "") or content.get("data", {}).get("text/plain", ""))
+            shown.extend(content.get("traceback", ()))
+
+        reply = client.execute_interactive(code, timeout=120, output_hook=take)
+        return reply["content"], "".join(shown)
+
+    try:
+        cell("import asyncio\nfrom chainofcode import run")
+        assert cell("asyncio.get_running_loop().is_running()")[1] == "True"
+        assert cell("run('answer = 40 + 2').answer")[1] == "42"
+        assert cell("%load_ext chainofcode.notebook")[0]["status"] == "ok"
+        assert cell("%%coc --program\nanswer = 6 * 7")[0]["status"] == "ok"
+        said = cell("%%coc --program --input missing\nanswer = missing")[1]
+        told = [line for line in said.splitlines() if line.strip()]
+        assert len(told) == 1 and "InputError" in told[0], told
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)

@@ -456,3 +456,34 @@ def test_hostile_words_are_highlighted_as_text(seen: Seen, server: Serving) -> N
         seen.page.fill("#runs-search", words)
         seen.wait_for(f"document.querySelector('#runs-list mark')?.textContent === {json.dumps(words.split()[0])}")
     is_harmless(seen, ELEMENTS)
+
+
+# --- a first visit --------------------------------------------------------------------------------------------------
+
+
+def test_five_tasks_take_three_clicks_at_most(seen: Seen, server: Serving) -> None:
+    """Ask, see who did what, change a value, check the answer, share it: typing counts as no click."""
+    seen.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    opened(seen, server.url)
+    clicks: dict[str, int] = {}
+
+    def click(task: str, selector: str) -> None:
+        clicks[task] = clicks.get(task, 0) + 1
+        seen.page.locator(selector).first.click()
+
+    click("ask", "#ideas button")
+    seen.shows("#said", OUTCOME)
+    who = "[...document.querySelectorAll('.line .badge')].map(badge => badge.title)"
+    assert {"Python", "the model"} <= set(seen.page.evaluate(who))  # seen without a click
+    click("check", "#check")
+    seen.shows("#check-found", "The answer is what the reasoning gave.")
+    click("share", "#share")
+    click("share", "#copy-link")
+    seen.wait_for("navigator.clipboard.readText().then(text => text === location.href)")
+    click("change", ".line .chip[data-step], .line .chip")
+    if seen.page.locator(".editor").count() == 0:  # a group of values opens first
+        click("change", ".line button[data-step]")
+    seen.page.locator(".editor input").first.fill("False")
+    click("change", ".editor button[type=submit]")
+    seen.shows("#was", f"was {OUTCOME}")
+    assert clicks.keys() == {"ask", "check", "share", "change"} and max(clicks.values()) <= 3, clicks

@@ -299,13 +299,18 @@ def test_a_hostile_report_is_text_and_stays_in_its_directory(tmp_path: Path) -> 
     outside.write_text("mine")
     for name in ("report.html", "tasks.svg", "tokens.svg", "seconds.svg", "results.parquet"):
         (out / name).symlink_to(outside)
+    (out / "traces").mkdir(exist_ok=True)
+    events = [Call(evil, evil, evil), Answer("answered", evil, evil, "reply")]
+    Trace(evil, events=events).write(out / "traces" / "a b%#.jsonl")
     done = coc("report", out)
     assert done.returncode == 0, done.stderr
     page = (out / "report.html").read_text()
     assert "<img src=x" not in page
     assert "<script" not in page
     assert page.count("<a ") == 1
-    assert 'href="traces/a%20b%25%23.jsonl"' in page
+    assert 'href="runs/a%20b%25%23.html"' in page
+    run = (out / "runs" / "a b%#.html").read_text()
+    assert "<img src=x" not in run and "<script" not in run and run.count("<a ") == 1 and 'href="../report.html"' in run
     assert outside.read_text() == "mine"
     assert "does not fit into a table" in done.stderr
     for name in ("tasks.svg", "tokens.svg"):

@@ -14,6 +14,8 @@ _COLOURS = ("#3b6fb6", "#d9772b", "#3f8f4f", "#b5403a", "#7a5aa6", "#8a6d3b", "#
 _LINE = 15  # pixels between lines of text
 _CHARACTER = 6.6  # pixels, about
 _MAX_LABEL = 40
+_WIDTH = 860.0
+_BAR, _GAP = 7, 12  # pixels of a bar, and between groups of them
 _STYLE = (
     "text{font:12px system-ui,sans-serif;fill:#333}line,path{stroke:#333}.grid{stroke:#8886;stroke-width:.5}"
     "@media(prefers-color-scheme:dark){text{fill:#ddd}line,path{stroke:#ddd}}"
@@ -79,24 +81,24 @@ def short(name: str) -> str:
 # --- bars ---------------------------------------------------------------------------------------------------------
 
 
-def bars(names: Sequence[str], values: Mapping[str, Sequence[tuple[float, float] | None]], y_label: str) -> str:
-    """Draw bars with standard errors, one colour per series, and a gap for a missing value."""
+def bars(names: Sequence[str], values: Mapping[str, Sequence[tuple[float, float] | None]], x_label: str) -> str:
+    """Draw bars with standard errors from left to right, one colour per series, and a gap for a missing value."""
     series, longest = len(values), max(len(short(name)) for name in names)
-    width = max(480.0, 80 + len(names) * (10 + 9 * series))
-    legend = list(_legend_places(list(values), width))
-    top = 30 + _LINE * max(row for _, row in legend)
-    chart = _Frame(width, top + 300 + longest * 5.0, (top, 10, 20 + longest * 5.0, 50))
-    chart.axes("", y_label)
-    slot = (chart.x(1) - chart.x(0)) / len(names)
-    bar = 0.8 * slot / series
+    legend = list(_legend_places(list(values), _WIDTH))
+    top, left = 24 + _LINE * (1 + max(row for _, row in legend)), 20 + longest * _CHARACTER
+    slot = max(_LINE, series * _BAR + _GAP)
+    chart = _Frame(_WIDTH, top + len(names) * slot + 40, (top, 20, 40, left))
+    for per_cent in range(0, 101, 20):
+        x = chart.x(per_cent / 100)
+        chart.line((x, chart.y(0)), (x, chart.y(1)), ' class="grid"')
+        chart.text(x, chart.y(0) + 16, str(per_cent), ' text-anchor="middle"')
+    chart.text(chart.x(0.5), chart.height - 6, x_label, ' text-anchor="middle"')
+    for index, name in enumerate(names):
+        chart.text(left - 8, top + slot * (index + 0.5) + 4, name, ' text-anchor="end"')
     for place, (cells, colour) in enumerate(zip(values.values(), _colours(series), strict=True)):
         for index, cell in enumerate(cells):
             if cell is not None:
-                left = chart.x(0) + slot * (index + 0.1) + place * bar
-                _bar(chart, left, bar, cell, colour)
-    for index, name in enumerate(names):
-        x, y = chart.x(0) + slot * (index + 0.6), chart.y(0) + 12
-        chart.text(x, y, name, f' text-anchor="end" transform="rotate(-50 {x:.1f} {y:.1f})"')
+                _bar(chart, top + slot * index + (slot - series * _BAR) / 2 + place * _BAR, cell, colour)
     for (x, row), name, colour in zip(legend, values, _colours(series), strict=True):
         y = 16 + row * _LINE
         chart.parts.append(f'<rect x="{x:.1f}" y="{y - 9}" width="10" height="10" fill="{colour}"/>')
@@ -104,14 +106,14 @@ def bars(names: Sequence[str], values: Mapping[str, Sequence[tuple[float, float]
     return chart.svg()
 
 
-def _bar(chart: _Frame, left: float, width: float, cell: tuple[float, float], colour: str) -> None:
+def _bar(chart: _Frame, top: float, cell: tuple[float, float], colour: str) -> None:
     value, error = cell
-    top = chart.y(value / 100)
-    height = chart.y(0) - top
+    width = chart.x(value / 100) - chart.x(0)
     chart.parts.append(
-        f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}"/>'
+        f'<rect x="{chart.x(0):.1f}" y="{top:.1f}" width="{width:.1f}" height="{_BAR - 1}" fill="{colour}"/>'
     )
-    chart.error_bar(left + width / 2, value, error)
+    low, high = (chart.x(min(max(end, 0.0), 100.0) / 100) for end in (value - error, value + error))
+    chart.line((low, top + (_BAR - 1) / 2), (high, top + (_BAR - 1) / 2), ' stroke-width="1"')
 
 
 def _legend_places(names: Sequence[str], width: float) -> Iterator[tuple[float, int]]:

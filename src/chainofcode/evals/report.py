@@ -7,14 +7,15 @@ import math
 import string
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 import msgspec
 
 from ..errors import InputError
 from .charts import Point, bars, scatter
-from .results import replacing, trace_of
+from .results import replacing
+from .run_pages import write_run_pages
 from .samples import Score
 from .scoring import accuracy
 from .tasks import BBEH, BBEH_PUBLISHED, paper, task_of
@@ -302,7 +303,11 @@ def _by_chance(one: int, other: int) -> float:
 
 
 def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
-    """Write one HTML page with the table, the charts and a link to every trace; all that the model wrote is text."""
+    """Write one HTML page with the table, the charts and a link to the page of every run.
+
+    All that the model wrote is text.
+    """
+    runs = write_run_pages(summary.scores, directory)
     theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
     source = "published" if summary.is_bbeh else "paper"
     head = [*summary.methods, *(f"{method}, {source}" for method in theirs)]
@@ -312,9 +317,9 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
         gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
         head="".join(f"<th>{html.escape(name)}</th>" for name in head),
         checked="<th>faithful</th>" if is_checked else "",
-        images="".join(f'<img src="{html.escape(name, quote=True)}" alt="chart">' for name in pictures),
+        images="".join(f'<p><img src="{html.escape(name, quote=True)}" alt="chart"></p>' for name in pictures),
         body="\n".join(body),
-        samples="\n".join(_sample_row(score, is_checked) for score in summary.scores),
+        samples="\n".join(_sample_row(score, is_checked, runs.get(score.trace)) for score in summary.scores),
     )
     path = directory / "report.html"
     with replacing(path) as partial:
@@ -327,13 +332,13 @@ def _table_row(summary: Summary, row: ReportRow, theirs: Sequence[str]) -> str:
     return _row(row.name, [*ours, *(summary.figure(row, name) for name in theirs)])
 
 
-def _sample_row(score: Score, is_checked: bool) -> str:
-    said, place = score.answer or score.error or score.reason, trace_of(score)
+def _sample_row(score: Score, is_checked: bool, page: PurePath | None) -> str:
+    said = score.answer or score.error or score.reason
     cells = [score.method, score.verdict, said, ", ".join(map(str, score.targets))]
     if is_checked:
         cells.append("" if score.faithful is None else f"{score.faithful:.2f}")
-    address = html.escape(urllib.parse.quote(str(place)))
-    return _row(score.id, cells, "" if place is None else f'<a href="{address}">trace</a>')
+    address = html.escape(urllib.parse.quote(str(page)))
+    return _row(score.id, cells, "" if page is None else f'<a href="{address}">run</a>')
 
 
 def _row(name: str, cells: Sequence[str], *marked_up: str) -> str:

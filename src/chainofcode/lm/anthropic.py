@@ -19,6 +19,7 @@ import msgspec
 from .batch_endpoints import AnthropicBatches
 from .interface import Completion, Message, Usage, bounded_tokens
 from .remote import RemoteLM, RequestRejected, as_json
+from .reply_stream import MessageStream, OnText
 
 _FINISHES = {
     "end_turn": "stop",
@@ -74,6 +75,7 @@ class AnthropicLM(RemoteLM):
     has_batches = True
     package, vendor_url = "anthropic", "https://api.anthropic.com"
     client, resource = "AsyncAnthropic", "messages"
+    stream = MessageStream
 
     def batch_endpoint(self) -> AnthropicBatches:
         return AnthropicBatches(self)
@@ -89,8 +91,13 @@ class AnthropicLM(RemoteLM):
         n: int = 1,
         seed: int | None = None,
         logprobs: bool = False,
+        on_text: OnText | None = None,
     ) -> list[Completion]:
         fixed = {"model": self._model, **_conversation(messages, _cache_minimum(self._model))}
+        if n > 1 or schema is not None:  # of streamed replies, only the text of one is joined
+            on_text = None
+        if on_text is not None:
+            fixed["stream"] = True
         # A tool's input must not be cut. White space is rejected as a stop: we cut at that ourselves.
         stops = [] if schema is not None else list(stop)
         cuts = [text for text in stops if not text.strip()]
@@ -110,7 +117,7 @@ class AnthropicLM(RemoteLM):
 
         async def one() -> Completion:
             started = time.monotonic()
-            reply = await self._ask(without, dispensable, _decoder)
+            reply = await self._ask(without, dispensable, _decoder, on_text)
             return self._completion(reply, time.monotonic() - started, cuts)
 
         if self.is_deferred:

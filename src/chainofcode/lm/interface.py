@@ -111,6 +111,7 @@ class LM(Protocol):
     has_effort: bool = False  # whether `complete` takes `is_quick`: a request that needs no reasoning
     has_images: bool = False  # whether messages may have images
     has_batches: bool = False  # whether `defer` is possible: half the price, replies within a day
+    has_stream: bool = False  # whether `complete` takes `on_text`: called with the reply so far, whenever it grows
     is_small: bool = False  # whether it gets shorter prompts and more examples
     version: str = ""  # what tells it from other models of that name, such as its endpoint: for caches
 
@@ -128,6 +129,10 @@ class LM(Protocol):
     ) -> list[Completion]:
         """Return `n` completions of a conversation, on request with the log probabilities of their tokens."""
         ...
+
+    async def prepare(self, messages: Sequence[Message] = ()) -> None:
+        """Do now what the first request would wait for: download, load, read the start of a conversation."""
+        return
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         """Estimate the cost of a cancelled request from its prompt: how much the model wrote is unknown."""
@@ -157,22 +162,18 @@ def as_lm(given: object) -> LM:
     raise TypeError(f"a {type(given).__name__} cannot be asked: give a model, as connect('local:…') makes it")
 
 
+_OPTIONAL = (
+    *("in_flight", "rows", "has_logprobs", "has_effort", "has_images", "has_batches", "has_stream", "is_small"),
+    *("version", "prepare", "defer", "problem", "close"),
+)
+
+
 class _MinimalLM(LM):
     """A model around an object that lacks some attributes of `LM`."""
 
     def __init__(self, given: Any) -> None:
         self._given, self.name = given, given.name
-        optional = (
-            "in_flight",
-            "rows",
-            "has_logprobs",
-            "has_effort",
-            "has_images",
-            "has_batches",
-            "is_small",
-            "version",
-        )
-        for name in (*optional, "defer", "problem", "close"):
+        for name in _OPTIONAL:
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 
@@ -188,11 +189,14 @@ class Around(LM):
         self._lm = lm = as_lm(lm)
         self.name, self.in_flight, self.rows = lm.name, lm.in_flight, lm.rows
         self.has_logprobs, self.has_effort = lm.has_logprobs, lm.has_effort
-        self.has_images, self.is_small, self.version = lm.has_images, lm.is_small, lm.version
-        self.has_batches = lm.has_batches
+        self.has_images, self.has_stream, self.has_batches = lm.has_images, lm.has_stream, lm.has_batches
+        self.is_small, self.version = lm.is_small, lm.version
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **options)
+
+    async def prepare(self, messages: Sequence[Message] = ()) -> None:
+        await self._lm.prepare(messages)
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         return self._lm.estimate(messages)

@@ -31,6 +31,7 @@ from ..errors import LMError
 from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .interface import LM, Completion, Message, Usage, turns
 from .prefixes import Prefixes
+from .reply_stream import ChatStream, OnText, ReplyStream
 from .weights import Progress, fetch, prefix_directory, weights
 
 CONTEXT_TOKENS = 8192
@@ -41,6 +42,7 @@ _LOAD_SECONDS = 300
 _REPLY_SECONDS = 1800
 _CONNECT_SECONDS = 30
 _HANG_UP_SECONDS = 0.05
+_CHUNK_BYTES = 65_536
 _PROCESS = Path(__file__).parent / "llama.py"
 
 
@@ -54,6 +56,7 @@ class LocalLM(LM):
         if not model.endswith(".gguf"):
             weights(model)  # raises for an unknown name
         self.name, self.has_logprobs, self.is_small = f"local:{model}", True, True
+        self.has_stream = True
         self.rows = _ROWS.get(model, 1)
         self.version = weights(model).sha256 if not model.endswith(".gguf") else _stamp(Path(model))
         self._model, self._progress = model, progress
@@ -73,6 +76,7 @@ class LocalLM(LM):
         n: int = 1,
         seed: int | None = None,
         logprobs: bool = False,
+        on_text: OnText | None = None,
     ) -> list[Completion]:
         conversation = turns(messages)
         if any(message.images for message in messages):
@@ -88,14 +92,17 @@ class LocalLM(LM):
         }
         if logprobs:
             request |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
+        if n > 1 or logprobs:  # of streamed replies, only the text of one is joined
+            on_text = None
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
         async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            is_long = sum(len(turn.content) for turn in prefix) >= _LONG_CHARACTERS
-            evaluated = await self._hold(prefix) if is_long else 0
+            evaluated = await self._hold(prefix) if _is_long(prefix) else 0
             server = await self._ready()
             return [
-                await self._ask(server, {**request, "seed": request["seed"] + reply}, 0 if reply else evaluated)
+                await self._ask(
+                    server, {**request, "seed": request["seed"] + reply}, 0 if reply else evaluated, on_text
+                )
                 for reply in range(n)
             ]
 
@@ -110,6 +117,13 @@ class LocalLM(LM):
             return "" if Path(self._model).is_file() else f"there is no model file {self._model}"
         is_here = weights(self._model).is_here
         return "" if is_here else f"{self.name} is not downloaded yet; run 'coc models pull {self._model}'"
+
+    async def prepare(self, messages: Sequence[Message] = ()) -> None:
+        prefix = _prefix(messages)
+        async with self._turns.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            await self._ready()
+            if _is_long(prefix):
+                await self._hold(prefix)
 
     async def _ready(self) -> _LlamaServer:
         if self._server is not None and self._server.has_ended:
@@ -161,9 +175,14 @@ class LocalLM(LM):
             server.prefixes.remove(part)
         return evaluated
 
-    async def _ask(self, server: _LlamaServer, request: dict[str, Any], evaluated: int) -> Completion:
-        started = time.monotonic()
-        reply = await server.post("/v1/chat/completions", request)
+    async def _ask(
+        self, server: _LlamaServer, request: dict[str, Any], evaluated: int, on_text: OnText | None
+    ) -> Completion:
+        started, joined = time.monotonic(), None
+        if on_text is not None:
+            request |= {"stream": True, "stream_options": {"include_usage": True}}
+            joined = ChatStream(_in_loop(on_text))
+        reply = await server.post("/v1/chat/completions", request, joined)
         try:
             read = msgspec.convert(reply, ChatReply)
             choice, usage = read.choices[0], read.usage or ChatTokens()
@@ -235,6 +254,10 @@ def _prefix(messages: Sequence[Message]) -> list[Message]:
     return turns(messages[: kept[-1] if kept else systems])
 
 
+def _is_long(prefix: Sequence[Message]) -> bool:
+    return sum(len(turn.content) for turn in prefix) >= _LONG_CHARACTERS
+
+
 class _LlamaServer:
     """The llama.cpp process and its HTTP interface."""
 
@@ -283,10 +306,13 @@ class _LlamaServer:
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 
-    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Send a request. Cancelling closes the connection, and llama.cpp stops working on it."""
+    async def post(self, path: str, body: dict[str, Any], joined: ReplyStream | None = None) -> dict[str, Any]:
+        """Send a request. Cancelling closes the connection, and llama.cpp stops working on it.
+
+        `joined` takes the reply of a request that asks for a stream.
+        """
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_CONNECT_SECONDS)
-        asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body))
+        asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body, joined))
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:
@@ -300,14 +326,16 @@ class _LlamaServer:
         finally:
             connection.close()
 
-    def _post(self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    def _post(
+        self, connection: http.client.HTTPConnection, path: str, body: dict[str, Any], joined: ReplyStream | None
+    ) -> dict[str, Any]:
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
         try:
             connection.connect()
             connection.sock.settimeout(_REPLY_SECONDS)
             connection.request("POST", path, json.dumps(body), headers)
             reply = connection.getresponse()
-            data = reply.read()
+            data = reply.read() if joined is None or reply.status != 200 else _joined(reply, joined)
         except (OSError, http.client.HTTPException) as error:
             ended = self._process.poll()
             why = f"its process ended with {ended}; is there enough memory?" if ended is not None else error
@@ -332,6 +360,22 @@ class _LlamaServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _in_loop(on_text: OnText) -> OnText:
+    """Return what calls `on_text` in the running event loop, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def tell(text: str) -> None:
+        loop.call_soon_threadsafe(on_text, text)
+
+    return tell
+
+
+def _joined(reply: http.client.HTTPResponse, joined: ReplyStream) -> bytes:
+    while data := reply.read1(_CHUNK_BYTES):
+        joined.feed(data)
+    return joined.body()
 
 
 def _prefix_directory() -> Path | None:

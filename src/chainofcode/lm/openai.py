@@ -23,6 +23,7 @@ from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .dialects import OPENAI, PLAIN, Dialect, strict_form
 from .interface import Completion, Image, Message, Usage, bounded_tokens
 from .remote import RemoteLM, RequestRejected, as_json
+from .reply_stream import ChatStream, OnText
 
 _decoder = msgspec.json.Decoder(ChatReply)
 # How servers refuse to write several replies at once: llama.cpp now and formerly, vLLM.
@@ -44,6 +45,7 @@ class OpenAILM(RemoteLM):
     has_batches = True
     package, vendor_url = "openai", "https://api.openai.com/v1"
     client, resource = "AsyncOpenAI", "chat.completions"
+    stream = ChatStream
 
     def __init__(self, model: str, *, dialect: Dialect | None = None, effort: str = "", **options: Any) -> None:
         super().__init__(model, **options)
@@ -66,11 +68,16 @@ class OpenAILM(RemoteLM):
         seed: int | None = None,
         logprobs: bool = False,
         is_quick: bool = False,
+        on_text: OnText | None = None,
     ) -> list[Completion]:
         whole: dict[str, Any] = {"model": self._model, "messages": _turns(messages), "temperature": temperature}
         whole["stop"] = list(stop) or None
         if logprobs:
             whole |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
+        if n > 1 or logprobs:  # of streamed replies, only the text of one is joined
+            on_text = None
+        if on_text is not None:
+            whole |= {"stream": True, "stream_options": {"include_usage": True}}
         if schema is not None:
             whole["response_format"] = {"type": "json_schema", "json_schema": self._format(schema)}
         if self._dialect.has_cache_key:
@@ -80,11 +87,14 @@ class OpenAILM(RemoteLM):
             def without(rejected: set[str]) -> dict[str, Any]:
                 fields = rejected | ({"response_format"} if as_json(schema) in rejected else set())
                 fields |= {"top_logprobs"} if "logprobs" in rejected else set()
+                fields |= {"stream_options"} if "stream" in rejected else set()
                 given = {**whole, **self._limits(max_tokens, rejected, is_quick=is_quick), "n": n, "seed": seed}
                 return {name: value for name, value in given.items() if name not in fields and value is not None}
 
             started = time.monotonic()
-            reply = await self._ask(without, lambda error, request: _dispensable(error, request, schema), _decoder)
+            reply = await self._ask(
+                without, lambda error, request: _dispensable(error, request, schema), _decoder, on_text
+            )
             return self._completions(reply, time.monotonic() - started)
 
         replies = (await asked(n, seed))[:n]  # the text of a prompt is recorded with each
@@ -162,7 +172,7 @@ def _dispensable(error: RequestRejected, request: dict[str, Any], schema: dict[s
         return f"effort {request['reasoning_effort']}" if error.is_about_value else "reasoning_effort"
     if request.get("n", 1) > 1 and (error.blames("n") or re.search(_ONE_REPLY, error.said)):
         return "n"
-    for field in ("temperature", "prompt_cache_key", "logprobs"):
+    for field in ("temperature", "prompt_cache_key", "logprobs", "stream_options", "stream"):
         if field in request and error.blames(field):
             return field
     if "logprobs" in request and error.blames("top_logprobs"):

@@ -24,6 +24,7 @@ from ..errors import LMError
 from .batches import IN_FLIGHT, BatchEndpoint, BatchOptions, BatchQueue
 from .interface import LM, Message, Usage
 from .prices import BATCH_SHARE
+from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
 
 _IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
@@ -92,6 +93,8 @@ class RemoteLM(LM):
     client: str  # the name of the package's client class
     resource: str  # the attribute of the client that creates replies
     lists_models = False  # whether the endpoint lists every model that it has, as Ollama does
+    stream: type[ReplyStream]  # what joins a streamed reply
+    has_stream = True
     key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
 
     def __init__(
@@ -127,7 +130,7 @@ class RemoteLM(LM):
         if not self.has_batches:
             super().defer(options)
         self._batches = BatchQueue(self.batch_endpoint(), f"{self.name} {self.version}".strip(), options)
-        self.in_flight = IN_FLIGHT
+        self.in_flight, self.has_stream = IN_FLIGHT, False
 
     async def problem(self) -> str:
         """Return why the endpoint cannot be used. Any reply but that of a gateway without a server is a good sign.
@@ -162,13 +165,17 @@ class RemoteLM(LM):
         request_without: Callable[[set[str]], dict[str, Any]],
         dispensable: Callable[[RequestRejected, dict[str, Any]], str | None],
         decoder: msgspec.json.Decoder[_Reply],
+        on_text: OnText | None = None,
     ) -> _Reply:
-        """Send a request, again without what the endpoint rejects while that can be left out."""
+        """Send a request, again without what the endpoint rejects while that can be left out.
+
+        `on_text` is called with the reply so far if the request asks for a stream.
+        """
         rejected = set(self._rejected)
         while True:
             request = request_without(rejected)
             try:
-                data = await self._read(request)
+                data = await self._read(request, on_text)
             except RequestRejected as error:
                 part = dispensable(error, request)
                 if part is None:
@@ -185,12 +192,12 @@ class RemoteLM(LM):
             text = f"{self.name} answered with something that is no reply: {error}"
             raise LMError(text, is_transient=True) from None
 
-    async def _read(self, request: dict[str, Any]) -> bytes:
+    async def _read(self, request: dict[str, Any], on_text: OnText | None) -> bytes:
         if self._batches is not None:
             return await self._read_deferred(self._batches, request)
         name = f"{self.resource}.with_streaming_response.create"
         return await self.use_client(
-            lambda client: self.read_bounded(operator.attrgetter(name)(client)(**_unvalidated(request)))
+            lambda client: self.read_bounded(operator.attrgetter(name)(client)(**_unvalidated(request)), on_text)
         )
 
     async def _read_deferred(self, batches: BatchQueue, request: dict[str, Any]) -> bytes:
@@ -217,15 +224,19 @@ class RemoteLM(LM):
             failure = self._as_ours(package, error)
         raise failure  # here, without the other in its context: that one may hold the key
 
-    async def read_bounded(self, responding: AbstractAsyncContextManager[Any]) -> bytes:
-        """Return the body of a response, which the package has not read."""
-        data = bytearray()
+    async def read_bounded(self, responding: AbstractAsyncContextManager[Any], on_text: OnText | None = None) -> bytes:
+        """Return the body of a response, which the package has not read. A stream is joined, and `on_text` sees it."""
+        data, joined = bytearray(), None
         async with responding as response:
+            if on_text is not None and _is_stream(response.headers):  # not every endpoint can
+                joined = self.stream(on_text)
             async for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > _MAX_REPLY_BYTES:
                     raise LMError(f"{self.name} sent a reply of over {_MAX_REPLY_BYTES:,} bytes")
-        return bytes(data)
+                if joined is not None:
+                    joined.feed(chunk)
+        return bytes(data) if joined is None else joined.body()
 
     async def read_lines(self, responding: AbstractAsyncContextManager[Any], take: Callable[[bytes], None]) -> None:
         """Call `take` with each line of a response, whose lines are bounded, not the whole."""
@@ -358,6 +369,10 @@ async def _close_with_loop(client: Any) -> None:
         await asyncio.Event().wait()
     finally:
         await client.close()
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return headers.get("content-type", "").startswith("text/event-stream")
 
 
 def _unvalidated(request: dict[str, Any]) -> dict[str, Any]:

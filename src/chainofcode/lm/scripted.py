@@ -11,6 +11,7 @@ import msgspec
 
 from ..errors import InputError, LMError
 from .interface import LM, Completion, Message, Usage
+from .reply_stream import OnText
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,7 +21,16 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reply: str
     seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0  # how long the reply takes
 
+    async def write(self, on_text: OnText | None) -> str:
+        """Return the reply after its seconds; meanwhile it grows."""
+        for piece in range(1, _PIECES + 1):
+            await asyncio.sleep(self.seconds / _PIECES)
+            if on_text is not None:
+                on_text(self.reply[: len(self.reply) * piece // _PIECES])
+        return self.reply
 
+
+_PIECES = 8  # in which a reply with a `when` arrives
 _IN_FLIGHT = 64  # where no reply waits for its turn
 _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
@@ -40,24 +50,22 @@ class ScriptedLM(LM):
         in_flight: int = 1,
         keeps_requests: bool = True,
     ) -> None:
-        self.name, self.in_flight, self.has_images = name, in_flight, True
+        self.name, self.in_flight, self.has_images, self.has_stream = name, in_flight, True, True
         self.requests: list[tuple[Message, ...]] = []
         self._asked, self._taken, self._keeps_requests = 0, 0, keeps_requests
         self._whens = whens
         self._function = replies if callable(replies) else None
         self._replies = iter(()) if callable(replies) else iter(replies)
 
-    async def complete(self, messages: Sequence[Message], *, n: int = 1, **options: Any) -> list[Completion]:
+    async def complete(
+        self, messages: Sequence[Message], *, n: int = 1, on_text: OnText | None = None, **options: Any
+    ) -> list[Completion]:
         self._asked += 1
         if self._keeps_requests:
             self.requests.append(tuple(messages))
         last = messages[-1].content if messages else ""
         rule = next((rule for rule in self._whens if rule.when in last), None)
-        if rule is None:
-            texts = [self._next(messages) for _ in range(n)]
-        else:
-            await asyncio.sleep(rule.seconds)
-            texts = [rule.reply] * n
+        texts = [await rule.write(on_text)] * n if rule is not None else [self._next(messages) for _ in range(n)]
         return [Completion(text, Usage(requests=1, dollars=0.0)) for text in texts]
 
     def _next(self, messages: Sequence[Message]) -> str:

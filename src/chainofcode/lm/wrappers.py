@@ -41,7 +41,8 @@ class Cached(Around):
         self._store = ReplyStore(store) if isinstance(store, Path) else store
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        request = hashlib.sha256(_canonical([self.name, self.version], messages, options)).digest()
+        asked = {name: value for name, value in options.items() if name != "on_text"}
+        request = hashlib.sha256(_canonical([self.name, self.version], messages, asked)).digest()
         known = self._look_up(request)
         if known is not None:
             return [msgspec.structs.replace(reply, usage=Usage(), seconds=0.0, is_cached=True) for reply in known]

@@ -14,6 +14,7 @@ from ..render import cut
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, Step, answer_confidence, least_sure
 from .continuation import Continuation
+from .draft import Draft
 from .run_kinds import EventSource
 from .store import RunRecord, State
 from .trace_files import TraceLog
@@ -38,6 +39,7 @@ class ActiveRun:
         self.run, self.source, self.is_detached = run, source, detach
         self.sandbox, self.continued = sandbox, continued
         self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
+        self.draft = Draft()  # the program that the model is writing
         self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
@@ -73,6 +75,11 @@ class ActiveRun:
             for call in calls
         ]
 
+    def write(self, text: str) -> None:
+        """Show followers the reply that the model is writing, all of it so far."""
+        if self.draft.write(text):
+            self.wake()
+
     def note(self, event: Event) -> None:
         """Keep what the server needs to know of an event."""
         self._noted = time.monotonic()
@@ -85,6 +92,7 @@ class ActiveRun:
                 self.store |= event.files
             case Call():
                 self.usage += event.usage
+                self.draft.clear()
             case Program():
                 self._least = None
             case Step():
@@ -92,6 +100,7 @@ class ActiveRun:
             case Answer():
                 self.answer = event
                 self._sent.clear()
+                self.draft.clear()
 
     @property
     def confidence(self) -> float | None:

@@ -180,6 +180,11 @@ def _responses() -> dict[str, Schema]:
         "version": TEXT,
         "model": maybe,
         "models": _list(TEXT),
+        "waiting_for": {
+            "type": "object",
+            "additionalProperties": TEXT,
+            "description": "models that are not ready, and why: downloading, loading, reading their instructions",
+        },
         "methods": {"type": "object", "additionalProperties": TEXT},
         "labels": {"type": "object", "additionalProperties": TEXT, "description": "methods as the page names them"},
         "limits": _OBJECT,
@@ -244,6 +249,12 @@ def _client_tool() -> Schema:
     return shape({"type": {"const": "function"}, "function": {**shape(function), "required": ["name"]}})
 
 
+def _flat_tool() -> Schema:
+    """The same, as responses have it."""
+    nested = _client_tool()["properties"]
+    return shape({"type": nested["type"], **nested["function"]["properties"]}) | {"required": ["type", "name"]}
+
+
 def _openai(models: Sequence[str]) -> dict[str, Schema]:
     """The supported part of OpenAI's protocols; other fields are ignored."""
     part = shape({"text": TEXT}) | {"properties": {"text": TEXT, "type": TEXT}}
@@ -257,6 +268,10 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
     fitting: Schema = {"type": {"const": "json_schema"}, "schema": {"type": "object", "description": _STRUCTURE}}
     deeper = {"type": fitting["type"], "json_schema": shape({"schema": fitting["schema"]})}
     either = {"type": ["boolean", "null"]}
+    choice = {
+        "enum": ["none", "auto", None],
+        "description": "also `required`, or a function of `tools`: its parameters are the form of the answer",
+    }
     chat = {
         "model": {"enum": openai_names(models)},
         "messages": turns,
@@ -264,10 +279,7 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "stream_options": {"type": ["object", "null"]},
         "n": {"enum": [1, None]},
         "tools": _or_none(_list(_client_tool(), maxItems=64)),
-        "tool_choice": {
-            "enum": ["none", "auto", None],
-            "description": "also `required`, or a function of `tools`: its parameters are the form of the answer",
-        },
+        "tool_choice": choice,
         "functions": none,
         "response_format": {"anyOf": [_NOTHING, plainly, shape(deeper)]},
     }
@@ -276,7 +288,8 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
         "input": {"anyOf": [_SAYING, turns]},
         "instructions": _or_none(TEXT),
         "stream": either,
-        "tools": none,
+        "tools": _or_none(_list(_flat_tool(), maxItems=64)),
+        "tool_choice": choice,
         "previous_response_id": _NOTHING,
         "background": {"enum": [False, None]},
         "text": _or_none({"type": "object", "properties": {"format": {"anyOf": [_NOTHING, plainly, shape(fitting)]}}}),

@@ -132,7 +132,9 @@ def _run_paths() -> Schema:
     since = {"type": "number", "minimum": 0, "maximum": 1e11, "description": "seconds since 1970"}
     facts = [_query("state", {"enum": [*get_args(State)]}), _query("method", TEXT), _query("model", TEXT)]
     listing = [limit, _query("before", RUN_ID), words, *facts, _query("since", since), _query("until", since)]
-    events = "trace, program, call, step and answer events; waiting: calls in flight; end is the last"
+    events = (
+        "trace, program, call, step and answer events; waiting: calls in flight; draft: the reply so far; end: last"
+    )
     removed = {"204": {"description": "Removed"}}
     follow = _operation(
         "Follow its events", _raw("text/event-stream", events), parameters=[last, live], refusals=(400,)

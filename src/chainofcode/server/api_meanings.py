@@ -10,7 +10,7 @@ _ASK_ME = "functions whose calls wait for a person: names, or beginnings of name
 _OPENAI = {
     "model": "METHOD, or METHOD:MODEL",
     "stream": "whether to stream the reply",
-    "tools": "not supported: must be absent or empty",
+    "tools": "functions that the program may call: the client answers the calls in its next request",
 }
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Question": {

@@ -15,14 +15,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HTTPRequest
-from starlette.responses import FileResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import BaseRoute
 
 from ..errors import InputError, SandboxError
 from ..sandbox import Jail
 from .access import Access
 from .api import Api
+from .assets import Assets
 from .chat import Chat
 from .forwarded import ForwardedRequests
 from .guard import RequestGuard, refused
@@ -56,7 +56,8 @@ class Application:
     def __init__(
         self, settings: ServerSettings, *, access: Access, store: Store, models: Models, jail: Jail, spans: Spans
     ) -> None:
-        self._settings, self._access, self._store, self._jail = settings, access, store, jail
+        self._settings, self._access, self._store = settings, access, store
+        self._jail, self._models = jail, models
         self.log = ServerLog(settings.log, settings.logs_content)
         telemetry = Telemetry(log=self.log, spans=spans)
         logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog(self.log)])
@@ -78,7 +79,7 @@ class Application:
         routes += Responses(intake).routes
         routes += self._mcp.routes if self._mcp is not None else []
         inner = Starlette(
-            routes=[*routes, *_page_routes()], exception_handlers=_ERROR_HANDLERS, lifespan=self._lifespan
+            routes=[*routes, *Assets(PAGE).routes], exception_handlers=_ERROR_HANDLERS, lifespan=self._lifespan
         )
         guarded = RequestGuard(inner, settings, access, telemetry)
         self.app = ForwardedRequests(guarded, settings.proxies, settings.user_header)
@@ -96,6 +97,7 @@ class Application:
         if self._settings.has_scratch and not status.has_scratch:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._refresh_tokens())]
+        tasks.append(asyncio.create_task(self._models.prepare(self.log)))
         if self._settings.keep_days is not None:
             tasks.append(asyncio.create_task(self._remove(self._settings.keep_days * _DAY_SECONDS)))
         if self._settings.resumes:
@@ -176,13 +178,6 @@ def _mcp_endpoint(intake: Intake, log: ServerLog) -> McpEndpoint | None:
     from .mcp.hosted import McpEndpoint
 
     return McpEndpoint(intake)
-
-
-def _page_routes() -> list[BaseRoute]:
-    async def page(request: HTTPRequest) -> Response:
-        return FileResponse(PAGE / "index.html", headers={"cache-control": "no-cache"})
-
-    return [Route("/", page), Mount("/static", StaticFiles(directory=PAGE))]
 
 
 async def _refused(request: HTTPRequest, error: Exception) -> Response:

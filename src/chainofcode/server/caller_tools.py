@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 
 from ..emulator.json_schema import Schemas, free, identifier, words_of
 from ..emulator.tools import TOOL_SECONDS, Tool, described, parameter, tool
@@ -23,6 +24,7 @@ from ..errors import InputError
 from .patterns import TOOL_NAME, fits
 from .refusal import invalid
 from .runs import ActiveRun
+from .streams import unless_gone
 
 MAX_TOOLS = 64
 _MAX_PARAMETERS = 100
@@ -64,6 +66,13 @@ class Offered:
     functions: Sequence[ClientFunction] = ()
     is_required: bool = False
 
+    def asked(self, question: str) -> str:
+        """The question; where a call is required, with the functions to choose from."""
+        if not self.is_required:
+            return question
+        names = ", ".join(one.name for one in self.functions)
+        return f"{question}\n\nGive the answer by calling one of these functions: {names}."
+
 
 def offered(tools: Sequence[ClientTool] | None, choice: str | ToolChoice | None) -> Offered:
     """Read `tools` and `tool_choice`. Raises Refusal."""
@@ -102,10 +111,20 @@ class PendingCall:
     arguments: str  # JSON
     result: asyncio.Future[Any]
 
+    def as_item(self) -> dict[str, Any]:
+        """The call as responses have it."""
+        return call_item(self.id, self.name, self.arguments)
+
     def as_data(self, place: int | None = None) -> dict[str, Any]:
         """The call as chat completions have it; a stream numbers its calls."""
         call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
         return call if place is None else {"index": place, **call}
+
+
+def call_item(id: str, name: str, arguments: str) -> dict[str, Any]:
+    """A call as an item of a response's output."""
+    made = {"id": f"fc_{id.removeprefix('call_')}", "type": "function_call", "status": "completed"}
+    return {**made, "call_id": id, "name": name, "arguments": arguments}
 
 
 @dataclass
@@ -187,7 +206,23 @@ class ToolRuns:
         if any(unanswered):
             active.cancel()
 
-    def resume(self, owner: str, results: Mapping[str, str]) -> tuple[CallerTools, ActiveRun] | None:
+    async def next_calls(self, request: Request, tools: CallerTools, active: ActiveRun) -> list[PendingCall]:
+        """Wait for calls to send to the client; none when the run is over. A client that leaves ends the run."""
+        calls: list[PendingCall] | None = None
+        try:
+            calls = await unless_gone(request, tools.next_calls(active))
+        finally:
+            if calls is None:
+                active.cancel()
+        if calls:
+            self.keep(calls, tools, active)
+        else:
+            await active.over.wait()
+        return calls or []
+
+    def resume(
+        self, owner: str, results: Mapping[str, str], where: str = "messages"
+    ) -> tuple[CallerTools, ActiveRun] | None:
         """Give results to the run that waits for them; None if no run does. Raises Refusal if some are missing."""
         for id in results:
             tools, active = self._waiting.get(id, (None, None))
@@ -195,8 +230,10 @@ class ToolRuns:
                 continue
             missing = [call.id for call in tools.pending.values() if call.id not in results]
             if missing:
-                raise invalid(f"the result of tool call {missing[0]!r} is missing", "messages")
-            read = {call.id: _data(results[call.id]) for call in tools.pending.values()}  # all, before any is used
+                raise invalid(f"the result of tool call {missing[0]!r} is missing", where)
+            read = {
+                call.id: _data(results[call.id], where) for call in tools.pending.values()
+            }  # all, before any is used
             tools.arrived.clear()
             for call in list(tools.pending.values()):
                 self._waiting.pop(call.id, None)
@@ -206,10 +243,10 @@ class ToolRuns:
         return None
 
 
-def _data(text: str) -> Any:
+def _data(text: str, where: str) -> Any:
     """The result of a tool: JSON as data, anything else as text."""
     if len(text) > _MAX_RESULT_CHARS:
-        raise invalid(f"a tool result has {_MAX_RESULT_CHARS:,} characters at most", "messages")
+        raise invalid(f"a tool result has {_MAX_RESULT_CHARS:,} characters at most", where)
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Any
 
@@ -31,8 +30,8 @@ from .conversations import (
     method_and_model,
     model_names,
     question_in,
-    refuse_tools,
     respond,
+    results_in,
     step_line,
     why_not,
 )
@@ -41,7 +40,7 @@ from .refusal import Refusal, invalid
 from .run_kinds import decoded
 from .runs import ActiveRun
 from .store import RunRecord
-from .streams import KEEP, EventStream, event, unless_gone
+from .streams import KEEP, EventStream, event
 
 
 class ChatRequest(msgspec.Struct):
@@ -61,12 +60,6 @@ class ChatRequest(msgspec.Struct):
         if form is not None:
             return form.schema
         return self.response_format.wanted("response_format") if self.response_format is not None else None
-
-    @property
-    def results(self) -> dict[str, str]:
-        """The results of tools at the end of the conversation, by the ids of their calls."""
-        last = itertools.takewhile(lambda turn: turn.role == "tool", reversed(self.messages))
-        return {turn.tool_call_id: turn.text("messages") for turn in last if turn.tool_call_id is not None}
 
 
 class Chat:
@@ -92,9 +85,10 @@ class Chat:
         wanted = decoded(await json_body(request), ChatRequest)
         if wanted.n not in (None, 1):
             raise invalid("n must be 1: send several requests instead", "n")
-        refuse_tools(wanted.functions, "functions")
+        if wanted.functions:
+            raise invalid("functions is not supported: send tools", "functions")
         wish, owner = offered(wanted.tools, wanted.tool_choice), owner_of(request)
-        if resumed := self._tool_runs.resume(owner, wanted.results):
+        if resumed := self._tool_runs.resume(owner, results_in(wanted.messages, "messages")):
             return await self._with_tools(request, wanted, *resumed)
         question = question_in(wanted.messages, "messages")
         if wish.functions:
@@ -109,29 +103,18 @@ class Chat:
         self, request: HTTPRequest, wanted: ChatRequest, wish: Offered, question: str
     ) -> Response:
         tools, kind = CallerTools(wish.functions), wanted.answer_type(None)
-        if wish.is_required:
-            names = ", ".join(one.name for one in wish.functions)
-            question += f"\n\nGive the answer by calling one of these functions: {names}."
         owner = owner_of(request)
         made = await self._intake.in_thread(owner, tools.as_tools)
-        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind, tools=made)
+        asked = wish.asked(question)
+        active = await begin(self._intake, owner, wanted.model, asked, answer_format=kind, tools=made)
         return await self._with_tools(request, wanted, tools, active)
 
     async def _with_tools(
         self, request: HTTPRequest, wanted: ChatRequest, tools: CallerTools, active: ActiveRun
     ) -> Response:
         """Wait until the program calls tools of the client, or the run is over."""
-        is_sent = False
-        try:
-            calls = await unless_gone(request, tools.next_calls(active))
-            is_sent = calls is not None
-        finally:
-            if not is_sent:
-                active.cancel()  # the client has left
-        if calls:
-            self._tool_runs.keep(calls, tools, active)
-        else:
-            await active.over.wait()
+        calls = await self._tool_runs.next_calls(request, tools, active)
+        if not calls:
             check_ran(active.run)
         message = _tool_message(calls) if calls else _message(active.run, None)
         finish = "tool_calls" if calls else _finish(active.run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any
 
@@ -153,9 +154,10 @@ async def respond(
     return answered(body(active.run), headers=headers)
 
 
-def refuse_tools(tools: Any, where: str = "tools") -> None:
-    if tools:
-        raise invalid(f"{where} is not supported here: send tools to /v1/chat/completions", where)
+def results_in(turns: Sequence[Turn], where: str) -> dict[str, str]:
+    """The results of tools at the end of a conversation, by the ids of their calls."""
+    last = itertools.takewhile(lambda turn: turn.role == "tool", reversed(turns))
+    return {turn.tool_call_id: turn.text(where) for turn in last if turn.tool_call_id is not None}
 
 
 def why_not(run: RunRecord) -> str:

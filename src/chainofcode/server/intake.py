@@ -248,6 +248,7 @@ class Intake:
             "version": __version__,
             "model": names[0],
             "models": names,
+            "waiting_for": dict(self.models.states.waiting_for),
             "methods": METHODS,
             "labels": LABELS,
             "limits": limits,

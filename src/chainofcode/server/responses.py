@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
 import msgspec
@@ -13,50 +13,123 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..trace import as_json
-from .api import json_body, owner_of
+from .api import answered, json_body, owner_of
+from .caller_tools import (
+    CallerTools,
+    ClientFunction,
+    ClientTool,
+    NamedFunction,
+    Offered,
+    ToolChoice,
+    ToolRuns,
+    call_item,
+    offered,
+)
 from .conversations import (
     AnswerFormat,
+    MadeCall,
+    MadeFunction,
     ResponseFormat,
+    TextPart,
     Turn,
     begin,
+    check_ran,
     is_cut,
     question_in,
-    refuse_tools,
     respond,
+    results_in,
     why_not,
 )
 from .intake import Intake
 from .refusal import invalid
 from .run_kinds import decoded
+from .runs import ActiveRun
 from .store import RunRecord
-from .streams import KEEP, event
+from .streams import KEEP, EventStream, event
 
 
 class TextOptions(msgspec.Struct):
     format: ResponseFormat | None = None
 
 
+class ResponseTool(msgspec.Struct):
+    """A function of the client; chat completions nest it one level deeper."""
+
+    type: str
+    name: str | None = None
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+
+    @property
+    def as_chat(self) -> ClientTool:
+        function = None if self.name is None else ClientFunction(self.name, self.description, self.parameters)
+        return ClientTool(self.type, function)
+
+
+class ResponseChoice(msgspec.Struct):
+    type: str
+    name: str | None = None
+
+    @property
+    def as_chat(self) -> ToolChoice:
+        return ToolChoice(self.type, None if self.name is None else NamedFunction(self.name))
+
+
+class InputItem(msgspec.Struct):
+    """A message, a call of an earlier response, or its result."""
+
+    type: str = "message"
+    role: str = ""
+    content: str | list[TextPart] | None = None
+    call_id: str = ""
+    name: str = ""
+    arguments: str = ""
+    output: str | list[TextPart] | None = None
+
+    @property
+    def as_turn(self) -> Turn:
+        if self.type == "function_call":
+            call = MadeCall(self.call_id, MadeFunction(self.name, self.arguments))
+            return Turn(role="assistant", tool_calls=[call])
+        if self.type == "function_call_output":
+            return Turn(role="tool", content=self.output, tool_call_id=self.call_id)
+        return Turn(role=self.role, content=self.content, type=self.type)
+
+
 class ResponseRequest(msgspec.Struct):
     """The fields that have a meaning here; others are ignored."""
 
     model: str
-    input: str | list[Turn]
+    input: str | list[InputItem]
     instructions: str | None = None
     stream: bool | None = None
-    tools: list[Any] | None = None
+    tools: list[ResponseTool] | None = None
+    tool_choice: str | ResponseChoice | None = None
     previous_response_id: str | None = None
     background: bool | None = None
     text: TextOptions | None = None
 
     @property
-    def answer_type(self) -> AnswerFormat:
+    def turns(self) -> list[Turn]:
+        if isinstance(self.input, str):
+            return [Turn(role="user", content=self.input)]
+        return [item.as_turn for item in self.input]
+
+    @property
+    def offered(self) -> Offered:
+        choice = self.tool_choice.as_chat if isinstance(self.tool_choice, ResponseChoice) else self.tool_choice
+        return offered([tool.as_chat for tool in self.tools or ()], choice)
+
+    def answer_type(self, form: ClientFunction | None) -> AnswerFormat:
+        if form is not None:
+            return form.schema
         given = self.text.format if self.text is not None else None
         return given.wanted("text.format") if given is not None else None
 
 
 class Responses:
     def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+        self._intake, self._tool_runs = intake, ToolRuns()
 
     @property
     def routes(self) -> list[Route]:
@@ -64,45 +137,98 @@ class Responses:
 
     async def respond(self, request: HTTPRequest) -> Response:
         wanted = decoded(await json_body(request), ResponseRequest)
-        refuse_tools(wanted.tools)
         if wanted.background:
             raise invalid(
                 "background is not supported: POST /api/runs starts a run that goes on by itself", "background"
             )
         if wanted.previous_response_id is not None:
             raise invalid("responses are not linked: send earlier messages again, as input", "previous_response_id")
-        turns = [Turn(role="user", content=wanted.input)] if isinstance(wanted.input, str) else wanted.input
+        turns, wish, owner = wanted.turns, wanted.offered, owner_of(request)
+        if resumed := self._tool_runs.resume(owner, results_in(turns, "input"), "input"):
+            return await self._with_tools(request, wanted, *resumed)
         question = question_in(turns, "input", wanted.instructions)
-        active = await begin(self._intake, owner_of(request), wanted.model, question, answer_format=wanted.answer_type)
-        events = self._events(active.run, wanted.model) if wanted.stream else None
-        return await respond(request, active, events, lambda run: _response(run, wanted.model))
+        kind = wanted.answer_type(wish.form)
+        if wish.functions:
+            tools = CallerTools(wish.functions)
+            given = await self._intake.in_thread(owner, tools.as_tools)
+            active = await begin(
+                self._intake, owner, wanted.model, wish.asked(question), answer_format=kind, tools=given
+            )
+            return await self._with_tools(request, wanted, tools, active)
+        active = await begin(self._intake, owner, wanted.model, question, answer_format=kind)
+        form = wish.form.name if wish.form is not None else None
+        events = self._events(active.run, wanted.model, form) if wanted.stream else None
+        return await respond(request, active, events, lambda run: _response(run, wanted.model, form))
 
-    async def _events(self, run: RunRecord, model: str) -> AsyncGenerator[bytes, None]:
-        numbers = itertools.count()
+    async def _with_tools(
+        self, request: HTTPRequest, wanted: ResponseRequest, tools: CallerTools, active: ActiveRun
+    ) -> Response:
+        """Wait until the program calls tools of the client, or the run is over."""
+        calls = await self._tool_runs.next_calls(request, tools, active)
+        headers = {"x-coc-run": active.run.id}
+        if not calls:
+            check_ran(active.run)
+        response = _response(active.run, wanted.model)
+        if calls:
+            response |= {"status": "completed", "output": [call.as_item() for call in calls]}
+        return EventStream(_whole(response), headers) if wanted.stream else answered(response, headers=headers)
 
-        def sent(kind: str, **more: Any) -> bytes:
-            return event(kind, as_json({"type": kind, "sequence_number": next(numbers), **more}))
-
-        yield sent("response.created", response=_response(run, model))
-        yield sent("response.in_progress", response=_response(run, model))
+    async def _events(self, run: RunRecord, model: str, form: str | None) -> AsyncGenerator[bytes, None]:
+        sent = _Sent()
+        for part in sent.begun(_response(run, model)):
+            yield part
         async with contextlib.aclosing(self._intake.runs.follow(run)) as batches:
             async for batch in batches:
                 if any(kind == "keep" for _, kind, _ in batch):
                     yield KEEP
-        response = _response(run, model)
-        if run.answer is None:
-            yield sent("response.failed", response=response)
-            return
-        place: dict[str, Any] = {"output_index": 0, "content_index": 0, "item_id": f"msg_{run.id}"}
-        item, part = response["output"][0], response["output"][0]["content"][0]
-        begun_item = {**item, "status": "in_progress", "content": []}
-        yield sent("response.output_item.added", output_index=0, item=begun_item)
-        yield sent("response.content_part.added", **place, part={**part, "text": ""})
-        yield sent("response.output_text.delta", **place, delta=run.answer, logprobs=[])
-        yield sent("response.output_text.done", **place, text=run.answer, logprobs=[])
-        yield sent("response.content_part.done", **place, part=part)
-        yield sent("response.output_item.done", output_index=0, item=item)
-        yield sent(f"response.{response['status']}", response=response)
+        for part in sent.ended(_response(run, model, form)):
+            yield part
+
+
+async def _whole(response: dict[str, Any]) -> AsyncGenerator[bytes, None]:
+    """A response that is there already, as a stream."""
+    sent = _Sent()
+    for part in itertools.chain(sent.begun({**response, "status": "in_progress", "output": []}), sent.ended(response)):
+        yield part
+
+
+class _Sent:
+    """The numbered events of one streamed response."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    def _event(self, kind: str, **more: Any) -> bytes:
+        return event(kind, as_json({"type": kind, "sequence_number": next(self._numbers), **more}))
+
+    def begun(self, response: dict[str, Any]) -> Iterator[bytes]:
+        yield self._event("response.created", response=response)
+        yield self._event("response.in_progress", response=response)
+
+    def ended(self, response: dict[str, Any]) -> Iterator[bytes]:
+        for index, item in enumerate(response["output"]):
+            place = {"output_index": index, "item_id": item["id"]}
+            yield from self._call(item, place) if item["type"] == "function_call" else self._message(item, place)
+            yield self._event("response.output_item.done", output_index=index, item=item)
+        yield self._event(f"response.{response['status']}", response=response)
+
+    def _added(self, item: dict[str, Any], place: dict[str, Any]) -> bytes:
+        begun = {**item, "status": "in_progress"}
+        return self._event("response.output_item.added", output_index=place["output_index"], item=begun)
+
+    def _call(self, item: dict[str, Any], place: dict[str, Any]) -> Iterator[bytes]:
+        arguments = item["arguments"]
+        yield self._added({**item, "arguments": ""}, place)
+        yield self._event("response.function_call_arguments.delta", **place, delta=arguments)
+        yield self._event("response.function_call_arguments.done", **place, name=item["name"], arguments=arguments)
+
+    def _message(self, item: dict[str, Any], place: dict[str, Any]) -> Iterator[bytes]:
+        (part,), place = item["content"], {**place, "content_index": 0}
+        yield self._added({**item, "content": []}, place)
+        yield self._event("response.content_part.added", **place, part={**part, "text": ""})
+        yield self._event("response.output_text.delta", **place, delta=part["text"], logprobs=[])
+        yield self._event("response.output_text.done", **place, text=part["text"], logprobs=[])
+        yield self._event("response.content_part.done", **place, part=part)
 
 
 def _status(run: RunRecord) -> str:
@@ -113,9 +239,11 @@ def _status(run: RunRecord) -> str:
     return "incomplete" if is_cut(run) else "completed"
 
 
-def _response(run: RunRecord, model: str) -> dict[str, Any]:
-    status, output = _status(run), []
-    if run.answer is not None:
+def _response(run: RunRecord, model: str, form: str | None = None) -> dict[str, Any]:
+    status, output = _status(run), list[dict[str, Any]]()
+    if run.answer is not None and form is not None:
+        output = [call_item(f"call_{run.id}", form, run.answer)]
+    elif run.answer is not None:
         part = {"type": "output_text", "text": run.answer, "annotations": [], "logprobs": []}
         message = {"id": f"msg_{run.id}", "type": "message", "role": "assistant", "status": "completed"}
         output = [{**message, "content": [part]}]
@@ -132,7 +260,7 @@ def _response(run: RunRecord, model: str) -> dict[str, Any]:
         "output": output,
         "parallel_tool_calls": False,
         "temperature": None,
-        "tool_choice": "none",
+        "tool_choice": "auto",
         "tools": [],
         "top_p": None,
         "usage": _usage(run) if run.is_over else None,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,13 +27,17 @@ from ..emulator.tools import Tool
 from ..engine import RunOptions, execute
 from ..errors import InputError
 from ..lm import LM, Around, Completion, Message, connect
+from ..lm.reply_stream import OnText
 from ..methods import METHODS, AnswerType, answer_type_of, ask, compose, files_of
 from ..methods.isolated import Worker, in_thread
+from ..methods.prompting import Inquiry
 from ..sandbox import Sandbox
 from ..trace import Event, Produced, Trace
 from ..values.codec import ValueFormatError, decode, encode
 from . import patterns
 from .fair_share import FairSlots
+from .metrics import ServerLog
+from .model_states import ModelStates
 from .refusal import Refusal, invalid
 from .settings import MAX_QUESTION_CHARS, ServerSettings
 
@@ -79,7 +85,7 @@ class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
 class RunContext:
     """What a run uses: the sandbox, models by name, the worker that inspects files, and a way to ask a person.
 
-    `resumed` is what is known of a run that is resumed.
+    `resumed` is what is known of a run that is resumed; `on_text` hears of the program while the model writes it.
     """
 
     sandbox: Sandbox
@@ -87,6 +93,7 @@ class RunContext:
     inspect: Worker
     asked: Asked
     resumed: Resumed | None = None
+    on_text: OnText = lambda text: None
 
     def options(self, options: RunOptions) -> RunOptions:
         if self.resumed is None:
@@ -95,6 +102,7 @@ class RunContext:
 
     def writer(self, lm: LM) -> LM:
         """The model that writes programs: replies that are recorded are not paid for again."""
+        lm = _StreamedLM(lm, self.on_text) if lm.has_stream else lm
         return lm if self.resumed is None else self.resumed.model(lm)
 
     def layer(self, request: RunRequest) -> AskMe | None:
@@ -104,30 +112,49 @@ class RunContext:
 EventSource = Callable[[RunContext], AsyncIterator[Event]]
 
 
+class _StreamedLM(Around):
+    """A model whose replies are shown while it writes them."""
+
+    def __init__(self, lm: LM, on_text: OnText) -> None:
+        super().__init__(lm)
+        self._on_text = on_text
+
+    async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
+        return await self._lm.complete(messages, **{**options, "on_text": self._on_text})
+
+
 class SharedLM(Around):
     """A model for one owner: its requests take turns with those of other owners."""
 
-    def __init__(self, lm: LM, owner: str, slots: FairSlots) -> None:
+    def __init__(
+        self, lm: LM, owner: str, slots: FairSlots, request: Callable[[], AbstractContextManager[None]]
+    ) -> None:
         super().__init__(lm)
-        self._owner, self._slots = owner, slots
+        self._owner, self._slots, self._request = owner, slots, request
         self.in_flight = min(self.in_flight, slots.total)
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         async with self._slots.taken(self._owner):
-            return await self._lm.complete(messages, **options)
+            with self._request():
+                return await self._lm.complete(messages, **options)
 
 
 class Models:
     """The models that the server offers: one connection each, and one limit on concurrent requests for all owners."""
 
     def __init__(self, names: Sequence[str], requests: int, owners: Collection[str] = ()) -> None:
-        self.names = tuple(names)
+        self.names, self.states = tuple(names), ModelStates()
         self._problem, self._checked = "", -math.inf
-        self._raw = {name: connect(name) for name in self.names}
+        self._raw = {name: connect(name, progress=self.states.progress(name)) for name in self.names}
         self._slots = {name: FairSlots(requests, owners) for name in self.names}
 
     def shared(self, name: str, owner: str) -> LM:
-        return SharedLM(self._raw[name], owner, self._slots[name])
+        return SharedLM(self._raw[name], owner, self._slots[name], functools.partial(self.states.request, name))
+
+    async def prepare(self, log: ServerLog) -> None:
+        """Get the default model ready to write programs: others load on their first request."""
+        name, lm = next(iter(self._raw.items()))
+        await self.states.prepare(name, lm, Inquiry("", lm).shown("program"), log)
 
     def named(self, name: str | None) -> str:
         """The full name of a model: None is the first one, a provider's name its first model."""
@@ -252,7 +279,7 @@ def _question_source(
         events = ask(
             question,
             context.writer(lm),
-            emulator=lm if context.resumed is not None else None,
+            emulator=lm,
             cache=context.layer(request),
             method=method,
             answer_type=kind,

@@ -23,6 +23,7 @@ from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
 from .active_run import ActiveRun, is_set_within
 from .continuation import Continuation
+from .draft import DraftReader
 from .fair_share import FairSlots, has_room
 from .peers import Peers
 from .questions import asked_person
@@ -187,6 +188,7 @@ class Runs:
             self.workers.inspecting(owner),
             functools.partial(asked_person, self._store, active),
             active.continued.resumed if active.continued is not None else None,
+            active.write,
         )
         async with contextlib.aclosing(active.source(context)) as events:  # type: ignore[type-var]
             async for event in events:
@@ -312,9 +314,10 @@ class Runs:
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
 
+        `waiting` (calls under way) and `draft` (a reply that the model is writing) have no number.
         Not live, it ends with the events so far.
         """
-        active, number, reported = self.active(run.id, run.owner), 0, b"[]"
+        active, number, reported, drafts = self.active(run.id, run.owner), 0, b"[]", DraftReader()
         path = await self._store.local_trace(run.id)
         with self._counted_stream(active), contextlib.closing(TraceReader(path)) as reader:
             while True:
@@ -333,6 +336,9 @@ class Runs:
                 if changed is None:
                     break
                 waiting = as_json(active.waiting if active is not None else [])
+                written = drafts.news(active.draft) if active is not None else None
+                if written is not None:
+                    yield [(None, "draft", written)]
                 if not is_live:
                     yield [(None, "waiting", b'{"calls":%s}' % waiting)]
                     return

@@ -1,3 +1,4 @@
+// @ts-check
 // The question and its answer; without an answer, why, and what to do next.
 
 import { byId, el, setText, show } from "./dom.js";

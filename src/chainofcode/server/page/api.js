@@ -1,3 +1,4 @@
+// @ts-check
 // Talking to the server: JSON both ways, a token where it wants one, events as they come.
 
 import { kept } from "./dom.js";

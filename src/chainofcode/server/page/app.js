@@ -1,10 +1,12 @@
+// @ts-check
 // The page: either one recorded run, embedded in the file, or a server's runs, live.
 
 import { Server, ServerError } from "./api.js";
 import { showArtifacts } from "./artifacts.js";
 import { Asking } from "./asking.js";
 import { Check } from "./check.js";
-import { byId, setText, show, startTheme } from "./dom.js";
+import { byId, setText, show, startTheme, targetOf } from "./dom.js";
+import { Draft, ModelStates } from "./loading.js";
 import { Player } from "./player.js";
 import { Recording, answerText, plural } from "./record.js";
 import { Removal } from "./removal.js";
@@ -53,7 +55,10 @@ class App {
       notice: (text) => this.notice(text),
     });
     this.versions = new Versions(this.server);
+    this.models = new ModelStates(this.server, () => this.tellProgress?.());
+    this.draft = new Draft();
     this.questions = new Questions(this.server, { answered: () => this.reopen() });
+    this.whyOf = new WeakMap(); // by recording, what is asked for once
     this.answers = new Map(); // of runs that were open: what a reader saw
     this.id = undefined; // no page is open yet
     this.listen();
@@ -65,6 +70,7 @@ class App {
       this.asking.offer(info);
       this.player.models = info.models ?? [];
       this.runs.offer(info);
+      this.models.offer(info);
       await this.runs.refresh();
     } catch (error) {
       this.notice(error.message);
@@ -77,7 +83,7 @@ class App {
     byId("again").addEventListener("click", () => this.again());
     byId("resume").addEventListener("click", () => this.resume());
     document.addEventListener("keydown", (event) => {
-      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest?.("input, textarea, select, dialog");
+      const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !targetOf(event).closest?.("input, textarea, select, dialog");
       if (isPlain && event.key === "n") location.hash = "";
     });
     for (const id of ["home", "new"]) byId(id).addEventListener("click", () => this.id === null && this.asking.turn("question"));
@@ -180,6 +186,8 @@ class App {
     show(byId("again"), false);
     show(byId("resume"), false);
     this.questions.clear();
+    this.draft.clear();
+    this.tellProgress = null;
     this.sharing.offer(null);
     this.versions.clear();
     this.asking.open(false);
@@ -211,15 +219,20 @@ class App {
     showArtifacts([], []);
     await this.compare(about);
     this.progress(recording, about.state, []);
-    if (!OVER.includes(about.state)) this.runs.refresh().catch(() => {}); // it is in the list from its first moment
+    if (!OVER.includes(about.state)) {
+      this.runs.refresh().catch(() => {}); // it is in the list from its first moment
+      this.models.look();
+    }
     let waiting = [];
     for await (const { event, data } of this.server.events(id, signal, (isGone) => this.gone(isGone))) {
       if (signal.aborted) return;
-      if (event === "waiting") waiting = data.calls ?? [];
+      if (event === "draft") this.draft.take(data);
+      else if (event === "waiting") waiting = data.calls ?? [];
       else if (event === "end") {
         waiting = [];
         about.state = data.state;
       } else recording.add({ ...data, event });
+      if (event === "program" || event === "answer" || event === "end") this.draft.clear();
       if (event === "step" || event === "answer") waiting = waiting.filter((call) => event === "step" && call.text !== data.call);
       this.player.grown(waiting);
       this.progress(recording, about.state === "queued" || about.state === "waiting" ? "running" : about.state, waiting);
@@ -280,7 +293,6 @@ class App {
   }
 
   async fetchWhy(recording) {
-    this.whyOf ??= new WeakMap();
     const path = `${pathOf(this.id)}/why`;
     if (!this.whyOf.has(recording)) this.whyOf.set(recording, this.server.get(path).catch((error) => ({ steps: null, fault: error.message })));
     recording.why = await this.whyOf.get(recording);
@@ -289,12 +301,13 @@ class App {
   // --- telling ---------------------------------------------------------------------------------------------------
 
   progress(recording, state, waiting) {
+    this.tellProgress = () => this.progress(recording, state, waiting);
     const isOver = OVER.includes(state);
     show(byId("progress"), !isOver);
     if (isOver) return;
     const attempt = recording.latest;
     const parts = [
-      progressOf(state, attempt),
+      progressOf(state, attempt, this.models.of(this.about.model)),
       attempt?.steps.length && plural(attempt.steps.length, "step"),
       recording.calls && plural(recording.calls, "request"),
       waiting.length && `${plural(waiting.length, "call")} in flight`,
@@ -308,7 +321,7 @@ class App {
   }
 
   gone(isGone) {
-    if (isGone) this.notice("The server is gone. Trying again …", true);
+    if (isGone) this.notice("The server is gone. Trying again …");
     else if (this.isGone) show(byId("notice"), false);
     this.isGone = isGone;
   }
@@ -339,9 +352,10 @@ class App {
   }
 }
 
-function progressOf(state, attempt) {
+function progressOf(state, attempt, waitingFor) {
   if (state === "queued") return "waiting for its turn";
   if (state === "waiting") return "waiting for your answer";
+  if (waitingFor !== null) return `waiting for the model: ${waitingFor}`;
   return attempt?.program ? "running" : "writing the program";
 }
 

@@ -1,7 +1,9 @@
+// @ts-check
 // Files that a program left: figures are shown, the others can be saved. Names and bytes are a program's: never trusted.
 
 import { byId, el } from "./dom.js";
 
+/** @type {[string, number[]][]} */
 const MAGIC = [
   ["image/png", [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", [0xff, 0xd8, 0xff]],

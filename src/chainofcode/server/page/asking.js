@@ -1,6 +1,7 @@
+// @ts-check
 // The form: a question for the model, or a program of one's own with values; and the files that go along.
 
-import { byId, el, setText, show } from "./dom.js";
+import { byId, el, setText, show, targetOf } from "./dom.js";
 import { literalFault, shortened } from "./values.js";
 
 const TEXTS = {
@@ -48,8 +49,8 @@ export class Asking {
     }
     byId("mode").addEventListener("click", () => this.turn(this.mode === "question" ? "program" : "question"));
     byId("ideas").addEventListener("click", (event) => {
-      if (!event.target.closest("button")) return;
-      byId("question").value = event.target.textContent;
+      if (!targetOf(event).closest("button")) return;
+      byId("question").value = targetOf(event).textContent;
       this.turn("question");
       form.requestSubmit();
     });
@@ -57,8 +58,8 @@ export class Asking {
     byId("values").addEventListener("input", () => setText(byId("values-fault"), ""));
     byId("file-button").addEventListener("click", () => byId("file").click());
     byId("file").addEventListener("change", (event) => {
-      this.addFiles([...event.target.files]);
-      event.target.value = "";
+      this.addFiles([...targetOf(event).files]);
+      targetOf(event).value = "";
     });
     addEventListener("dragover", (event) => {
       event.preventDefault();
@@ -90,7 +91,7 @@ export class Asking {
 
   draw() {
     const isProgram = this.mode === "program";
-    for (const part of byId("ask").querySelectorAll("[data-mode]")) show(part, part.dataset.mode === this.mode);
+    for (const part of byId("ask").querySelectorAll("[data-mode]")) show(part, part.getAttribute("data-mode") === this.mode);
     for (const id of ["question", "program"]) byId(id).disabled = id !== this.mode; // what is not shown is not required
     byId("ask").setAttribute("aria-label", TEXTS[this.mode].name);
     setText(byId("send"), TEXTS[this.mode].send);

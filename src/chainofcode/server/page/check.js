@@ -1,3 +1,4 @@
+// @ts-check
 // Whether the answer is what the reasoning gave: what the server finds out about it, in plain words.
 
 import { byId, el, setText, show } from "./dom.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // Elements, made of text: nothing that comes from a run is ever read as markup.
 
 import { visible } from "./values.js";
@@ -10,8 +11,23 @@ export function isCode(by) {
   return by !== "lm" && by !== "tool";
 }
 
+/**
+ * An element of the page, with what its kind may have: a control, a form, a dialog, or a list that can be opened.
+ * @typedef {HTMLElement & {
+ *   value: string, max: string, disabled: boolean, open: boolean, files: FileList,
+ *   requestSubmit(): void, showModal(): void, close(): void,
+ * }} Part
+ */
+
+/** @returns {Part} */
 export function byId(id) {
-  return document.getElementById(id);
+  return /** @type {Part} */ (document.getElementById(id));
+}
+
+/** The element of the page that an event is about.
+ * @returns {Part} */
+export function targetOf(event) {
+  return event.target;
 }
 
 /** An element with attributes of ours and children: elements, or text, which stays text. */
@@ -59,7 +75,10 @@ export function onceAFrame(run) {
   };
 }
 
-/** Something kept in this browser; a page from a file may not be allowed to. */
+/** Something kept in this browser; a page from a file may not be allowed to.
+ * @param {"localStorage" | "sessionStorage"} store
+ * @param {string} name
+ * @param {string | null} [value] */
 export function kept(store, name, value) {
   try {
     const place = window[store];

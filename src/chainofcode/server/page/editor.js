@@ -1,3 +1,4 @@
+// @ts-check
 // What if: another value for a call, in a small form below its line; or another program in the place of the old one.
 
 import { el } from "./dom.js";

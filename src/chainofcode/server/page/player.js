@@ -1,7 +1,8 @@
+// @ts-check
 // One run on the page: its answer, its attempts, and a way back and forth through its steps.
 
 import { drawAnswer, drawWords } from "./answer.js";
-import { byId, el, onceAFrame, setText, show, ACTOR_WORDS } from "./dom.js";
+import { byId, el, onceAFrame, setText, show, targetOf, ACTOR_WORDS } from "./dom.js";
 import { editorOf, rewriteOf } from "./editor.js";
 import { ProgramView } from "./program.js";
 import { StateView, StepsView, showOutput } from "./side.js";
@@ -30,6 +31,8 @@ export class Player {
       edit: (number) => this.edit(number),
       over: (numbers) => this.look(numbers),
     });
+    this.title = "";
+    this.models = [];
     this.refresh = onceAFrame(() => this.draw());
     this.scrollPanes = onceAFrame(() => this.scrollNow());
     this.listen();
@@ -106,7 +109,7 @@ export class Player {
     const current = count ? attempt.steps[count - 1] : null;
     slider.setAttribute("aria-valuetext", current ? `step ${count} of ${size}, line ${current.line}` : "before the first step");
     setText(byId("where"), `${count.toLocaleString("en")} / ${size.toLocaleString("en")}`);
-    for (const [id, isOff] of [["first", !count], ["back", !count], ["next", count >= size], ["last", count >= size]]) byId(id).disabled = isOff;
+    for (const [id, isOff] of Object.entries({ first: !count, back: !count, next: count >= size, last: count >= size })) byId(id).disabled = isOff;
     byId("play").disabled = !size;
     const isAtEnd = count >= size;
     this.program.update(count, isAtEnd && attempt === this.recording.latest ? this.waiting : [], isAtEnd ? (attempt.answer?.error?.line ?? null) : null);
@@ -151,7 +154,7 @@ export class Player {
           return made;
         }),
       );
-      if (hadFocus) box.querySelector('[aria-selected="true"]')?.focus();
+      if (hadFocus) /** @type {HTMLElement | null} */ (box.querySelector('[aria-selected="true"]'))?.focus();
     }
     const end = this.attempt.answer;
     const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
@@ -206,12 +209,10 @@ export class Player {
     const view = main.getBoundingClientRect();
     const bar = byId("player").getBoundingClientRect();
     const isBarBelow = getComputedStyle(byId("player")).position === "fixed";
-    const top = view.top;
     const bottom = isBarBelow ? bar.top : view.bottom;
     const boxes = [document.querySelector(".code"), byId("state-panel"), ...(isBarBelow ? [] : [byId("player")])].map((one) => one.getBoundingClientRect());
-    const first = Math.min(...boxes.map((box) => box.top));
-    const last = Math.max(...boxes.map((box) => box.bottom));
-    if (first < top || last - first > bottom - top) main.scrollTop += first - top;
+    const [first, last] = [Math.min(...boxes.map((box) => box.top)), Math.max(...boxes.map((box) => box.bottom))];
+    if (first < view.top || last - first > bottom - view.top) main.scrollTop += first - view.top;
     else if (last > bottom) main.scrollTop += Math.ceil(last - bottom);
   }
 
@@ -248,7 +249,7 @@ export class Player {
   listen() {
     const moves = { first: () => this.go(0), back: () => this.go(this.count - 1), next: () => this.go(this.count + 1), last: () => this.go(Infinity), play: () => (this.timer ? this.pause() : this.play()) };
     for (const [id, move] of Object.entries(moves)) byId(id).addEventListener("click", move);
-    byId("slider").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    byId("slider").addEventListener("input", (event) => this.go(Number(targetOf(event).value)));
     byId("rewrite").addEventListener("click", () => this.editProgram());
     byId("calls").addEventListener("toggle", () => this.attempt && this.drawCalls());
     const said = byId("said");
@@ -274,7 +275,7 @@ export class Player {
     for (const name of ["pointerover", "pointermove"]) {
       document.addEventListener(
         name,
-        (event) => {
+        (/** @type {PointerEvent} */ event) => {
           const now = `${event.clientX} ${event.clientY}`;
           if (now !== at) this.isBlind = false;
           at = now;
@@ -287,10 +288,10 @@ export class Player {
 
   pressed(event, moves) {
     if (event.defaultPrevented || event.altKey || event.ctrlKey || event.metaKey || !this.attempt) return;
-    if (event.target.closest?.("input, textarea, select, dialog, .runs")) return;
+    if (targetOf(event).closest?.("input, textarea, select, dialog, .runs")) return;
     if (event.key === "Escape") this.clearLook();
     const move = { ArrowLeft: moves.back, ArrowRight: moves.next, Home: moves.first, End: moves.last }[event.key];
-    const isSpace = event.key === " " && !event.target.closest?.("button, a, summary");
+    const isSpace = event.key === " " && !targetOf(event).closest?.("button, a, summary");
     if (!move && !isSpace) return;
     event.preventDefault();
     (move ?? moves.play)();
@@ -327,9 +328,8 @@ export class Player {
     const numbers = looked === "answer" ? Object.keys(recording.why?.steps ?? {}).map(Number) : looked;
     const found = recording.slice(numbers);
     if (!found || !numbers.length) return this.markSlice(null, [], true);
-    const roots = looked === "answer" ? [] : numbers;
     const isUsed = looked === "answer" || numbers.some((number) => recording.counts(number));
-    this.markSlice(found, roots, isUsed);
+    this.markSlice(found, looked === "answer" ? [] : numbers, isUsed);
   }
 
   markSlice(found, roots, isUsed) {

@@ -1,3 +1,4 @@
+// @ts-check
 // The program as lines that light up: who ran each, and what came of it, beside it.
 
 import { ACTORS, ACTOR_WORDS, badge, el, isCode, scrollTo } from "./dom.js";

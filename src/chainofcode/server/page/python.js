@@ -1,3 +1,4 @@
+// @ts-check
 // Python source in colours: a tokeniser, not a parser. What it does not know is plain text.
 
 const MAX_CHARS = 200000;

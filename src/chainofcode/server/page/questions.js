@@ -1,3 +1,4 @@
+// @ts-check
 // Calls that wait for a person: a form for each, with the type that is expected.
 
 import { byId, el, setText, show } from "./dom.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
 
 import { ACTOR_WORDS, isCode } from "./dom.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // Deleting a run: asked once more, in its own place, before it is done.
 
 import { byId, show } from "./dom.js";

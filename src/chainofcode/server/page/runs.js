@@ -1,6 +1,7 @@
+// @ts-check
 // The list of runs: newest first, searched, walked through by keys.
 
-import { byId, el, setText, show } from "./dom.js";
+import { byId, el, setText, show, targetOf } from "./dom.js";
 import { shortened, unquoted } from "./values.js";
 
 const MARKS = { queued: "◷", waiting: "?", running: "", cancelled: "⊘", interrupted: "⊘" }; // of runs without an answer; the rest failed
@@ -25,7 +26,7 @@ export class Runs {
     byId("runs").addEventListener("keydown", (event) => this.pressed(event));
     byId("runs-toggle").addEventListener("click", () => this.toggle());
     document.addEventListener("keydown", (event) => {
-      if (event.key === "/" && !event.ctrlKey && !event.metaKey && !event.target.closest("input, textarea, select")) {
+      if (event.key === "/" && !event.ctrlKey && !event.metaKey && !targetOf(event).closest("input, textarea, select")) {
         event.preventDefault();
         this.toggle(true);
         byId("runs-search").focus();
@@ -123,7 +124,7 @@ export class Runs {
     show(byId("runs-more"), Boolean(this.hasOlder) && shown.length > 0);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
-    const focused = document.activeElement?.closest?.("#runs-list a")?.dataset.id;
+    const focused = document.activeElement?.closest?.("#runs-list a")?.getAttribute("data-id");
     byId("runs-list").replaceChildren(...shown.map((run) => this.item(run)));
     if (focused) [...byId("runs-list").querySelectorAll("a")].find((link) => link.dataset.id === focused)?.focus();
   }
@@ -161,7 +162,7 @@ export class Runs {
 
   pressed(event) {
     const links = [...byId("runs-list").querySelectorAll("a")];
-    const place = links.indexOf(document.activeElement);
+    const place = links.findIndex((link) => link === document.activeElement);
     const to = { ArrowDown: place + 1, ArrowUp: place - 1, Home: 0, End: links.length - 1 }[event.key];
     if (event.key === "Escape") this.toggle(false);
     if (to === undefined || (event.target === byId("runs-search") && event.key !== "ArrowDown")) return;

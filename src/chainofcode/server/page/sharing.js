@@ -1,8 +1,9 @@
+// @ts-check
 // Copy, download and share: the answer, the program, the run.
 
 import { wholeAnswer } from "./answer.js";
 import { saveFile } from "./artifacts.js";
-import { byId, el, show } from "./dom.js";
+import { byId, el, show, targetOf } from "./dom.js";
 import { pythonText } from "./values.js";
 
 const TOLD_MS = 1600;
@@ -10,6 +11,7 @@ const CSV_COLUMNS = ["number", "by", "line", "call", "value", "changes", "printe
 
 /** The buttons. `run()` is what is shown: {recording, attempt, id}; `fetchBytes(path)` asks the server; `notice(text)` reports errors. */
 export class Sharing {
+  /** @param {{ run: () => any, fetchBytes?: any, notice?: (text: string) => void }} on */
   constructor({ run, fetchBytes = null, notice = () => {} }) {
     this.run = run;
     const guarded = (work) => async (event) => {
@@ -33,7 +35,7 @@ export class Sharing {
       byId("share").focus();
     });
     document.addEventListener("click", (event) => {
-      if (!event.target.closest?.("#share, #share-panel")) this.open(false);
+      if (!targetOf(event).closest?.("#share, #share-panel")) this.open(false);
     });
   }
 

@@ -1,3 +1,4 @@
+// @ts-check
 // Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
 
 import { badge, el, onceAFrame, scrollTo, setText, show } from "./dom.js";
@@ -74,6 +75,8 @@ export class StepsView {
     box.addEventListener("focusout", () => on.over(null));
     new ResizeObserver(this.draw).observe(box);
   }
+
+  height = 0;
 
   get rowHeight() {
     this.height ||= parseFloat(getComputedStyle(this.box).getPropertyValue("--row")) || 30;

@@ -1,3 +1,4 @@
+// @ts-check
 // Requests to models and tools on a line of time: what overlapped, what waited, what came from a cache or was wasted.
 
 import { el } from "./dom.js";

@@ -1,3 +1,4 @@
+// @ts-check
 // Tagged values (see guest/values.py) as Python writes them, and Python literals that a person types.
 
 /** JSON as data; numbers that JavaScript would change (2.0, 2**60) stay as they are written. */

@@ -1,3 +1,4 @@
+// @ts-check
 // What-if runs beside the run they come from: what changed, and the tree of all versions.
 
 import { byId, el, show } from "./dom.js";

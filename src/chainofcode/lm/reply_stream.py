@@ -1,0 +1,139 @@
+"""Replies that arrive as server-sent events, joined to the body that an endpoint sends without a stream."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ..errors import LMError
+
+OnText = Callable[[str], None]  # is called with all of a reply so far, in the event loop of the request
+
+
+class ReplyStream(abc.ABC):
+    """Takes the bytes of a streamed reply, calls `on_text` as its text grows, and returns its body."""
+
+    events: msgspec.json.Decoder[Any]
+
+    def __init__(self, on_text: OnText) -> None:
+        self._on_text, self._rest = on_text, b""
+        self.text, self.finish = "", ""
+
+    @abc.abstractmethod
+    def body(self) -> bytes:
+        """Return the whole reply. Raises LMError if the stream ended early."""
+
+    @abc.abstractmethod
+    def _take(self, event: Any) -> None: ...
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes. Raises LMError for malformed events and for errors that an endpoint reports."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._read(line[5:].strip())
+
+    def _read(self, data: bytes) -> None:
+        if data == b"[DONE]":
+            self.finish = self.finish or "stop"
+            return
+        try:
+            event = self.events.decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise LMError(f"malformed event in a streamed reply: {error}", is_transient=True) from None
+        self._take(event)
+
+    def _write(self, text: str | None) -> None:
+        if text:
+            self.text += text
+            self._on_text(self.text)
+
+    def _refuse(self, error: Any) -> None:
+        if error is not None:
+            said = error.get("message", error) if isinstance(error, dict) else error
+            raise LMError(f"the model stopped in the middle of its reply: {str(said)[:300]}", is_transient=True)
+
+    def _check_whole(self) -> None:
+        if not self.finish:
+            raise LMError("the connection ended in the middle of a reply", is_transient=True)
+
+
+class _Delta(msgspec.Struct, frozen=True):
+    content: str | None = None
+
+
+class _ChunkChoice(msgspec.Struct):
+    delta: _Delta = _Delta()
+    finish_reason: str | None = None
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_ChunkChoice] = []
+    usage: dict[str, Any] | None = None
+    timings: dict[str, Any] | None = None  # of llama.cpp
+    error: Any = None
+
+
+class ChatStream(ReplyStream):
+    """One reply in OpenAI's chat format."""
+
+    events = msgspec.json.Decoder(_Chunk)
+
+    def __init__(self, on_text: OnText) -> None:
+        super().__init__(on_text)
+        self._facts: dict[str, Any] = {}
+
+    def _take(self, event: _Chunk) -> None:
+        self._refuse(event.error)
+        for name in ("usage", "timings"):
+            if getattr(event, name) is not None:
+                self._facts[name] = getattr(event, name)
+        for choice in event.choices[:1]:
+            self.finish = choice.finish_reason or self.finish
+            self._write(choice.delta.content)
+
+    def body(self) -> bytes:
+        self._check_whole()
+        choice = {"message": {"content": self.text}, "finish_reason": self.finish}
+        return msgspec.json.encode({"choices": [choice], **self._facts})
+
+
+class _MessageDelta(msgspec.Struct):
+    text: str | None = None
+    stop_reason: str | None = None
+
+
+class _MessageStart(msgspec.Struct):
+    usage: dict[str, Any] = {}
+
+
+class _MessageEvent(msgspec.Struct):
+    message: _MessageStart | None = None
+    delta: _MessageDelta | None = None
+    usage: dict[str, Any] = {}
+    error: Any = None
+
+
+class MessageStream(ReplyStream):
+    """One reply of Anthropic's protocol that is text."""
+
+    events = msgspec.json.Decoder(_MessageEvent)
+
+    def __init__(self, on_text: OnText) -> None:
+        super().__init__(on_text)
+        self._usage: dict[str, Any] = {}
+
+    def _take(self, event: _MessageEvent) -> None:
+        self._refuse(event.error)
+        self._usage |= event.usage if event.message is None else event.message.usage
+        if event.delta is not None:
+            self.finish = event.delta.stop_reason or self.finish
+            self._write(event.delta.text)
+
+    def body(self) -> bytes:
+        self._check_whole()
+        block = {"type": "text", "text": self.text}
+        return msgspec.json.encode({"content": [block], "stop_reason": self.finish, "usage": self._usage})

@@ -1,0 +1,45 @@
+"""The reply that a model is writing, as followers of a run see it grow. The trace has only the whole reply."""
+
+from __future__ import annotations
+
+import time
+
+from ..trace import as_json
+
+_MAX_CHARS = 20_000
+_WAKE_SECONDS = 0.1  # followers hear of new text at most so often
+
+
+class Draft:
+    """A reply that grows."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self._told_at = 0.0
+
+    def write(self, text: str) -> bool:
+        """Take the reply so far; return whether followers should hear of it now."""
+        self.text = text[:_MAX_CHARS]
+        is_due = time.monotonic() - self._told_at >= _WAKE_SECONDS
+        if is_due:
+            self._told_at = time.monotonic()
+        return is_due
+
+    def clear(self) -> None:
+        self.text = ""
+
+
+class DraftReader:
+    """What one follower has seen of a draft."""
+
+    def __init__(self) -> None:
+        self._seen = ""
+
+    def news(self, draft: Draft) -> bytes | None:
+        """Return what is new as JSON: text to append, or with `is_new` all of the text; None if nothing is new."""
+        text, seen = draft.text, self._seen
+        if text == seen:
+            return None
+        self._seen = text
+        is_new = not seen or not text.startswith(seen)
+        return as_json({"text": text if is_new else text[len(seen) :], "is_new": is_new})

@@ -1,0 +1,74 @@
+"""What the models of a server do before they can answer: download, load, read their instructions."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Iterator, Sequence
+
+from ..errors import ChainOfCodeError
+from ..lm import LM, Message
+from ..lm.weights import Progress
+from .metrics import ServerLog
+
+_STARTING, _UNAVAILABLE = "starting", "unavailable; the log of the server says why"
+_MAX_CHARS = 500
+_LOG_SECONDS = 5.0  # between log lines about one download
+
+
+class ModelStates:
+    """By model, what requests to it wait for now; a model that is ready has no entry."""
+
+    def __init__(self) -> None:
+        self.waiting_for: dict[str, str] = {}
+
+    def progress(self, name: str) -> Progress:
+        """Return what a model reports its progress to, from any thread."""
+        return functools.partial(self._report, name)
+
+    def _report(self, name: str, done: int, total: int, what: str) -> None:
+        text = f"downloading {done / 1e6:,.0f} of {total / 1e6:,.0f} MB from {what}" if total else what
+        self.waiting_for[name] = text[:_MAX_CHARS]
+
+    @contextlib.contextmanager
+    def request(self, name: str) -> Iterator[None]:
+        """Around a request: when it ends, its model is ready, or the request has failed while it waited."""
+        failed = False
+        try:
+            yield
+        except ChainOfCodeError:
+            failed = name in self.waiting_for
+            raise
+        finally:
+            self.waiting_for.pop(name, None)
+            if failed:
+                self.waiting_for[name] = _UNAVAILABLE  # the error itself may name paths
+
+    async def prepare(self, name: str, lm: LM, messages: Sequence[Message], log: ServerLog) -> None:
+        """Prepare a model, and log its progress. A failure is shown until a request succeeds."""
+        self.waiting_for[name], started = _STARTING, time.monotonic()
+        logging = asyncio.create_task(self._log(name, log))
+        try:
+            with self.request(name):
+                await lm.prepare(messages)
+                has_worked = self.waiting_for.get(name) != _STARTING
+        except ChainOfCodeError as error:
+            log.say("model unavailable", model=name, why=str(error)[:_MAX_CHARS])
+        else:
+            if has_worked:
+                log.say("model ready", model=name, seconds=round(time.monotonic() - started, 1))
+        finally:
+            logging.cancel()
+
+    async def _log(self, name: str, log: ServerLog) -> None:
+        """Log each new activity at once, a download from time to time."""
+        last, logged_at = _STARTING, 0.0
+        while True:
+            await asyncio.sleep(0.1)
+            text, now = self.waiting_for.get(name, last), time.monotonic()
+            is_other = text.partition(" ")[0] != last.partition(" ")[0]
+            if text != last and (is_other or now - logged_at >= _LOG_SECONDS):
+                last, logged_at = text, now
+                log.say("model", model=name, status=text)

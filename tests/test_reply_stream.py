@@ -1,0 +1,149 @@
+"""Streamed replies: the text grows as it arrives, and the whole is what the same endpoint sends without a stream."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endpoint import serving
+
+from chainofcode import Message
+from chainofcode.errors import LMError
+from chainofcode.lm.local import LocalLM
+from chainofcode.lm.reply_stream import ChatStream
+from chainofcode.lm.scripted import ScriptedLM, When
+from chainofcode.lm.wrappers import Cached, Limited, Retried
+
+ASK = [Message("user", "Is a fig a fruit?")]
+USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}
+CHUNKS = [
+    {"choices": [{"delta": {"role": "assistant", "content": ""}, "finish_reason": None}]},
+    {"choices": [{"delta": {"content": "a = "}, "finish_reason": None}]},
+    {"choices": [{"delta": {"content": "1 🍐"}, "finish_reason": None}]},
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": USAGE},
+]
+PLAIN = {"choices": [{"message": {"content": "a = 1 🍐"}, "finish_reason": "stop"}], "usage": USAGE}
+MESSAGES = [
+    {"type": "message_start", "message": {"usage": {"input_tokens": 12, "output_tokens": 1}}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "ping"},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "a = "}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "1 🍐"}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+    {"type": "message_stop"},
+]
+MESSAGE = {
+    "content": [{"type": "text", "text": "a = 1 🍐"}],
+    "stop_reason": "end_turn",
+    "usage": {"input_tokens": 12, "output_tokens": 3},
+}
+
+
+def events(*data: Any, end: bytes = b"") -> Any:
+    body = b"".join(b"data: %s\n\n" % json.dumps(one, ensure_ascii=False).encode() for one in data) + end
+    return lambda endpoint: endpoint.reply(200, body, **{"Content-Type": "text/event-stream"})
+
+
+def asked(lm: Any, **options: Any) -> tuple[Any, list[str]]:
+    seen: list[str] = []
+    (reply,) = asyncio.run(lm.complete(ASK, on_text=seen.append, **options))
+    return reply, seen
+
+
+@pytest.mark.parametrize(
+    ("vendor", "streamed", "whole"),
+    [("openai", events(*CHUNKS, end=b"data: [DONE]\n\n"), PLAIN), ("anthropic", events(*MESSAGES), MESSAGE)],
+)
+def test_a_stream_is_the_reply_in_pieces(vendor: str, streamed: Any, whole: Any) -> None:
+    module = pytest.importorskip(f"chainofcode.lm.{vendor}")
+    pytest.importorskip(vendor, reason=f"the extra `{vendor}` is not installed")
+    kind = {"openai": "OpenAILM", "anthropic": "AnthropicLM"}[vendor]
+    with serving(streamed, whole, whole) as endpoint:
+        lm = getattr(module, kind)("m", base_url=endpoint.url, api_key="k")
+        reply, seen = asked(lm)
+        plain, unseen = asked(lm)  # an endpoint that does not stream
+        (without,) = asyncio.run(lm.complete(ASK))
+    assert seen == ["a = ", "a = 1 🍐"] and unseen == []
+    for one in (plain, without):
+        assert (reply.text, reply.usage, reply.finish_reason) == (one.text, one.usage, one.finish_reason)
+    assert [body.get("stream", False) for _, body in endpoint.seen] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("act", "words"),
+    [
+        (events(*CHUNKS[:2]), "ended in the middle"),
+        (events(CHUNKS[1], {"error": {"message": "out of memory"}}), "out of memory"),
+        (events({"choices": 7}), "malformed event"),
+    ],
+)
+def test_a_broken_stream_is_retried(act: Any, words: str) -> None:
+    openai = pytest.importorskip("chainofcode.lm.openai")
+    pytest.importorskip("openai", reason="the extra `openai` is not installed")
+    with serving(act, events(*CHUNKS)) as endpoint:
+        lm = openai.OpenAILM("m", base_url=endpoint.url, api_key="k")
+        with pytest.raises(LMError, match=words) as caught:
+            asked(lm)
+        assert caught.value.is_transient
+        endpoint.script.insert(0, act)
+        reply, seen = asked(Retried(lm, first_pause_seconds=0.01))
+    assert reply.text == seen[-1] == "a = 1 🍐"
+
+
+def test_an_endpoint_that_refuses_streams_is_asked_without() -> None:
+    openai = pytest.importorskip("chainofcode.lm.openai")
+    pytest.importorskip("openai", reason="the extra `openai` is not installed")
+    told = json.dumps({"error": {"message": "'stream' is not supported", "param": "stream"}}).encode()
+    with serving(lambda e: e.reply(400, told), PLAIN) as endpoint:
+        lm = openai.OpenAILM("m", base_url=endpoint.url, api_key="k")
+        reply, seen = asked(lm)
+        asked(lm)
+    assert reply.text == "a = 1 🍐" and seen == []
+    assert ["stream" in body for _, body in endpoint.seen] == [True, False, False]
+    assert not any("stream_options" in body for _, body in endpoint.seen[1:])
+
+
+def test_bytes_may_be_cut_anywhere() -> None:
+    body = b"".join(b"data: %s\r\n\r\n" % json.dumps(one, ensure_ascii=False).encode() for one in CHUNKS)
+    for size in (1, 3, 7):
+        seen: list[str] = []
+        joined = ChatStream(seen.append)
+        for place in range(0, len(body), size):
+            joined.feed(body[place : place + size])
+        assert json.loads(joined.body())["choices"][0]["message"]["content"] == seen[-1] == "a = 1 🍐"
+
+
+def test_wrappers_pass_it_on_and_caches_ignore_it(tmp_path: Path) -> None:
+    def scripted(reply: str) -> ScriptedLM:
+        return ScriptedLM([], whens=[When("fig", reply)])
+
+    lm = Cached(Limited(Retried(scripted("0123456789"))), tmp_path / "replies")
+    assert lm.has_stream
+    first, seen = asked(lm)
+    assert seen[-1] == first.text == "0123456789" and len(seen) == 8
+    again, unseen = asked(lm)
+    (plain,) = asyncio.run(lm.complete(ASK))
+    assert again.is_cached and plain.is_cached and unseen == []
+    lm.close()
+
+
+def test_a_real_model_writes_piece_by_piece(small_model: str) -> None:
+    with LocalLM(small_model) as lm:
+        texts: list[Sequence[str]] = []
+        asyncio.run(lm.prepare())
+        assert lm._server is not None
+        for _ in range(2):
+            reply, seen = asked(lm, max_tokens=12)
+            assert seen[-1] == reply.text and len(seen) > 3
+            assert all(later.startswith(before) for before, later in itertools.pairwise(seen))
+            assert reply.usage.prompt_tokens > 5 and 0 < reply.usage.completion_tokens <= 12
+            texts.append(seen)
+        (plain,) = asyncio.run(lm.complete(ASK, max_tokens=12))
+        assert plain.text == texts[0][-1] == texts[1][-1]
