@@ -407,6 +407,17 @@ def test_sembench_with_perfect_judgements() -> None:
     assert scores[6].published["lotus"]["score"] == pytest.approx(0.227, abs=0.001)
 
 
+@pytest.mark.skipif(not SEMBENCH.is_dir(), reason="the SemBench data is not here")
+def test_sembench_repeats_no_request_with_a_cache(coc: Coc) -> None:
+    """An evaluation takes an hour; interrupted, it continues where it was."""
+    given = ("eval", "sembench", "--data", str(SEMBENCH), "--tasks", "Q1", "--json", "--cache", "kept")
+    results = []
+    for value in ("true", "false"):
+        Path("model.jsonl").write_text(json.dumps({"when": "call: ", "reply": f'{{"value": {value}}}'}))
+        results.append(json.loads(coc(*given, "--model", "scripted:model.jsonl")[1]))
+    assert [(result["rows"], result["calls"]) for result in results] == [(5, 5), (5, 5)]
+
+
 def test_ask_has_a_model_write_sql(coc: Coc) -> None:
     reply = (
         "```sql\nSELECT movie, count(*) AS n FROM reviews WHERE is_sarcastic(text) GROUP BY movie ORDER BY movie\n```"

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from ..emulator import Answering, asking
+from ..emulator import Answering, as_emulator
+from ..emulator.value_cache import ValueCache
 from ..errors import InputError
 from ..evals.sembench import QUERIES, SYSTEMS, BenchmarkQuery, MovieScenario, QueryScore
-from ..lm import LM
 from ..sandbox import Sandbox
-from .model_options import chosen_model
+from .model_options import chosen_cache, chosen_models
 from .run_options import chosen_sandbox
 from .terminal import ANSWERED, NO_ANSWER, print_json, print_line
 
@@ -34,13 +37,19 @@ def run_sembench(given: argparse.Namespace) -> int:
     queries = [query for query in QUERIES if not wanted or query.name in wanted]
     if not queries:
         raise InputError(f"no such queries: {given.tasks} (expected some of: Q1 to Q10)")
-    with chosen_sandbox(given, spares=0) as sandbox:
-        if given.perfect:
-            scores = asyncio.run(_run(scenario, queries, None, sandbox, given))
-        else:
-            with chosen_model(given) as lm:
-                scores = asyncio.run(_run(scenario, queries, lm, sandbox, given))
+    with ExitStack() as opened:
+        sandbox = opened.enter_context(chosen_sandbox(given, spares=0))
+        judged_by: Callable[[BenchmarkQuery], Answering] = scenario.perfect
+        if not given.perfect:
+            lm, emulator = opened.enter_context(chosen_models(given))
+            judged_by = functools.partial(_by_models, emulator or lm, opened.enter_context(chosen_cache(given)))
+        scores = asyncio.run(_run(scenario, queries, judged_by, sandbox, given))
     return ANSWERED if all(score.score is not None for score in scores) else NO_ANSWER
+
+
+def _by_models(models: Answering, cache: ValueCache | None, query: BenchmarkQuery) -> Answering:
+    """The emulator of one query. With a cache, an interrupted evaluation repeats no request."""
+    return as_emulator(models) if cache is None else cache.emulator(models)
 
 
 def _home(given: argparse.Namespace) -> Path:
@@ -52,15 +61,18 @@ def _home(given: argparse.Namespace) -> Path:
 
 
 async def _run(
-    scenario: MovieScenario, queries: list[BenchmarkQuery], lm: LM | None, sandbox: Sandbox, given: argparse.Namespace
+    scenario: MovieScenario,
+    queries: list[BenchmarkQuery],
+    judged_by: Callable[[BenchmarkQuery], Answering],
+    sandbox: Sandbox,
+    given: argparse.Namespace,
 ) -> list[QueryScore]:
     options = await scenario.options()
     scores: list[QueryScore] = []
     if not given.json:
         print_line(_line("query", "metric", "ours", "calls", "tokens", "seconds", *(_TITLES[name] for name in SYSTEMS)))
     for query in queries:
-        emulator: Answering = scenario.perfect(query) if lm is None else asking(lm)
-        score = await scenario.run(query, emulator, sandbox, options)
+        score = await scenario.run(query, judged_by(query), sandbox, options)
         scores.append(score)
         if given.json:
             print_json(score.data)
