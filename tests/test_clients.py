@@ -355,6 +355,7 @@ def test_fastmcp(server: Serving) -> None:
 # What the tests above show of each client; "—" is what the client does not offer.
 TABLE = {
     "openai (Python)": ("✓", "✓", "✓", "✓"),
+    "openai (npm)": ("✓", "✓", "✓", "✓"),
     "langchain-openai": ("✓", "✓", "✓", "✓"),
     "pydantic-ai": ("✓", "✓", "✓", "—"),
     "instructor": ("—", "✓", "—", "—"),

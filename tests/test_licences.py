@@ -13,6 +13,8 @@ PERMISSIVE = re.compile(r"apache|bsd|mit\b|isc|psf|python software foundation|zl
 CHECKED = {
     "agent-client-protocol": "Apache-2.0, in its licence file",
     "certifi": "MPL-2.0; unchanged",
+    "psycopg": "LGPL-3.0; an optional package, unchanged",
+    "psycopg-binary": "LGPL-3.0; an optional package, unchanged",
     "quickjs-ng": "MIT, in its licence file",
     "tqdm": "MPL-2.0 and MIT; unchanged",
 }

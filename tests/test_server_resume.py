@@ -53,6 +53,14 @@ class Counting:
         usage = {"prompt_tokens": 10, "completion_tokens": 1}
         return json.dumps({"choices": [{"message": {"content": said}}], "usage": usage}).encode()
 
+    def begin_again(self, most: int) -> None:
+        """Forget what was asked, after the last requests of a killed server have arrived."""
+        known = -1
+        while known != len(self.asked):
+            known = len(self.asked)
+            time.sleep(0.5)
+        self.most, self.asked = most, []
+
 
 @contextlib.contextmanager
 def counting(most: int = 10**6) -> Iterator[Counting]:
@@ -122,7 +130,7 @@ def test_a_server_that_is_killed_at_call_150_asks_for_the_other_50(
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={**asked, "model": "openai:m"}).json()["id"]
         kill_after(server, id, 150)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     options = ["--resume"] if way == "by itself" else []
     with served(tmp_path, *options, model="openai:m") as server:
         if way == "over the API":
@@ -149,10 +157,10 @@ def test_a_resumed_run_that_is_killed_again_loses_nothing(tmp_path: Path, endpoi
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": PROGRAM, "model": "openai:m"}).json()["id"]
         kill_after(server, id, 60)
-    endpoint.most, endpoint.asked = 30, []
+    endpoint.begin_again(most=30)
     with served(tmp_path, "--resume", model="openai:m") as server:
         kill_after(server, id, 90)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         done = server.until(id, "done", "failed")
         assert (done["answer"], done["resumed"], len(endpoint.asked)) == ("100", 2, 110)
@@ -164,7 +172,7 @@ def test_threads_that_take_another_turn_than_before(tmp_path: Path, endpoint: Co
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": THREADS, "model": "openai:m"}).json()["id"]
         kill_after(server, id, 13)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         done = server.until(id, "done", "failed")
         assert (done["answer"], len(endpoint.asked), done["usage"]["requests"]) == ("20", 27, 40)
@@ -200,7 +208,7 @@ def test_a_run_that_had_not_begun(tmp_path: Path, endpoint: Counting) -> None:
         ]
         assert [server.until(ids[0], "running")["state"], server.run(ids[2])["state"]] == ["running", "queued"]
         server.stop(signal.SIGKILL)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, "--resume", model="openai:m") as server:
         assert [server.until(id, "done", "failed")["answer"] for id in ids] == ["100"] * 3
         assert len(endpoint.asked) == 600
@@ -219,7 +227,7 @@ def test_a_run_that_was_cancelled(tmp_path: Path, endpoint: Counting) -> None:
         before = Trace.read(trace_of(server, id))
         abandoned = [call for call in before.calls if call.is_abandoned]
         assert server.run(id)["state"] == "cancelled" and abandoned
-        endpoint.most, endpoint.asked = 10**6, []
+        endpoint.begin_again(most=10**6)
         assert resumed(server, id)["answer"] == "100"
         assert len(endpoint.asked) == 161
         trace = Trace.read(trace_of(server, id))
@@ -263,7 +271,7 @@ def test_values_and_inputs_of_the_request_are_kept(tmp_path: Path, endpoint: Cou
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json=body).json()["id"]
         kill_after(server, id, 2)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, model="openai:m") as server:
         assert resumed(server, id)["value"] == [{"$tuple": [1, 2]}, False, True, False]
         assert len(endpoint.asked) == 1
@@ -315,7 +323,7 @@ def test_a_trace_of_another_program(tmp_path: Path, endpoint: Counting) -> None:
         one, other = (trace_of(server, id) for id in ids)
     swapped = one.read_bytes()
     one.write_bytes(other.read_bytes())
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, model="openai:m") as server:
         done = resumed(server, ids[0])
         assert done["state"] == "failed" and "the trace is of another program" in done["error"]["message"]
@@ -331,7 +339,7 @@ def test_two_requests_to_resume_one_run(tmp_path: Path, endpoint: Counting) -> N
     with served(tmp_path, model="openai:m") as server:
         id = server.client.post("/api/runs", json={"program": PROGRAM, "model": "openai:m"}).json()["id"]
         kill_after(server, id, 50)
-    endpoint.most, endpoint.asked = 10**6, []
+    endpoint.begin_again(most=10**6)
     with served(tmp_path, model="openai:m") as server:
         replies: list[int] = []
 
