@@ -1,7 +1,7 @@
 """Requests that go out together, through a provider's batch endpoint: at half price, with replies within a day.
 
-Requests wait in a queue. When no new one has come for a while, all that could be asked now is there, and the queue goes
-out. Replies are handed on when the whole batch has ended, in the order of the requests: what a program asks next does
+Requests wait in a queue. When no new one has arrived for a while, the queue holds all that can be asked now, and is
+sent. Replies are handed on when the whole batch has ended, in the order of the requests: what a program asks next does
 not depend on timing, so a resumed evaluation makes the same requests again and finds their replies in the store.
 """
 
@@ -160,7 +160,7 @@ class BatchQueue:
             await asyncio.sleep(left)
 
     def _is_known(self, one: _Waiting) -> bool:
-        """Whether an earlier batch has this request; then its reply is handed out, now or when that batch has ended."""
+        """Whether an earlier batch has this request. If so, its reply is returned, now or when that batch has ended."""
         known = self._store.find(one.digest, self._taken)
         if known is None:
             return False

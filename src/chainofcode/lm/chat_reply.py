@@ -39,7 +39,7 @@ class ChatChoice(msgspec.Struct):
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens with their log probabilities; none where these are malformed, which costs no reply."""
+        """The tokens with their log probabilities; empty if these are malformed: the reply stays valid."""
         try:
             told = msgspec.convert(self.logprobs, _Logprobs | None)
         except msgspec.ValidationError:

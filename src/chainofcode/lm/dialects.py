@@ -1,4 +1,4 @@
-"""What endpoints that speak OpenAI's protocol know beyond its common part, as their documentation says.
+"""What endpoints with OpenAI's protocol support beyond its common part, according to their documentation.
 
 OpenAI: platform documentation as of November 2026. Gemini: ai.google.dev, OpenAI compatibility, as of November 2026.
 Other servers (vLLM, SGLang, llama.cpp, Ollama…) get the common part: `max_tokens`, `response_format` with a JSON
@@ -24,7 +24,7 @@ _DROPPED = {"minLength", "maxLength", "uniqueItems", "default", "title"}
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What an endpoint takes."""
+    """What an endpoint accepts."""
 
     max_tokens: str = "max_tokens"  # the name of the limit
     is_strict: bool = False  # `strict: true` guarantees the schema
@@ -40,7 +40,7 @@ GEMINI = Dialect(efforts=("none", "minimal", "low"))
 
 
 def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a schema as `strict` takes it, or None if that cannot say it: objects of any keys, values of any type."""
+    """Return a schema for `strict`, or None if `strict` cannot express it: objects of any keys, values of any type."""
     if schema.keys() - _KNOWN - _DROPPED or not schema.keys() & {"type", "enum", "const", "anyOf"}:
         return None
     strict = {name: value for name, value in schema.items() if name not in _DROPPED}

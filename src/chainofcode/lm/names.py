@@ -1,4 +1,4 @@
-"""Names of models: `provider:model`, and what a name that is not one was likely meant to be."""
+"""Names of models, `provider:model`, and suggestions for invalid names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Estimates of what requests cost, before any is made."""
+"""Cost estimates, before any request is made."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replies and values kept on disk, for later runs: one SQLite file, which processes can share, bounded in size.
 
-What was not used for longest is removed first. Each row has a digest: a row that was changed is not used. A damaged
-file is renamed and a new one begun; where nothing can be written, what is there is still read.
+The least recently used rows are removed first. Each row has a digest: a row that was changed is not used. A damaged
+file is renamed and a new one begun; a file that cannot be written is still read.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ReplyStore:
         return bytes(row[0][_DIGEST_BYTES:])
 
     def put(self, request: bytes, reply: bytes) -> None:
-        """Keep a reply. If that fails, it is only not there the next time."""
+        """Keep a reply. A failure only means that it is not cached the next time."""
         if self._is_read_only or len(reply) > self._max_bytes // 4:
             return
         try:
@@ -72,7 +72,7 @@ class ReplyStore:
             self._recover(error)
 
     def begin_anew(self) -> None:
-        """Set the file aside, because something in it cannot be true, and begin another one."""
+        """Set the file aside because its content is invalid, and start a new one."""
         self._file.close()
         if not self._is_read_only:
             self._set_aside()
@@ -144,7 +144,7 @@ class ReplyStore:
                 self._file.execute("UPDATE kept SET used = ? WHERE request = ?", (now, request))
 
     def _make_room(self) -> None:
-        """Remove what was not used for longest, if the file is too large."""
+        """Remove the least recently used rows if the file is too large."""
         if self._size() <= self._max_bytes:
             return
         before = self._size() + 1

@@ -49,7 +49,7 @@ class Access:
                     request.reschedule(0)  # now
 
     def holder(self, secret: str) -> AccessToken | None:
-        """The token with this secret. The look-up by digest takes a time that reveals nothing of the secret."""
+        """The token with this secret. The time of a lookup by digest reveals nothing about the secret."""
         token = self._tokens.get(sha256_of(secret))
         return token if token is not None and token.is_valid(time.time()) else None
 

@@ -55,7 +55,7 @@ class Assets:
         return self._sent(request, request.path_params["name"], _LOOKED_UP)
 
     async def versioned(self, request: Request) -> Response:
-        """A file of this version. Pages of an earlier one get today's, which they must not keep."""
+        """A file of this version. Pages of an earlier version get the current file, which they must not cache."""
         is_current = request.path_params["version"] == self.version
         return self._sent(request, request.path_params["name"], _FOR_GOOD if is_current else _LOOKED_UP)
 

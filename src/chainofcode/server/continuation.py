@@ -19,7 +19,7 @@ _OPERATORS = ("limits", "packages", "scratch")  # settings that the operator may
 class Continuation:
     """Compares the events of a resumed run with the recorded ones.
 
-    As long as they are the same, nothing is written. Where a step differs, as threads may make it, the recorded steps
+    As long as they are the same, nothing is written. Where a step differs, as it may with threads, the recorded steps
     from there on are dropped. Requests are always kept: they were paid for.
     """
 
@@ -73,7 +73,7 @@ class Continuation:
         return self._place < len(self.events)
 
     def part(self) -> None:
-        """Drop the recorded events that the run makes otherwise, apart from requests."""
+        """Drop the recorded events that the run no longer makes, except requests."""
         rest = [event for event in self.events[self._place :] if isinstance(event, Call)]
         self.events = [*self.events[: self._place], *rest, *self._new]
         self._place, self.is_parting = len(self.events), False

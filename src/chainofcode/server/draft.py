@@ -7,7 +7,7 @@ import time
 from ..trace import as_json
 
 _MAX_CHARS = 20_000
-_WAKE_SECONDS = 0.1  # followers hear of new text at most so often
+_WAKE_SECONDS = 0.1  # minimum time between notifications of new text
 
 
 class Draft:
@@ -18,7 +18,7 @@ class Draft:
         self._told_at = 0.0
 
     def write(self, text: str) -> bool:
-        """Take the reply so far; return whether followers should hear of it now."""
+        """Take the reply so far; return whether to notify followers now."""
         self.text = text[:_MAX_CHARS]
         is_due = time.monotonic() - self._told_at >= _WAKE_SECONDS
         if is_due:

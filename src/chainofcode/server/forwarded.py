@@ -1,4 +1,4 @@
-"""What a trusted proxy says of a request: the client's address, scheme, host, path prefix and user.
+"""What a trusted proxy states about a request: the client's address, scheme, host, path prefix and user.
 
 Covered: the headers X-Forwarded-For, -Proto, -Host and -Prefix, and the one that names the user, from addresses that
 the operator trusts. From all others they are ignored: any client can send them. Not covered: `Forwarded` (RFC 7239).
@@ -54,7 +54,7 @@ class ForwardedRequests:
         return scope
 
     def _client(self, headers: Headers) -> str:
-        """The last address that no trusted proxy has, because each proxy adds the one that it sees."""
+        """The last address that is not a trusted proxy's: each proxy appends the address that it sees."""
         listed = ",".join(headers.getlist("x-forwarded-for")).split(",")[-_MAX_HOPS:]
         client = ""
         for hop in reversed(listed):

@@ -25,7 +25,7 @@ class ModelStates:
         self.waiting_for: dict[str, str] = {}
 
     def progress(self, name: str) -> Progress:
-        """Return what a model reports its progress to, from any thread."""
+        """Return the function to which a model reports its progress, from any thread."""
         return functools.partial(self._report, name)
 
     def _report(self, name: str, done: int, total: int, what: str) -> None:

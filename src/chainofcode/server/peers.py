@@ -86,7 +86,7 @@ class Peers:
                     changed.set()
 
     def change_of(self, run: str) -> asyncio.Event:
-        """An event that is set at the next change of a run, on whichever server."""
+        """An event that is set at the next change of a run, on any server."""
         event = self._changes.get(run)
         if event is None:
             event = self._changes[run] = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Runs that go on: those that were interrupted, cancelled or ended by a limit, and those that waited for a person."""
+"""Resumed runs: those that were interrupted, cancelled or ended by a limit, and those that waited for a person."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Resuming:
         self._intake, self._store, self._runs, self._log = intake, intake.store, intake.runs, log
 
     async def resume(self, owner: str, id: str, model: str | None = None) -> RunRecord:
-        """Queue a run again. What its trace has is used. Raises Refusal if nothing is left to do."""
+        """Queue a run again, reusing what its trace has. Raises Refusal if nothing is left to do."""
         with self._intake.claimed(id):
             run = await self._runs.find(id, owner)
             await self._check_state(run)

@@ -3,7 +3,7 @@
 
 // What the runtime adds to the engine's own globals.
 const ADDED = ["console", "setTimeout", "clearTimeout", "setInterval", "clearInterval", "structuredClone"];
-// Names of other places that run JavaScript: no model should invent what they would do.
+// Globals of other JavaScript environments: a model must not invent what they would do.
 const ABSENT = new Set([
   "require", "module", "exports", "process", "Buffer", "global", "__dirname", "__filename", "fetch", "XMLHttpRequest", "WebSocket",
   "Worker", "importScripts", "postMessage", "window", "document", "self", "navigator", "location", "localStorage", "sessionStorage",
@@ -259,7 +259,7 @@ function isEmpty(node) {
 }
 
 function isSpecification(node, binding, parsed) {
-  // A function that does nothing may be meant to: one is a specification if its value is used, or a comment says what it is.
+  // A function that does nothing may be intended: it is a specification only if its value is used or a comment describes it.
   if (binding.nodes.length > 1 || binding.writes.some((write) => !binding.nodes.includes(write))) return false;
   if (binding.refs.some(isConstructed)) return false;  // a constructor that sets nothing
   const body = (node.init || node).body;

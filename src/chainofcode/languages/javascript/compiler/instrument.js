@@ -1,5 +1,5 @@
 // Writes a program again with probes after its statements and holes in place of undefined functions.
-// Lines stay as they are; where each piece of the result comes from is told by marks, which are taken out at the end.
+// Lines stay unchanged; marks show where each piece of the result comes from, and are removed at the end.
 "use strict";
 
 const MUTATORS = new Set(["push", "pop", "shift", "unshift", "splice", "sort", "reverse", "fill", "copyWithin", "set", "add", "delete", "clear"]);
@@ -7,7 +7,7 @@ const MAX_NAMES = 20;
 
 class Writer {
   constructor(parsed, holes, prefix, views) {
-    this.views = views; // null: nobody looks at the variables
+    this.views = views; // null: the variables are not used
     this.source = parsed.text;
     this.tree = parsed.tree;
     this.prefix = prefix;
@@ -234,7 +234,7 @@ class Writer {
     const isStrict = this.tree.body.some((node) => node.directive === "use strict");
     const isAsync = waitsAtTop(this.tree);
     const variables = `var ${prefix}l,${prefix}t${flags.join("")}${holes.join("")}${[...this.dynamic.values()].join("")};`;
-    // Two functions: `arguments` of the inner one has nothing of ours. The program begins on a line of its own.
+    // Two functions, so that `arguments` of the inner one is the program's. The program begins on a line of its own.
     const head = `(function(${prefix}){return (${isAsync ? "async " : ""}function(){${isStrict ? '"use strict";' : ""}${variables}\n`;
     const own = this.tree.scope.names.get("answer");
     const answer = own !== undefined && own.kind !== "import" ? "()=>answer" : "null";
@@ -341,7 +341,7 @@ function touchedNames(node) {
 // --- the entry points -----------------------------------------------------------------------------------------------
 
 function prepare(json) {
-  // Everything about a program: as the trace shows it, and as it runs. Errors are data.
+  // A program in both forms: for the trace, and to run. Errors are data.
   const given = JSON.parse(json);
   try {
     return JSON.stringify(prepared(given));

@@ -245,7 +245,7 @@ class Lineages {
   }
 
   decided(home) {
-    // What decides whether the statements of a function run: who mentions it, and what stands around its jumps.
+    // What decides whether the statements of a function run: the statements that mention it, and those around its jumps.
     return this.hub(home === null ? "top" : this.valueOf(home), () => {
       const callers = this.facts.map((fact, number) => (home !== null && fact.functions.has(home) ? number : -1)).filter((number) => number >= 0);
       return new Set([...callers, ...(this.jumps.get(home) || [])]);

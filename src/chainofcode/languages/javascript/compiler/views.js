@@ -1,4 +1,4 @@
-// Views: the variables that a model sees beside a call. Those that its statement mentions come first, then the others in
+// Views: the variables that a model sees with a call. Those that its statement mentions come first, then the others in
 // scope, from the inside out. The code of a view reads them when the call is made.
 "use strict";
 

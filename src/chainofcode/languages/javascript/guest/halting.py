@@ -1,7 +1,7 @@
-"""Ends a program that a limit has reached, while QuickJS runs it. Standard library only.
+"""Ends a program that has reached a limit while QuickJS runs it. Standard library only.
 
-Python runs signal handlers between its own instructions: none would run before the program returns. A thread waits for
-the signals instead, and tells the host where the program is.
+Python runs signal handlers between its own instructions, so none would run before the program returns. A thread waits
+for the signals instead, and reports to the host where the program is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Runs a JavaScript program to its end, inside the guest process: compile, run on QuickJS, tell the answer.
+"""Runs a JavaScript program to its end, inside the guest process: compile, run on QuickJS, report the answer.
 
-Standard library only, and `_quickjs`. The program cannot reach this process but through the functions of `runtime.js`,
-which take and give text; the host believes nothing that comes from either.
+Standard library only, and `_quickjs`. The program can reach this process only through the functions of `runtime.js`,
+which take and return text; the host trusts neither.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class CompiledProgram:
 
 
 class ProgramEngine:
-    """The engine that a program runs in. Errors of the program's become data: none is raised here."""
+    """The engine that a program runs in. Errors of the program become data: none is raised here."""
 
     def __init__(self, start: dict[str, Any], program: CompiledProgram, given: GivenVariables) -> None:
         import _quickjs
@@ -122,7 +122,7 @@ class ProgramEngine:
         }
 
     def load(self, functions: dict[str, Any], before: str = "") -> None:
-        """Give the program its surroundings: `functions` are those of ours that it can reach."""
+        """Give the program its environment: `functions` are the guest functions that it can reach."""
         for name, function in functions.items():
             self._context.add_callable(name, self._safe(function))
         runtime = self._context.eval(RUNTIME)
@@ -136,7 +136,7 @@ class ProgramEngine:
         self._context.eval("delete globalThis.$made")
 
     def _safe(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that raises nothing: the binding could not carry an exception through the engine."""
+        """Return a function that raises nothing: the binding cannot pass an exception through the engine."""
 
         def called(*arguments: Any) -> Any:
             try:
@@ -158,7 +158,7 @@ class ProgramEngine:
 
 
 class _Run:
-    """One execution: the engine, and what is heard from it."""
+    """One execution: the engine, and the messages from it."""
 
     def __init__(self, link: GuestLink, start: dict[str, Any], program: CompiledProgram, given: GivenVariables) -> None:
         self._link, self._program, self._given = link, program, given
@@ -250,7 +250,7 @@ class _Run:
         self._stop(reason, message)
 
     def _stop(self, reason: str, message: str) -> None:
-        """Tell what has been recorded and end the process: a limit is reached."""
+        """Report what has been recorded and end the process: a limit is reached."""
         self._watch.post()
         statement = self._calls.here
         error = {

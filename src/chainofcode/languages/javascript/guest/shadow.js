@@ -1,4 +1,4 @@
-// What a shadow of a program has beside the runtime: promises for values that have not arrived. Using one ends the statement.
+// What a shadow adds to the runtime: promises for values that have not arrived. Using one ends the statement.
 (function (settings) {
   "use strict";
   const { apply, defineProperty } = Reflect;
@@ -55,7 +55,7 @@
     },
   };
 
-  // Native methods look at values without telling: these would take a promise for a value.
+  // Native methods read values without calling the program: these would mistake a promise for a value.
   const replace = (home, name, make) => {
     const native = home[name];
     defineProperty(home, name, { value: make(native), writable: true, configurable: true });

@@ -82,7 +82,7 @@ class SourceCompiler:
         self._prepare = self._context.eval("prepare")
 
     def prepare(self, source: str, **given: Any) -> dict[str, Any]:
-        """Compile a program. Raises NotAProgram with the line of what JavaScript cannot read."""
+        """Compile a program. Raises NotAProgram with the line of the syntax error."""
         told = json.dumps({"source": source, "prefix": _prefix(), **given})
         prepared: dict[str, Any] = json.loads(self._prepare(told))
         if "error" in prepared:
@@ -91,7 +91,7 @@ class SourceCompiler:
 
 
 def _prefix() -> str:
-    """Return how the names of our variables begin in a program: it cannot guess them, not even in `eval`."""
+    """Return the prefix of the compiler's variables in a program, which cannot guess it, not even in `eval`."""
     return "$" + os.urandom(8).hex()
 
 

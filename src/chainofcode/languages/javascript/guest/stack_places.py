@@ -24,7 +24,7 @@ class StackPlaces:
         self._statements = statements
 
     def statement(self, stack: str) -> int | None:
-        """Return the statement of the innermost frame that is the program's."""
+        """Return the statement of the innermost frame of the program."""
         place = _place(stack)
         index = bisect.bisect_right(self._starts, place) - 1 if place is not None else -1
         return self._numbers[index] if index >= 0 else None
@@ -33,7 +33,7 @@ class StackPlaces:
         return int(self._statements[statement][0]) if statement < len(self._statements) else 0
 
     def line_in(self, stack: str, statement: int) -> int:
-        """Return the line of the innermost frame that is the program's, within its statement."""
+        """Return the line of the innermost frame of the program, within its statement."""
         place, (first, _, last, *_) = _place(stack), self._statements[statement]
         return int(first) if place is None else max(first, min(place[0], last))
 

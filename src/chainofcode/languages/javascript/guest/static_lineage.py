@@ -23,7 +23,7 @@ def lineage_of(
     inputs: Iterable[str],
     failed: int | None,
 ) -> dict[str, Any]:
-    """Return the lineage as the protocol has it. `visits` and `values` are by statement."""
+    """Return the lineage in the form of the protocol. `visits` and `values` are by statement."""
     ran = _ran(found["parents"], statements, {*visits, *values, *([] if failed is None else [failed])})
     nodes: list[list[Any]] = []
     hubs, deciding = found["hubs"], set(found["control"])
@@ -57,7 +57,7 @@ def lineage_of(
 
 
 def _add(nodes: list[list[Any]], behind: Sequence[int], read: Sequence[list[int]] = ()) -> int:
-    """Add a node that is no statement. Returns its number."""
+    """Add a node that is not a statement. Returns its number."""
     nodes.append([-1, [], [], list(behind), [], list(read), []])
     return len(nodes) - 1
 

@@ -30,7 +30,7 @@ class StepLog:
         self._lock = threading.RLock()  # the thread that ends the program posts, too
 
     def step(self, told: str) -> bool:
-        """Take a visit of a statement. Returns whether further ones are wanted."""
+        """Record a visit of a statement. Returns whether to record further ones."""
         with self._lock:
             step = json.loads(told)
             self._count += 1
@@ -48,7 +48,7 @@ class StepLog:
         return self._count < MAX_STEPS and self._chars < MAX_DELTA_CHARS
 
     def print(self, text: str, stack: str) -> None:
-        """Take what the program printed."""
+        """Record what the program printed."""
         said = json.loads(text).encode("utf-8", "backslashreplace").decode()
         found = self._places.statement(json.loads(stack))
         with self._lock:

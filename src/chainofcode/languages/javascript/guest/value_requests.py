@@ -1,7 +1,7 @@
 """Requests of a JavaScript program for the values of calls: one at a time, or several in flight. Standard library only.
 
-Values that the program awaits are handed over in the order in which they were requested, whatever the order in which
-they arrive, so that a run can be repeated.
+Values that the program awaits are handed over in the order in which they were requested, regardless of the order in
+which they arrive, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_SHOWN_CHARS = 500  # of a variable
 
 
 class JsCall:
-    """A call that the program makes: its message for the host, and its key, if it is known again."""
+    """A call that the program makes: its message for the host, and its key, if its value can be reused."""
 
     def __init__(self, link: GuestLink, told: str, places: StackPlaces, here: int) -> None:
         call = json.loads(told)
@@ -61,7 +61,7 @@ def reply_text(reply: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> tuple[Any, bool]:
-    """Return a value as JSON has it, and whether some numbers are written as `{"$number": …}`."""
+    """Return a value as JSON, and whether some numbers are written as `{"$number": …}`."""
     special = False
 
     def told(part: Any) -> Any:

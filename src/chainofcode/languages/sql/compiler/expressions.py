@@ -1,4 +1,4 @@
-"""Rewrites expressions: finds calls of undefined functions, and keeps them from being evaluated where not needed.
+"""Rewrites expressions: finds calls of undefined functions, and prevents evaluation where it is not needed.
 
 Each call of an undefined function is a site, and has a function name of its own in the rewritten query. A site's level
 says which sites it can depend on: only those of lower levels. Standard library only.
@@ -19,7 +19,7 @@ from .words import LAZY, NOT_FUNCTIONS, VOLATILE
 SITE = "coc_site_"
 _MAX_SITES = 200
 _MAX_EXPANSIONS = 1000
-_MAX_TEXT_CHARS = 1_000_000  # an operand of AND is written twice: nested ones grow with a power of two
+_MAX_TEXT_CHARS = 1_000_000  # an operand of AND is written twice: the text doubles with each level of nesting
 
 
 @dataclass(kw_only=True)
@@ -147,7 +147,7 @@ class Expressions(ABC):
         return any(self.lower(level[index]) in VOLATILE for level, index in walk(items))
 
     def _leaf(self, items: Sequence[Node], context: Context, level: int) -> tuple[str, int]:
-        """Return an expression without AND and OR on its own level."""
+        """Return an expression that has no AND or OR at its top level."""
         pieces: list[str] = []
         end, index, previous = level, 0, None
         while index < len(items):
@@ -240,7 +240,7 @@ class Expressions(ABC):
         return f"({text})", end
 
     def _group(self, group: Group, context: Context, level: int) -> tuple[str, int]:
-        """Return what stands in brackets: a query, joins, arguments, an expression; or CASE … END."""
+        """Return the contents of brackets: a query, joins, arguments, an expression; or CASE … END."""
         if group.kind == "case":
             return self._case(group, context, level)
         closing = group.closed.text if group.closed is not None else ""
@@ -261,7 +261,7 @@ class Expressions(ABC):
         return f"{group.opened.text}{', '.join(texts)}{closing}", end
 
     def _argument(self, part: Sequence[Node], context: Context, level: int) -> tuple[str, int]:
-        """Return one part of what stands in brackets: `x`, `x AS INTEGER`, `WHERE x`, `x ORDER BY y`."""
+        """Return one part of the contents of brackets: `x`, `x AS INTEGER`, `WHERE x`, `x ORDER BY y`."""
         if part and part[0].word == "WHERE":
             text, end = self.expression(part[1:], replace(context, is_condition=True), level)
             return f"WHERE {text}", end
@@ -288,7 +288,7 @@ class Expressions(ABC):
         return " ".join([*filter(None, texts), "END"]), end
 
     def plain(self, items: Sequence[Node]) -> str:
-        """Return the source of nodes as it is."""
+        """Return the unchanged source of nodes."""
         return self._script.source[items[0].start : items[-1].end] if items else ""
 
     def table(self, items: Sequence[Node], level: int, context: Context) -> tuple[str, int]:

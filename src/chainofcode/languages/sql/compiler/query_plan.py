@@ -28,8 +28,8 @@ _KINDS = {"bool": "bool", "truth": "bool", "int": "int", "float": "float", "numb
 class QueryPlan:
     """A query and its rewritten forms.
 
-    `simple` has the arguments of its calls in each row of the result, if a row comes from rows of the tables by
-    itself. With LIMIT, `limited` has those of the calls that are needed for rows of the result alone.
+    `simple` has the arguments of its calls in each row of the result, if each row of the result can be computed on
+    its own. With LIMIT, `limited` has the arguments of the calls that are needed only for rows of the result.
     """
 
     script: Script
@@ -114,7 +114,7 @@ def _is_distinct(select: Select) -> bool:
 
 
 def _is_simple(select: Select, aggregates: frozenset[str]) -> bool:
-    """Whether each row of the result comes from rows of the tables by itself."""
+    """Whether each row of the result is computed from rows of the tables, independently of other rows."""
     if any(select.clause(word) is not None for word in ("GROUP", "HAVING", "QUALIFY", "WINDOW", "VALUES")):
         return False
     listed = select.clause("SELECT")

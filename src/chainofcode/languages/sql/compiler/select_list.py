@@ -1,4 +1,4 @@
-"""The columns of a SELECT: which of them decide over the rows of the result. Standard library only."""
+"""The columns of a SELECT: which of them affect the rows of the result. Standard library only."""
 
 from __future__ import annotations
 

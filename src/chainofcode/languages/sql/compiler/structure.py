@@ -180,7 +180,7 @@ def joins_of(items: Sequence[Node]) -> list[Join]:
 
 
 def alias_of(table: Sequence[Node]) -> str:
-    """Return the name by which columns of a table in FROM are qualified; empty if it cannot be told."""
+    """Return the name by which columns of a table in FROM are qualified; empty if it is unknown."""
     last = table[-1] if table else None
     return last.text if isinstance(last, SqlToken) and last.kind in ("word", "name") else ""
 
@@ -202,7 +202,7 @@ def conjuncts(items: Sequence[Node], word: str = "AND") -> list[list[Node]]:
 
 
 def lambda_head(items: Sequence[Node]) -> int:
-    """Return how many nodes come before the body of a lambda: `lambda x:` or `x ->`; 0 if this is no lambda."""
+    """Return how many nodes come before the body of a lambda: `lambda x:` or `x ->`; 0 if this is not a lambda."""
     texts = [item.text if isinstance(item, SqlToken) else "" for item in items]
     if items and items[0].word == "LAMBDA" and ":" in texts:
         return texts.index(":") + 1

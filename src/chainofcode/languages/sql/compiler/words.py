@@ -1,4 +1,4 @@
-"""Words of SQL that stand before a bracket without being functions, and functions with ways of their own."""
+"""SQL words that precede a bracket but are not functions, and functions with special evaluation rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DuckDB as the engine of a query: files become tables in memory, then the outside is closed.
+"""DuckDB as the engine of a query: files become tables in memory, then all outside access is disabled.
 
 Standard library, and the granted package duckdb.
 """
@@ -65,7 +65,7 @@ class DuckEngine:
         return names, frozenset(name for name, kind in rows if kind == "aggregate")
 
     def load(self, name: str, path: str, kind: str, separator: str) -> None:
-        """Make a table of a file."""
+        """Load a file into a table."""
         try:
             if kind == "rows":
                 self._load_csv(name, path, separator or ",")
@@ -111,7 +111,7 @@ class DuckEngine:
         self._connection.execute("SET lock_configuration = true")
 
     def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
-        """Make a function known, whose values have a type; an earlier one of that name is replaced.
+        """Register a function whose values have a type; an earlier one of that name is replaced.
 
         A bare function takes no arguments.
         """
@@ -200,7 +200,7 @@ class DuckEngine:
 
 
 def _test(kind: str, column: str) -> str:
-    """Return the SQL that tells whether a cell has a type."""
+    """Return the SQL that tests whether a cell has a type."""
     matches = f"regexp_full_match({column}, '{PATTERNS[kind]}')"
     if kind in ("date", "timestamp"):
         return f"({matches} AND try_cast({column} AS {_TYPES[kind]}) IS NOT NULL)"

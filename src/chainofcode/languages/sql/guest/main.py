@@ -1,4 +1,4 @@
-"""Runs one query, inside the guest process: files become tables, rounds of calls, the rows are the answer.
+"""Runs one query, inside the guest process: files become tables, calls are made in rounds, and the rows are the answer.
 
 Standard library only; DuckDB is a granted package, SQLite comes with Python.
 """
@@ -71,7 +71,7 @@ def _engine(start: dict[str, Any]) -> Engine:
 
 
 class _Run:
-    """One query: loads the files, asks the host for values, and tells the rows."""
+    """One query: loads the files, asks the host for values, and reports the rows."""
 
     def __init__(self, link: GuestLink, start: dict[str, Any], plan: QueryPlan, engine: Engine) -> None:
         self._link, self._start, self._plan, self._engine = link, start, plan, engine
@@ -162,7 +162,7 @@ class _Run:
         """Return what the answer and each of its rows rest on: rows are the names row1, row2…
 
         A row of a simple query rests on the calls that are made for it. Any other result, a count for example, rests on
-        all calls: also on those that kept a row out.
+        all calls, including those that excluded a row.
         """
         # The nodes of a lineage are lists: statement, visits, values, data.
         nodes: list[list[Any]] = [[self._first("FROM"), [1], [], []]]

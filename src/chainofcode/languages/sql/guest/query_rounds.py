@@ -1,6 +1,6 @@
-"""Rounds: the query runs, calls without a value are asked for all at once, and it runs again until none is left.
+"""Rounds: the query runs, all calls without a value are requested together, and it runs again until none is left.
 
-A call without a value is NULL for the moment. Only calls of the lowest level that has such calls are asked for: what
+A call without a value is NULL for the moment. Only calls of the lowest level that has such calls are requested: what
 they depend on is known, so each of them is needed. A NULL argument gives NULL without a call, as with most functions
 of SQL. Standard library only.
 """
@@ -31,7 +31,7 @@ _MAX_ROUNDS = 10_000
 
 @dataclass(kw_only=True)
 class Wanted:
-    """A call without a value: where it stands, its arguments, and how many rows make it."""
+    """A call without a value: its place, its arguments, and how many rows make it."""
 
     site: Site
     key: Any

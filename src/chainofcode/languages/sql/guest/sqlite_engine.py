@@ -47,7 +47,7 @@ class SqliteEngine:
         return names, frozenset(name for name, kind in rows if kind in ("a", "w"))
 
     def load(self, name: str, path: str, kind: str, separator: str) -> None:
-        """Make a table of a file."""
+        """Load a file into a table."""
         if kind == "parquet":
             raise QueryError("SQLite cannot read Parquet; install DuckDB: pip install 'chainofcode[duckdb]'")
         self._fill(name, read_table(path, kind, separator))
@@ -86,7 +86,7 @@ class SqliteEngine:
         connection.set_authorizer(_authorized)
 
     def define(self, name: str, function: Callable[..., Any], kind: str, *, is_bare: bool = False) -> None:
-        """Make a function known. SQLite needs neither the type of its values nor to know that it has no arguments."""
+        """Register a function. SQLite needs neither the type of its values nor whether it takes arguments."""
         self._connection.create_function(name, -1, function)
 
     def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:

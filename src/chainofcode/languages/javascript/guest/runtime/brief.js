@@ -1,4 +1,4 @@
-// The trace's own texts of values: nothing of the program's runs, so no getter, no `toJSON`, no trap of a proxy.
+// Values as text for the trace. No code of the program runs: no getter, no `toJSON`, no proxy trap.
 
 const MAX_TEXT = 240, MAX_ITEMS = 64, MAX_DEPTH = 6;
 let room = 0;  // characters left for the text under way

@@ -1,6 +1,6 @@
-// What the runtime uses of the language, taken before the program runs: it may replace any global and any prototype's method.
+// Built-ins that the runtime uses, saved before the program runs, which may replace any global and any prototype's method.
 // All files of this folder are parts of one function of `settings` and `inputs`, in the order of source_compiler.py.
-// Text only crosses to the host process: JSON, which escapes what UTF-8 cannot express.
+// Only text crosses to the guest process: JSON, which escapes what UTF-8 cannot express.
 
 const global = globalThis;
 const { apply, ownKeys, getPrototypeOf, defineProperty, getOwnPropertyDescriptor } = Reflect;

@@ -8,7 +8,7 @@ const capture = Error.captureStackTrace;
 fixErrors();
 
 function fixErrors() {
-  // Stacks tell where a call is: a program cannot change how they are written.
+  // Stack traces show where a call is; a program cannot change their format.
   apply(errorPlaces.limit.set, Error, [100]);
   for (const [name, value] of [["stackTraceLimit", 100], ["prepareStackTrace", undefined]]) {
     defineProperty(Error, name, { get: () => value, set: () => {}, enumerable: false, configurable: false });
@@ -127,7 +127,7 @@ function callable(found, name) {
   return found;
 }
 
-// --- views: the variables beside a call, for a model ------------------------------------------------------------------
+// --- views: the variables shown to a model with a call ------------------------------------------------------------------
 
 const MAX_STATE = 3000;
 const NO_VIEW = create(null), views = new Views();  // of holes that are passed on: where that happened last

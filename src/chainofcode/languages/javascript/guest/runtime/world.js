@@ -1,4 +1,4 @@
-// What a program finds beside the language: timers, a fixed clock, fixed chance, and its inputs.
+// The program's environment: timers, a fixed clock, seeded random numbers, and its inputs.
 
 let elapsed = 0, lastTimer = 0, timerCount = 0;
 const timers = create(null), queue = create(null);  // by number; and a heap of them, with the timer that is due first at 1
