@@ -43,7 +43,20 @@ def _of_tables(rewriter: Expressions, items: Sequence[Node], ctes: Mapping[str, 
 
 
 def _of_query(rewriter: Expressions, items: Sequence[Node], ctes: Mapping[str, Columns]) -> list[tuple[str, bool]]:
-    """Return the names of the columns of a query, each with whether it is judged; of `*`, the judged ones alone."""
+    """Return the names of the columns of a query, each with whether it is judged; of `*`, the judged ones alone.
+
+    Each level of nested queries asks again for all levels below: without common table expressions, on which the reply
+    depends, the reply is remembered.
+    """
+    if ctes:
+        return _read_columns(rewriter, items, ctes)
+    known = rewriter.columns_of.get(id(items))
+    if known is None:
+        known = rewriter.columns_of[id(items)] = _read_columns(rewriter, items, ctes)
+    return known
+
+
+def _read_columns(rewriter: Expressions, items: Sequence[Node], ctes: Mapping[str, Columns]) -> list[tuple[str, bool]]:
     query = query_of(items)
     known = dict(ctes)
     for name, before, body in query.ctes:

@@ -61,6 +61,7 @@ class Expressions(ABC):
         self.aggregates = aggregates
         self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
         self._spellings: dict[str, str] = {name: told.name for name, told in script.declarations.items()}
+        self.columns_of: dict[int, list[tuple[str, bool]]] = {}  # of queries, by identity: the tree outlives this
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY
         self._expanded = 0
