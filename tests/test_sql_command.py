@@ -110,6 +110,7 @@ def test_explain_says_what_would_be_asked(coc: Coc) -> None:
 def test_replay_why_verify_and_show(coc: Coc) -> None:
     query = "SELECT id\nFROM reviews\nWHERE is_sarcastic(text) AND stars < 3"
     coc("sql", query, "--file", "reviews.csv", "--values", "values.jsonl", "--trace", "t.jsonl")
+    assert not Path("t.jsonl.journal").exists()
     assert "the same: 4 steps, 2 LM values" in coc("replay", "t.jsonl")[1]
     changed = coc("replay", "t.jsonl", "--set", "is_sarcastic('yeah right')=False")[1]
     assert "[{'id': 2}, {'id': 4}, {'id': 5}] → [{'id': 2}, {'id': 5}]" in changed

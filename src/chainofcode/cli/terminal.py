@@ -23,7 +23,7 @@ from typing import Any, TextIO
 import msgspec
 
 from ..engine import Result
-from ..engine.journal import Journal
+from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
 from ..reasons import Reason
 from ..render import Page, for_terminal, plain
@@ -166,7 +166,8 @@ def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[l
 
     Until `write_trace`, a journal next to the trace has what happened so far.
     """
-    events = _Recording(Journal(path, note) if path is not None else None)
+    journal = Journal(path, note) if path is not None else None
+    events = _Recording(journal)
     started = time.monotonic()
     try:
         yield events
@@ -180,6 +181,9 @@ def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[l
             write_trace(trace, path, least_events)
             note(f"partial trace: {path} ('coc resume' continues the run)")
         raise
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 class _Recording(list[Event]):
@@ -199,7 +203,7 @@ def write_trace(trace: Trace, path: Path, least_events: int = 0) -> None:
     """Write a trace; its journal is not needed any more. One with fewer events does not replace what is there."""
     if len(trace.events) >= least_events:
         trace.write(path)
-    Journal(path).remove()
+    remove_journal(path)
 
 
 def result_data(result: Result) -> dict[str, Any]:

@@ -65,12 +65,16 @@ class Journal:
         self._file = None
         self._warn(f"the run cannot be resumed if it is killed: cannot write {self._path}: {error.strerror}")
 
-    def remove(self) -> None:
-        """Remove the journal, once the trace is written."""
+    def close(self) -> None:
         if self._file is not None:
             self._file.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            self._file = None
+
+
+def remove_journal(path: Path) -> None:
+    """Remove the journal of a trace, once the trace is written."""
+    with contextlib.suppress(OSError):
+        journal_of(path).unlink(missing_ok=True)
 
 
 def read_interrupted(path: Path) -> Trace:

@@ -21,7 +21,17 @@ from ..parser import add_list
 from ..query_options import add_database, with_files
 from ..query_output import check_output, print_csv, print_table, write_output
 from ..run_options import add_limits, add_overlap, add_sandbox, chosen_sandbox, read_options
-from ..terminal import ANSWERED, NO_ANSWER, note, print_json, print_trace, read_text, result_data, saving_partial_trace
+from ..terminal import (
+    ANSWERED,
+    NO_ANSWER,
+    note,
+    print_json,
+    print_trace,
+    read_text,
+    result_data,
+    saving_partial_trace,
+    write_trace,
+)
 
 # What other commands have as options, and a query has no use for.
 _UNUSED: dict[str, Any] = {
@@ -79,7 +89,7 @@ def _command(given: argparse.Namespace) -> int:
         _print(result, partial, given)
     finally:
         if given.trace:
-            result.trace.write(given.trace)
+            write_trace(result.trace, given.trace)
     return ANSWERED if result.is_answered else NO_ANSWER
 
 
