@@ -240,7 +240,7 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
         (refusal("prompt is too long"), "refuses with 400: prompt is too long", False),
         (lambda e: e.reply(529, b'{"error": {"message": "Overloaded"}}'), "fails with 529: Overloaded", True),
         (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503: down, [key]", True),
-        (lambda e: e.reply(307, b"", Location=f"{e.url}/v1/messages"), "sends requests elsewhere", False),
+        (lambda e: e.reply(307, b"", Location=f"{e.url}/v1/messages"), "redirects requests", False),
     ],
     ids=["cut", "drip", "endless", "no JSON", "no list", "no text", "no input", "no content", "deep", "huge", "key",
          "forbidden", "model", "request", "overloaded", "down", "elsewhere"],

@@ -211,7 +211,7 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
         (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503", True),
         (endless, "fails with 500", True),
         (lambda e: e.reply(200, gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"), "'gzip, gzip'", False),
-        (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "sends requests elsewhere", False),
+        (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "redirects requests", False),
     ],
     ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip

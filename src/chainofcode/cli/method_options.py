@@ -30,10 +30,10 @@ def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> No
         "--value-votes", metavar="K", type=int, default=1, help="request each value K times and take the majority"
     )
     parser.add_argument(
-        "--think", action="store_true", help="for values that the model is unsure of, ask again for reasons first"
+        "--think", action="store_true", help="for values that the model is unsure of, ask again, with reasons first"
     )
     parser.add_argument(
-        "--critique", action="store_true", help="let the model review program and trace before the answer counts"
+        "--critique", action="store_true", help="let the model review program and trace before accepting the answer"
     )
 
 

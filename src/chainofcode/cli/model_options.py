@@ -37,7 +37,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "(default: COC_MODEL, a model for the key in the environment, a running Ollama, or the embedded model)",
     )
     parser.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
-    parser.add_argument("--api-key", metavar="KEY", help="its key; better set OPENAI_API_KEY or ANTHROPIC_API_KEY")
+    parser.add_argument("--api-key", metavar="KEY", help="its key; prefer setting OPENAI_API_KEY or ANTHROPIC_API_KEY")
     parser.add_argument("--yes", action="store_true", help="download the embedded model without asking")
     add_list(parser, "--budget", "WHICH=N", "the most that models may use: tokens=100000, money=0.50 (dollars)")
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--small",
         action=argparse.BooleanOptionalAction,
-        help="whether the model is a small one: it gets shorter prompts and more examples (else COC_SMALL; models of "
+        help="use the prompts for small models, which are shorter and have more examples (else COC_SMALL; models of "
         "local: and ollama: are)",
     )
     parser.add_argument(
@@ -114,7 +114,7 @@ def add_emulator(parser: argparse.ArgumentParser) -> None:
         "--emulator",
         metavar="NAME[,NAME…]",
         help="the model that answers the program's calls (default: that of --model); of several, the next one is used "
-        "only for values that the one before is unsure of",
+        "only for values that the previous one is unsure of",
     )
     parser.add_argument(
         "--threshold",

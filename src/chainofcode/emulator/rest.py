@@ -224,7 +224,7 @@ def _exchange(request: _Request, seconds: float) -> Any:
         if urlsplit(target)[:2] != urlsplit(url)[:2]:
             raise HTTPError(f"{status}: redirect to another host ({urlsplit(target).netloc[:100]}) refused")
         if request.method.lower() not in _READ_ONLY:
-            raise HTTPError(f"{status}: it is elsewhere on its host ({urlsplit(target).path[:100]})")
+            raise HTTPError(f"{status}: redirect to another path of the same host ({urlsplit(target).path[:100]})")
         url = target
     said = data[: 10 * _MAX_ERROR_CHARS].decode(errors="replace")
     if not 200 <= status < 300:

@@ -162,7 +162,7 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
             record = msgspec.convert(told, _Problem)
             target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
             if not math.isfinite(target):
-                raise ValueError(f"{target} is no answer")
+                raise ValueError(f"{target} is not an answer")
         samples.append(Sample(f"{name}-{index}", record.question, targets=[target], kind="number", task=name))
     return samples
 

@@ -55,7 +55,7 @@ def ollama_url() -> str:
     try:
         port = urllib.parse.urlsplit(f"//{host}").port
     except ValueError:
-        raise LMError("OLLAMA_HOST is no host and port, as 127.0.0.1:11434 is") from None
+        raise LMError("OLLAMA_HOST must be HOST:PORT, such as 127.0.0.1:11434") from None
     if not host or host.startswith(":"):
         host = f"127.0.0.1{host}"
     host = host if port or scheme else f"{host.rstrip(':')}:{_OLLAMA_PORT}"

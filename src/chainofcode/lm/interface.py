@@ -159,7 +159,7 @@ def as_lm(given: object) -> LM:
         return given
     if hasattr(given, "name") and hasattr(given, "complete"):
         return _MinimalLM(given)
-    raise TypeError(f"a {type(given).__name__} cannot be asked: give a model, as connect('local:…') makes it")
+    raise TypeError(f"expected a model, got {type(given).__name__}: connect('local:…') returns one")
 
 
 _OPTIONAL = (

@@ -319,7 +319,7 @@ class RemoteLM(LM):
         """Say what an endpoint rejects and what to do about it."""
         said = told[:300]
         if status < 400:
-            return LMError(f"{self.base_url_shown} sends requests elsewhere, with {status}: is the URL right?")
+            return LMError(f"{self.base_url_shown} redirects requests ({status}): check the URL")
         if status in (401, 403):
             variable = self.key_variable or f"{self.package.upper()}_API_KEY"
             return LMError(f"{self.base_url_shown} refuses the key: set {variable}, or give another ({said})")

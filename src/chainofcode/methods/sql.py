@@ -98,7 +98,7 @@ def engine_of(path: Path) -> str:
     if head.startswith(b"SQLite format 3\0"):
         return "SQLite"
     if head[8:12] != b"DUCK":
-        raise InputError(f"{path} is no database of SQLite or DuckDB")
+        raise InputError(f"{path} is not a SQLite or DuckDB database")
     if not is_installed("duckdb"):
         raise InputError(f"{path} is a database of DuckDB: pip install 'chainofcode[duckdb]' (or pip install duckdb)")
     return "DuckDB"

@@ -151,7 +151,7 @@ def _run_paths() -> Schema:
     )
     again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
     resume = _operation(
-        "Resume it: recorded values are used, the rest is asked for",
+        "Resume it: recorded values are reused, the rest is requested",
         _json("Begun", 202),
         body=_sent("Resume", required=False),
         refusals=(409,),
@@ -188,7 +188,7 @@ def _question_paths() -> Schema:
         parameters=[_query("run", RUN_ID)],
         refusals=(400,),
     )
-    answer = _operation("Answer one: its run goes on", _json("Begun", 202), body=_sent("Answer"), refusals=(404, 409))
+    answer = _operation("Answer one: its run continues", _json("Begun", 202), body=_sent("Answer"), refusals=(404, 409))
     return {
         "/api/questions": {"get": listed},
         "/api/questions/{id}": {"post": answer, "parameters": [_path_parameter("id", QUESTION_ID)]},

@@ -196,7 +196,7 @@ async def _http_error(request: HTTPRequest, error: Exception) -> Response:
 
 async def _client_left(request: HTTPRequest, error: Exception) -> Response:
     """For the log and the metrics: a client that leaves is not an error of the server."""
-    return refused(Refusal(400, "left", "the client left before its body was whole"), request.url.path)
+    return refused(Refusal(400, "left", "the client disconnected before sending the whole body"), request.url.path)
 
 
 async def _broken(request: HTTPRequest, error: Exception) -> Response:

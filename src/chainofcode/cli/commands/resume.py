@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "resume",
         help="continue a run that was interrupted, killed, or ended by a limit or budget",
-        description="Go on where TRACE ends. Its values are used: nothing is paid for twice, and tools with effects "
+        description="Continue where TRACE ends, reusing its values: nothing is paid for twice, and tools with effects "
         "are not called again. TRACE is replaced by the whole trace at the end. Options are as they were, unless you "
         "give others; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
         "could not run.",
@@ -60,7 +60,7 @@ def add_to(commands: Any) -> None:
     add_trace_argument(parser)
     parser.add_argument("--trace", dest="written", metavar="FILE", type=Path, help="write the whole trace here instead")
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
-    parser.add_argument("--all", action="store_true", help="show every step, not the first few of each statement")
+    parser.add_argument("--all", action="store_true", help="show every step, not only the first few of each statement")
     add_list(parser, "--file", "FILE", "a file that the run had, to be granted again")
     add_model(parser)
     add_emulator(parser)

@@ -46,8 +46,8 @@ def add_to(commands: Any) -> None:
         parser,
         "--token",
         "[NAME=]SECRET",
-        "a token for clients, of 16 characters or more; each name has its own runs and budget; better set in "
-        "COC_TOKEN, or added with coc tokens",
+        "a token for clients, of 16 characters or more; each name has its own runs and budget; prefer setting "
+        "COC_TOKEN, or adding it with coc tokens",
     )
     _add_storage(parser)
     _add_bounds(parser)
@@ -78,7 +78,7 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
         "--store",
         metavar="URL",
         default="",
-        help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; better set in COC_STORE; "
+        help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; prefer setting COC_STORE; "
         "--data then has copies only",
     )
     parser.add_argument(
@@ -96,7 +96,7 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="continue interrupted runs at the start; recorded values are used, nothing is paid for twice",
+        help="continue interrupted runs at startup, reusing recorded values: nothing is paid for twice",
     )
 
 

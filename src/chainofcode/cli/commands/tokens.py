@@ -29,7 +29,9 @@ def add_to(commands: Any) -> None:
     tokens.add_argument("names", metavar="NAME", nargs="*", help="add: the owner; revoke: owners, or ids as listed")
     scopes = "; ".join(f"{scope}: {what}" for scope, what in SCOPES.items())
     add_list(tokens, "--scope", "SCOPE", f"what a new token may do (read and run). {scopes}")
-    tokens.add_argument("--expires", metavar="DAYS", type=float, help="how many days a new token is valid (for ever)")
+    tokens.add_argument(
+        "--expires", metavar="DAYS", type=float, help="days that a new token is valid (it never expires)"
+    )
     add_list(tokens, "--budget", "WHICH=N", "what the owner of a new token may use per day: tokens=100000, money=0.50")
     tokens.add_argument("--all", action="store_true", help="list revoked and expired tokens, too")
     tokens.add_argument("--json", action="store_true", help="print the list as JSON")
