@@ -261,6 +261,7 @@ def test_a_running_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
     ids=["no model", "no list", "list", "no JSON", "404", "huge", "no HTTP", "silent", "drip", "endless"],
 )
+@pytest.mark.alone
 def test_an_ollama_that_misbehaves(endpoint: Any, act: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint.script[:] = [act]
     monkeypatch.setenv("OLLAMA_HOST", endpoint.url)

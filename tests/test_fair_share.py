@@ -239,6 +239,7 @@ def under_attack(url: str) -> Iterator[None]:
         attacker.join()
 
 
+@pytest.mark.alone
 def test_others_are_served_while_one_attacks(server: Serving) -> None:
     health, begun, ended = list[float](), list[float](), list[float]()
     with under_attack(server.url):

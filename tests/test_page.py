@@ -177,6 +177,7 @@ def long_trace(steps: int) -> Trace:
     return Trace("How long?", events=[*events, Answer("answered", 6000, "6000", "variable", sandbox="A")])
 
 
+@pytest.mark.alone
 def test_six_thousand_steps_are_quick(seen: Seen, tmp_path: Path) -> None:
     seen.page.goto(written(tmp_path / "long.html", long_trace(6000)))
     assert seen.text("#where") == "6,000 / 6,000"
