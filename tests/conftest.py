@@ -58,7 +58,6 @@ VERSIONED = {
     "regressions",
     "sandbox",
     "semantics",
-    "structure",
     "traces",
     "values",
     "watching",

@@ -150,6 +150,7 @@ def test_schemas_without_bottom(server: Serving, levels: int) -> None:
     assert reply.status_code == 400, reply.text[:300]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("question", "schema"),
     [
