@@ -62,7 +62,7 @@ class Expressions(ABC):
         self._script, self._functions = script, functions
         self.aggregates = aggregates
         self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
-        self._spellings: dict[str, str] = {name: told.name for name, told in script.declarations.items()}
+        self._spellings = {name: told.name for name, told in script.declarations.items()} | script.tools
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY
         self._expanded = 0

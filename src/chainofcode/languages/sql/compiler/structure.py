@@ -180,7 +180,7 @@ def joins_of(items: Sequence[Node]) -> list[Join]:
 
 
 def skipped_rows(select: Select) -> int | None:
-    """Return how many rows LIMIT and OFFSET skip; None if that cannot be told, as for `LIMIT 10% OFFSET 5`."""
+    """Return how many rows LIMIT and OFFSET skip; None if the text does not say, as for `LIMIT 10% OFFSET 5`."""
     limit, offset = select.clause("LIMIT"), select.clause("OFFSET")
     if offset is None:
         return None if limit is not None and len(parts(limit.items)) > 1 else 0  # SQLite: `LIMIT 5, 10`

@@ -50,7 +50,8 @@ def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
     try:
         engine = _engine(start)
         functions, aggregates = engine.functions()
-        plan = plan_of(script, functions - {name.lower() for name in start["tools"]}, aggregates)
+        script.tools = {name.lower(): name for name in start["tools"]}
+        plan = plan_of(script, functions - script.tools.keys(), aggregates)
         link.send({"type": "parsed", "program": plan.description()})
         return _Run(link, start, plan, engine).run()
     except QueryError as error:
