@@ -14,6 +14,7 @@ from random_queries import RandomQuery
 from sql_cases import DUCKDB_QUERIES, FUNCTIONS, KINDS, QUERIES, SQLITE_QUERIES, TABLES
 
 from chainofcode import Jail, Pause
+from chainofcode.emulator.tools import tool
 from chainofcode.engine import RunOptions
 from chainofcode.methods.queries import QueryResult, execute_query, query_options, tables_of
 from chainofcode.values.arrays import numbered
@@ -137,7 +138,7 @@ def test_macros_that_aggregate(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_names_match_in_upper_and_lower_case(engine: str, folder: Path, jail: Jail) -> None:
-    """A call has the spelling of its declaration, else lower case."""
+    """A call has the spelling of its declaration or of the tool, else lower case."""
     options = query_options(RunOptions(), asyncio.run(tables_of(sorted(folder.glob("*.jsonl")), engine=engine)))
     query = 'SELECT id FROM reviews WHERE IS_Sarcastic(text) AND "is_SARCASTIC"(text) AND id = 4'
 
@@ -154,6 +155,10 @@ def test_names_match_in_upper_and_lower_case(engine: str, folder: Path, jail: Ja
         [{"id": 4}],
         ["isSarcastic('yeah right')"],
     )
+
+    tools = RunOptions(tools=[tool(FUNCTIONS["is_sarcastic"], name="isSarcastic")])
+    options = query_options(tools, asyncio.run(tables_of(sorted(folder.glob("*.jsonl")), engine=engine)))
+    assert asyncio.run(calls(query.replace("_", ""), {}))[0] == [{"id": 4}]
 
 
 RANDOM_QUERIES = 40
