@@ -328,6 +328,44 @@ QUERIES: list[tuple[str, int]] = [
         "SELECT m.title, r.id FROM movies m FULL JOIN reviews r ON r.movie = m.title AND is_sarcastic(r.text) ORDER BY 1, 2",
         4,
     ),
+    # fewer rows are judged only where they decide nothing
+    ("SELECT count(*) FILTER (WHERE is_sarcastic(text)) AS n FROM reviews LIMIT 1", 5),
+    (
+        "SELECT movie, count(*) FILTER (WHERE is_sarcastic(text)) AS n FROM reviews GROUP BY movie ORDER BY movie LIMIT 2",
+        -1,
+    ),
+    ("SELECT id, score(text) AS s, avg(score(text)) OVER () AS m FROM reviews ORDER BY id LIMIT 3", 5),
+    (
+        "SELECT score(text) AS s, sum(score(text)) AS t FROM reviews WHERE id < 4 GROUP BY text ORDER BY text LIMIT 2",
+        -1,
+    ),
+    ("SELECT *, score(title) AS s FROM movies ORDER BY 4 DESC, 1 LIMIT 2", 4),
+    ("SELECT m.*, score(title) AS s FROM movies m ORDER BY 2 LIMIT 2", 4),
+    ("SELECT id FROM reviews WHERE NOT is_sarcastic(text) ORDER BY id LIMIT 1 + 1 OFFSET 1", 5),
+    ("SELECT id FROM reviews WHERE NOT is_sarcastic(text) ORDER BY id LIMIT 2 OFFSET 0 + 1", 5),
+    ("SELECT id FROM reviews WHERE coalesce(is_sarcastic(text), false) ORDER BY id LIMIT 1", 2),
+    ("SELECT id FROM reviews WHERE is_sarcastic(text) IS NOT NULL ORDER BY id DESC LIMIT 2", 2),
+    ("SELECT id FROM reviews WHERE CASE WHEN is_sarcastic(text) THEN 1 ELSE 0 END = 1 ORDER BY id LIMIT 2", 4),
+    (
+        "SELECT m.title, r.id FROM movies m LEFT JOIN reviews r ON r.movie = m.title AND is_sarcastic(r.text) ORDER BY 1, 2 LIMIT 3",
+        4,
+    ),
+    (
+        "SELECT id FROM reviews WHERE sentiment(text) = 'negative' ORDER BY rank() OVER (PARTITION BY movie ORDER BY id), id LIMIT 3",
+        5,
+    ),
+    (
+        "SELECT id, sum(score(text)) OVER (PARTITION BY stars > 2 AND movie <> 'up' ORDER BY id) AS s FROM reviews ORDER BY id",
+        5,
+    ),
+    ("SELECT SENTIMENT(Text) AS s, count(*) AS n FROM reviews GROUP BY sentiment(text) ORDER BY s", 5),
+    ("SELECT sentiment(movie), sentiment(movie) AS a FROM reviews WHERE id < 2 ORDER BY id", 1),
+]
+
+# Syntax that DuckDB does not have.
+SQLITE_QUERIES: list[tuple[str, int]] = [
+    ("SELECT id FROM reviews WHERE NOT is_sarcastic(text) ORDER BY id LIMIT -1 OFFSET 2", 5),
+    ("SELECT id FROM reviews WHERE NOT is_sarcastic(text) ORDER BY id LIMIT 2, 2", 5),
 ]
 
 # Syntax that SQLite does not have.
@@ -342,4 +380,18 @@ DUCKDB_QUERIES: list[tuple[str, int]] = [
     ("SELECT * REPLACE (shout(title) AS title) FROM movies WHERE year > 2000 ORDER BY year LIMIT 1", 1),
     ("SELECT sentiment(text) AS tone, count(*) AS n FROM reviews GROUP BY ROLLUP (sentiment(text)) ORDER BY n, tone", 5),
     ("FROM reviews SELECT id WHERE is_sarcastic(text) AND stars < 2 ORDER BY id", 1),
+    # fewer rows are judged only where they decide nothing
+    ("SELECT id FROM reviews WHERE NOT is_sarcastic(text) ORDER BY id LIMIT 50% OFFSET 1", 5),
+    ("SELECT id, score(text) AS s, s + 1 AS t FROM reviews WHERE text IS NOT NULL ORDER BY t DESC, id LIMIT 2", 5),
+    ("SELECT id, score(text) AS s, avg(s) OVER () AS t FROM reviews ORDER BY id LIMIT 2", 5),
+    ("SELECT s: score(text), id FROM reviews WHERE text IS NOT NULL ORDER BY s DESC, id LIMIT 2", 5),
+    ("SELECT score(text) AS s, sum(stars) OVER w AS t FROM reviews WINDOW w AS (ORDER BY s, id) ORDER BY id LIMIT 2", 5),
+    ("SELECT * REPLACE (score(title) AS title) FROM movies ORDER BY title DESC, year LIMIT 2", 4),
+    ("SELECT score(COLUMNS('title|genre')) FROM movies ORDER BY title DESC, genre LIMIT 2", 7),
+    ("SELECT geomean(score(text) + 1) AS g FROM reviews LIMIT 1", 5),
+    ("SELECT mode() WITHIN GROUP (ORDER BY sentiment(text)) AS g FROM reviews LIMIT 1", 5),
+    ("SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY score(text)) AS g FROM reviews LIMIT 1", 5),
+    ("SELECT id, unnest(string_split(shout(text), ' ')) AS w FROM reviews WHERE text IS NOT NULL ORDER BY id LIMIT 3", -1),
+    ("SELECT list_transform(['a', 'b'], lambda x: shout(x)) AS loud FROM reviews LIMIT 1", 2),
+    ("SELECT [shout(x) FOR x IN ['a', 'b']] AS loud FROM reviews LIMIT 1", 2),
 ]  # fmt: skip

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sql_cases import DUCKDB_QUERIES, FUNCTIONS, KINDS, QUERIES, TABLES
+from random_queries import RandomQuery
+from sql_cases import DUCKDB_QUERIES, FUNCTIONS, KINDS, QUERIES, SQLITE_QUERIES, TABLES
 
 from chainofcode import Jail, Pause
+from chainofcode.emulator.tools import tool
 from chainofcode.engine import RunOptions
 from chainofcode.methods.queries import QueryResult, execute_query, query_options, tables_of
 from chainofcode.values.arrays import numbered
@@ -91,7 +93,7 @@ def _plain(cell: Any) -> Any:
 def test_queries(engine: str, folder: Path, jail: Jail) -> None:
     """Rows are those of real functions, and calls are the distinct arguments that reach a judgement."""
     files = sorted(folder.glob("*.jsonl"))
-    cases = QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else [])
+    cases = QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else SQLITE_QUERIES)
 
     async def run_all() -> list[QueryResult]:
         options = query_options(RunOptions(), await tables_of(files, engine=engine))
@@ -106,3 +108,87 @@ def test_queries(engine: str, folder: Path, jail: Jail) -> None:
                 f"{query}\n   {calls} calls expected: {[step.call for step in result.trace.steps if step.call]}"
             )
     assert not wrong, "\n".join(wrong)
+
+
+MACROS = [
+    (
+        "CREATE MACRO total(x) AS sum(score(x));",
+        "SELECT {} AS t FROM reviews LIMIT 1",
+        "total(text)",
+        "sum(score(text))",
+    ),
+    (
+        "CREATE MACRO place(x, y) AS row_number() OVER (ORDER BY score(x), y);",
+        "SELECT id, {} AS t FROM reviews WHERE text IS NOT NULL ORDER BY id LIMIT 2",
+        "place(text, id)",
+        "row_number() OVER (ORDER BY score(text), id)",
+    ),
+]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("macro", "query", "call", "body"), MACROS)
+def test_macros_that_aggregate(
+    engine: str, macro: str, query: str, call: str, body: str, folder: Path, jail: Jail
+) -> None:
+    options = query_options(RunOptions(), asyncio.run(tables_of(sorted(folder.glob("*.jsonl")), engine=engine)))
+    result = asyncio.run(run(f"{macro} {query.format(call)}", jail, options))
+    assert result.rows == plain(expected_rows(engine, query.format(body))), result.error
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_names_match_in_upper_and_lower_case(engine: str, folder: Path, jail: Jail) -> None:
+    """A call has the spelling of its declaration or of the tool, else lower case."""
+    options = query_options(RunOptions(), asyncio.run(tables_of(sorted(folder.glob("*.jsonl")), engine=engine)))
+    query = 'SELECT id FROM reviews WHERE IS_Sarcastic(text) AND "is_SARCASTIC"(text) AND id = 4'
+
+    async def calls(source: str, table: dict[str, bool]) -> tuple[list[dict[str, Any]] | None, list[str | None]]:
+        result = QueryResult.of([event async for event in execute_query(source, table, jail, options)])
+        return result.rows, [step.call for step in result.trace.steps if step.call]
+
+    assert asyncio.run(calls(query, {"is_sarcastic('yeah right')": True})) == (
+        [{"id": 4}],
+        ["is_sarcastic('yeah right')"],
+    )
+    declared = f"-- isSarcastic(text) -> bool\n{query.replace('_', '')}"
+    assert asyncio.run(calls(declared, {"isSarcastic('yeah right')": True})) == (
+        [{"id": 4}],
+        ["isSarcastic('yeah right')"],
+    )
+
+    tools = RunOptions(tools=[tool(FUNCTIONS["is_sarcastic"], name="isSarcastic")])
+    options = query_options(tools, asyncio.run(tables_of(sorted(folder.glob("*.jsonl")), engine=engine)))
+    assert asyncio.run(calls(query.replace("_", ""), {}))[0] == [{"id": 4}]
+
+
+RANDOM_QUERIES = 40
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_random_queries(engine: str, folder: Path, jail: Jail) -> None:
+    """Rows of random queries are those of real functions, however few calls they make."""
+    files = sorted(folder.glob("*.jsonl"))
+    queries = [RandomQuery(engine, seed) for seed in range(RANDOM_QUERIES)]
+
+    async def run_all() -> list[QueryResult]:
+        options = query_options(RunOptions(), await tables_of(files, engine=engine))
+        return [await run(query.text, jail, options) for query in queries]
+
+    wrong = []
+    for query, result in zip(queries, asyncio.run(run_all()), strict=True):
+        rows, expected = result.rows, plain(expected_rows(engine, query.text))
+        if not query.is_ordered:
+            rows, expected = in_order(rows), in_order(expected)
+        if result.error or rows != expected:
+            wrong.append(f"seed {query.seed}: {query.text}\n   {result.error or rows}\n   {expected}")
+    assert not wrong, "\n".join(wrong)
+
+
+def in_order(rows: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+    """Rows in some order: that of their texts, with numbers rounded."""
+    return sorted(rows or [], key=lambda row: [_text(cell) for cell in row.values()])
+
+
+def _text(cell: Any) -> str:
+    number = getattr(cell, "expected", cell)
+    return repr(round(float(number), 6) if isinstance(number, float) else number)

@@ -62,7 +62,7 @@ class Fetches:
         self._fetches: dict[int, Fetch] = {}  # by the number of the program's pause
         self._foreseen: dict[bytes, Fetch] = {}  # calls that the program has not made yet
         self._by_shadow: dict[int, Fetch] = {}  # the same, by the shadow's pause number
-        self._keys: set[bytes] = set()  # of all calls requested
+        self._requested: set[bytes] = set()  # calls, whatever type each expects: the program shares the first value
         self._queue: deque[Fetch] = deque()
         self._free, self._begun, self._is_closing = job.in_flight, 0, False
         self._decoded = 0  # estimated bytes of the arguments of requests in flight
@@ -98,11 +98,11 @@ class Fetches:
 
     def begin(self, paused: Paused) -> None:
         """Handle a pause of the program, at a call or a statement."""
-        key = self._key(paused)
-        fetch = self._foreseen.pop(key, None)
+        identity = self._identity(paused)
+        fetch = self._foreseen.pop(self._key(paused, identity), None)
         if fetch is None:
             fetch = Fetch(paused)
-        self._keys.add(key)
+        self._requested.add(identity)
         self._fetches[paused.id] = fetch
         fetch.paused = paused
         if self._lookahead is not None:
@@ -123,27 +123,34 @@ class Fetches:
                 self._queue.appendleft(fetch)
             self.pump()
 
-    def _key(self, paused: Paused) -> bytes:
+    def _key(self, paused: Paused, identity: bytes) -> bytes:
         """Return the key of a call, the same for the program and its shadow; it includes the expected type."""
-        if self._lookahead is None or not paused.is_known:
+        if not identity:
             return b""
         use = self._log.use(paused)
         expected = [use.type, use.spec] if use is not None else []
-        told = msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by, expected])
+        return hashlib.sha256(identity + msgspec.json.encode(expected)).digest()
+
+    def _identity(self, paused: Paused) -> bytes:
+        """Return what equal calls have in common; empty if the call cannot be compared with others."""
+        if self._lookahead is None or not paused.is_known:
+            return b""
+        told = msgspec.json.encode([paused.text, paused.args, paused.kwargs, paused.known_by])
         return hashlib.sha256(told).digest()
 
     # --- calls that the shadow reports --------------------------------------------------------------------------
 
     def foresee(self, paused: Paused) -> bool:
-        key = self._key(paused)
+        identity = self._identity(paused)
+        key = self._key(paused, identity)
         self._by_shadow.pop(paused.id, None)  # an earlier shadow may have used this number
         if key in self._foreseen:
             self._by_shadow[paused.id] = self._foreseen[key]
         is_call = paused.kind == "call" and paused.name not in self._job.tools  # do not trust the shadow
         is_call = is_call and self._emulator.asks_ahead(paused.name)
-        if not key or key in self._keys or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
+        if not key or identity in self._requested or not is_call or len(self._foreseen) >= _MAX_FORESEEN:
             return False
-        self._keys.add(key)
+        self._requested.add(identity)
         fetch = self._foreseen[key] = self._by_shadow[paused.id] = Fetch(paused, is_foreseen=True)
         self._queue.append(fetch)
         self.pump()

@@ -6,6 +6,7 @@ says which sites it can depend on: only those of lower levels. Standard library 
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +20,7 @@ from .words import LAZY, NOT_FUNCTIONS, VOLATILE
 SITE = "coc_site_"
 _MAX_SITES = 200
 _MAX_EXPANSIONS = 1000
+_LITERAL = re.compile(r"('(?:[^']|'')*'|\$\$.*?\$\$)", re.S)
 _MAX_TEXT_CHARS = 1_000_000  # an operand of AND is written twice: the text doubles with each level of nesting
 
 
@@ -60,7 +62,7 @@ class Expressions(ABC):
         self._script, self._functions = script, functions
         self.aggregates = aggregates
         self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
-        self._spellings: dict[str, str] = {name: told.name for name, told in script.declarations.items()}
+        self._spellings = {name: told.name for name, told in script.declarations.items()} | script.tools
         self.columns_of: dict[int, list[tuple[str, bool]]] = {}  # of queries, by identity: the tree outlives this
         self.sites: list[Site] = []
         self.shared: dict[tuple[str, ...], Site] | None = None  # equal calls that must stay equal, as in GROUP BY
@@ -110,7 +112,10 @@ class Expressions(ABC):
     def expression(self, items: Sequence[Node], context: Context, level: int) -> tuple[str, int]:
         """Return an expression, and the level after it."""
         if head := lambda_head(items):
-            text, end = self.expression(items[head:], replace(context, inside="", is_condition=False), level)
+            own = replace(
+                context, inside="", is_condition=False, depth=context.depth + 1
+            )  # its parameters are no columns
+            text, end = self.expression(items[head:], own, level)
             return f"{self.plain(items[:head])} {text}", end
         for word in ("OR", "AND"):
             operands = conjuncts(items, word)
@@ -203,8 +208,8 @@ class Expressions(ABC):
             end = max(end, after)
         if len(self.sites) >= _MAX_SITES:
             raise SyntaxProblem(f"the query calls undefined functions in over {_MAX_SITES} places", name.start)
-        function = self._spellings.setdefault(self.lower(name), unquoted(name))
-        same = (function, *arguments)
+        function = self._spellings.get(self.lower(name), self.lower(name))
+        same = (function, str(context.depth), *map(_folded, arguments))
         if self.shared is not None and same in self.shared:
             if kind and self.shared[same].kind in ("", "str"):  # `||` takes numbers too
                 self.shared[same].kind = kind
@@ -249,7 +254,8 @@ class Expressions(ABC):
             inner = replace(context, depth=context.depth + 1, is_table=False)
             text, end = self.subquery(group.items, level, inner)
             return f"({text})", end
-        own = replace(context, is_table=False)
+        is_comprehension = group.kind == "[" and any(item.word == "FOR" for item in group.items)
+        own = replace(context, is_table=False, depth=context.depth + is_comprehension)
         if context.is_table and any(item.word == "JOIN" for item in group.items):
             text, end = self.joins(group.items, level, own)
             return f"({text})", end
@@ -266,7 +272,8 @@ class Expressions(ABC):
         if part and part[0].word == "WHERE":
             text, end = self.expression(part[1:], replace(context, is_condition=True), level)
             return f"WHERE {text}", end
-        count = next((i for i, item in enumerate(part) if item.word in ("AS", "ORDER", "SEPARATOR")), len(part))
+        marks = ("AS", "ORDER", "SEPARATOR", "PARTITION")
+        count = next((i for i, item in enumerate(part) if item.word in marks), len(part))
         text, end = self.expression(part[:count], context, level)
         rest, after = self._leaf(part[count:], replace(context, inside="", is_condition=False), level)
         return f"{text} {rest}".rstrip(), max(end, after)
@@ -308,6 +315,11 @@ class Expressions(ABC):
             text, level = self.expression(piece, own, level)
             (hot if is_hot else cheap).append(f"({text})")
         return cheap, hot, level
+
+
+def _folded(text: str) -> str:
+    """Return an expression with its names in lower case: engines do not tell `Text` from `text`."""
+    return "".join(part if number % 2 else part.lower() for number, part in enumerate(_LITERAL.split(text)))
 
 
 def _branches(items: Sequence[Node]) -> list[tuple[str, list[Node]]]:

@@ -13,8 +13,9 @@ from ...source import NotAProgram
 from .expressions import Site
 from .rewrite import NotLimited, Rewriter, Rewritten
 from .script import Script, at
-from .structure import Select, query_of
-from .tokens import SqlToken, SyntaxProblem, place, walk
+from .structure import Select, query_of, skipped_rows
+from .tokens import Group, Node, SqlToken, SyntaxProblem, place, unquoted, walk
+from .words import aggregating
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
@@ -78,6 +79,8 @@ class QueryPlan:
 
 def plan_of(script: Script, functions: frozenset[str], aggregates: frozenset[str]) -> QueryPlan:
     """Prepare a query for an engine that has these functions. Raises NotAProgram."""
+    bodies = {name: _called(macro.body) for name, macro in script.macros.items()}
+    aggregates = aggregating(bodies, aggregates) | {"unnest"}  # its rows, too, depend on its argument
     try:
         full = Rewriter(script, functions, aggregates).rewritten()
         simple, limited = _of_rows(script, functions, aggregates, full)
@@ -94,18 +97,30 @@ def _of_rows(
 ) -> tuple[Rewritten | None, Rewritten | None]:
     """Return a query with the arguments of its calls as columns: if it is simple, and if LIMIT can spare calls."""
     query = query_of(script.query)
-    if len(query.selects) != 1 or not full.sites:
-        return None, None
+    if len(query.selects) != 1 or not full.sites or any(level[i].word == "COLUMNS" for level, i in walk(script.query)):
+        return None, None  # COLUMNS(…) makes several columns of one, also of those that we add
     select = query.selects[0]
     has_limit = select.clause("LIMIT") is not None or select.clause("FETCH") is not None
     simple = None
     if _is_simple(select, aggregates):
         with contextlib.suppress(NotLimited):
             simple = Rewriter(script, functions, aggregates, form="rows").rewritten()
-    if not has_limit or (simple is not None and not simple.has_judged_order):
-        return simple, simple if has_limit else None
+    if not has_limit:
+        return simple, None
+    if simple is not None and not simple.has_judged_order and skipped_rows(select) is not None:
+        return simple, simple
     late = None if _is_distinct(select) else Rewriter(script, functions, aggregates, form="late").rewritten()
     return simple, late if late is not None and late.columns else None
+
+
+def _called(body: list[Node]) -> set[str]:
+    """Return the functions that the body of a macro calls, and OVER."""
+    found: set[str] = set()
+    for level, index in walk(body):
+        item, following = level[index], level[index + 1] if index + 1 < len(level) else None
+        if isinstance(item, SqlToken) and (isinstance(following, Group) or item.word == "OVER"):
+            found.add(unquoted(item).lower())
+    return found
 
 
 def _is_distinct(select: Select) -> bool:
@@ -117,12 +132,12 @@ def _is_simple(select: Select, aggregates: frozenset[str]) -> bool:
     """Whether each row of the result is computed from rows of the tables, independently of other rows."""
     if any(select.clause(word) is not None for word in ("GROUP", "HAVING", "QUALIFY", "WINDOW", "VALUES")):
         return False
-    listed = select.clause("SELECT")
+    listed, order = select.clause("SELECT"), select.clause("ORDER")
     if listed is None or _is_distinct(select):
         return False
-    for level, index in walk(listed.items):
+    for level, index in walk([*listed.items, *(order.items if order is not None else ())]):
         item = level[index]
-        if item.word == "OVER" or (isinstance(item, SqlToken) and item.text.lower() in aggregates):
+        if item.word == "OVER" or (isinstance(item, SqlToken) and unquoted(item).lower() in aggregates):
             return False
     return True
 

@@ -16,8 +16,8 @@ from .joins import Joined, gated, joined
 from .pairs import Pairs, pairs_of
 from .script import Script
 from .select_list import SelectList
-from .structure import Clause, Select, SelectQuery, conjuncts, query_of, without_alias
-from .tokens import Node, SqlToken, parts
+from .structure import Clause, Select, SelectQuery, conjuncts, query_of, skipped_rows, without_alias
+from .tokens import Node, parts
 
 MAYBE, ARGUMENT = "coc_maybe_", "coc_argument_"
 
@@ -110,7 +110,10 @@ class Rewriter(Expressions):
         texts: dict[str, str] = {}
         around, judged, own = self.shared, self.judged, dict[tuple[str, ...], Site]()
         self.shared, self.judged = None, judged_columns(self, select, self._cte_columns)
+        first = len(self.sites)
         tables, level = self._from(select, level, context)
+        if form == "rows" and any(not site.depth for site in self.sites[first:]):
+            raise NotLimited  # without its value there may be no row that asks for it, as with a LEFT JOIN
         texts["FROM"] = tables.text
         listed = SelectList(self, select)
         self.shared = own
@@ -137,13 +140,12 @@ class Rewriter(Expressions):
         return " ".join(made), level
 
     def _with_skipped(self, select: Select) -> dict[str, str]:
-        """Return LIMIT with the rows that OFFSET skips, if it says how many."""
-        limit, offset = select.clause("LIMIT"), select.clause("OFFSET")
-        first = offset.items[0] if offset is not None and len(offset.items) == 1 else None
-        if limit is None or not isinstance(first, SqlToken) or not first.text.isdigit():
+        """Return LIMIT with the rows that OFFSET skips, if both are numbers."""
+        limit, skipped = select.clause("LIMIT"), skipped_rows(select)
+        if limit is None or not skipped:
             return {}
-        self._skipped = int(first.text)
-        return {"LIMIT": f"({self.plain(limit.items)}) + {first.text}", "OFFSET": ""}
+        self._skipped = skipped
+        return {"LIMIT": f"{self.plain(limit.items)} + {skipped}", "OFFSET": ""}
 
     def _note_order(self, select: Select, listed: SelectList, context: Context) -> None:
         order = select.clause("ORDER")

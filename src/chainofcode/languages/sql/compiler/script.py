@@ -63,6 +63,7 @@ class Script:
     blank: str
     declarations: dict[str, Declaration] = field(default_factory=dict)  # by name in lower case
     macros: dict[str, Macro] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)  # names of tools, by name in lower case
 
     @property
     def names(self) -> frozenset[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from .expressions import Context, Expressions, Site
 from .structure import Select, without_alias
-from .tokens import Group, Node, SqlToken, parts, walk
+from .tokens import Node, SqlToken, parts, walk
+
+_AGGREGATE_WORDS = ("FILTER", "WITHIN", "GROUP")
 
 
 class SelectList:
@@ -24,19 +27,23 @@ class SelectList:
         if items and items[0].word in ("DISTINCT", "ALL"):
             self._head = 2 if len(items) > 1 and items[1].word == "ON" else 1
             self._head += self._head == 2
-        self._parts = parts(items[self._head :]) if items else []
+        whole = parts(items[self._head :]) if items else []
+        self._heads = [part[: _head_width(part)] for part in whole]
+        self._parts = [part[_head_width(part) :] for part in whole]
         self._counts = [without_alias(part) for part in self._parts]
         self._texts: dict[int, str] = {}
         self.names: dict[str, str] = {}  # columns as rewritten, and as written
         self._on = items[2:3] if self._head == 3 else []
         self._prefix = rewriter.plain(items[: min(self._head, 2)])
-        self._aliases = [self._alias(part, count) for part, count in zip(self._parts, self._counts, strict=True)]
+        self._aliases = [self._alias(number) for number in range(len(self._parts))]
         self._early = self._mentioned(select, "WHERE", "GROUP", "HAVING", "QUALIFY")
-        self._ordered = self._mentioned(select, "ORDER")
-        self.late: list[Site] = []
+        self._ordered = self._mentioned(select, "ORDER", "WINDOW")
+        self._sites: dict[int, list[Site]] = {}
 
-    def _alias(self, part: Sequence[Node], count: int) -> str:
-        return self._rewriter.lower(part[-1]) if count < len(part) else ""
+    def _alias(self, number: int) -> str:
+        part, count = self._parts[number], self._counts[number]
+        named = self._heads[number][:1] or part[count:][-1:]
+        return self._rewriter.lower(named[0]) if named else ""
 
     def _mentioned(self, select: Select, *words: str) -> list[int]:
         """The items with sites that a clause names by alias, or GROUP BY and ORDER BY by position."""
@@ -48,12 +55,31 @@ class SelectList:
                 is_position = word in ("GROUP", "ORDER") and isinstance(item, SqlToken) and item.kind == "number"
                 wanted.add(f"#{self._rewriter.lower(item)}" if is_position else self._rewriter.lower(item))
         has_all = "all" in wanted and ("GROUP" in words or "ORDER" in words)
-        return [
-            number
-            for number, part in enumerate(self._parts)
-            if self._rewriter.holds(part)
-            and (has_all or f"#{number + 1}" in wanted or (self._aliases[number] and self._aliases[number] in wanted))
-        ]
+        return self._with_sites(range(len(self._parts))) if has_all else self._named(wanted)
+
+    def _with_sites(self, numbers: Iterable[int]) -> list[int]:
+        return [number for number in numbers if self._rewriter.holds(self._parts[number])]
+
+    def _named(self, wanted: Iterable[str]) -> list[int]:
+        """The items with sites that names or positions mean, also through the aliases of other items."""
+        names = set(wanted)
+        found: set[int] = set()
+        while more := {n for n in range(len(self._parts)) if n not in found and self._is_named(n, names)}:
+            found |= more
+            names |= set().union(*(self._words(self._parts[number]) for number in more))
+        return self._with_sites(sorted(found))
+
+    def _is_named(self, number: int, names: set[str]) -> bool:
+        """Whether one of these names means an item. After `*`, its position is unknown: each one may mean it."""
+        if self._aliases[number] in names - {""}:
+            return True
+        if not any(_is_wide(part) for part in self._parts[: number + 1]):
+            return f"#{number + 1}" in names
+        is_replaced = _is_wide(self._parts[number]) and bool(self._words(self._parts[number]) & names)
+        return is_replaced or any(name.startswith("#") for name in names)
+
+    def _words(self, items: Sequence[Node]) -> set[str]:
+        return {self._rewriter.lower(level[index]) for level, index in walk(items)} - {""}
 
     @property
     def is_ordered_by(self) -> bool:
@@ -79,31 +105,62 @@ class SelectList:
         return replace(context, clause=self._clause.start if self._clause is not None else 0)
 
     def _rewrite(self, numbers: Sequence[int], level: int, context: Context) -> int:
-        own = self._own(context)
+        own, plain = self._own(context), self._rewriter.plain
         end = level
         for number in numbers:
             part, count = self._parts[number], self._counts[number]
             first = len(self._rewriter.sites)
             text, after = self._rewriter.expression(part[:count], own, level)
-            if number not in self._ordered and number not in self._early and not self._is_aggregated(part):
-                self.late += [site for site in self._rewriter.sites[first:] if site.depth == context.depth]
-            self._texts[number] = f"{text} {self._rewriter.plain(part[count:])}".rstrip()
-            self.names[text] = self._rewriter.plain(part)
+            self._sites[number] = [site for site in self._rewriter.sites[first:] if site.depth == context.depth]
+            self._texts[number] = " ".join(filter(None, (plain(self._heads[number]), text, plain(part[count:]))))
+            if not self._aliases[number]:
+                self.names[text] = plain(part)
             end = max(end, after)
         return end
 
-    def _is_aggregated(self, part: Sequence[Node]) -> bool:
-        """Whether an aggregate or window function has an argument with sites."""
+    @property
+    def late(self) -> list[Site]:
+        """The sites that stand only in items without a meaning for other rows."""
+        decisive = {*self._early, *self._ordered, *self._aggregated()}
+        texts = " ".join(self._texts[number] for number in decisive)
+        own = (site for number, sites in self._sites.items() if number not in decisive for site in sites)
+        return [site for site in own if f"{site.name}(" not in texts]
+
+    def _aggregated(self) -> list[int]:
+        """The items with sites that an aggregate or window function reads, in its own item or by an alias."""
+        found: list[int] = []
+        names: set[str] = set()
+        for number, part in enumerate(self._parts):
+            for scope in self._scopes(part):
+                names |= self._words(scope)
+                found += [number] if self._rewriter.holds(scope) else []
+        return found + self._named(names)
+
+    def _scopes(self, part: Sequence[Node]) -> Iterator[Sequence[Node]]:
+        """Yield the calls of aggregate functions, with FILTER and WITHIN GROUP; for a window, the whole item."""
         for level, index in walk(part):
-            following = level[index + 1] if index + 1 < len(level) else None
-            is_aggregate = self._rewriter.lower(level[index]) in self._rewriter.aggregates
-            if level[index].word == "OVER" or (
-                is_aggregate and isinstance(following, Group) and self._rewriter.holds(following.items)
-            ):
-                return True
-        return False
+            if level[index].word == "OVER":
+                yield part
+            elif self._rewriter.lower(level[index]) in self._rewriter.aggregates:
+                end = index + 2
+                while end < len(level) and (
+                    level[end].word in _AGGREGATE_WORDS or level[end - 1].word in _AGGREGATE_WORDS
+                ):
+                    end += 1
+                yield level[index:end]
 
     @property
     def text(self) -> str:
         listed = ", ".join(self._texts[number] for number in range(len(self._parts)))
         return f"{self._prefix} {listed}".strip()
+
+
+def _head_width(part: Sequence[Node]) -> int:
+    """Return how many nodes an alias before the expression takes: DuckDB has `alias: expression`."""
+    return 2 if len(part) > 2 and isinstance(part[1], SqlToken) and part[1].text == ":" else 0
+
+
+def _is_wide(part: Sequence[Node]) -> bool:
+    """Whether an item can be several columns: `*`, `t.*`, UNNEST of a record."""
+    texts = [item.text if isinstance(item, SqlToken) else "" for item in part]
+    return texts[:1] == ["*"] or (".", "*") in pairwise(texts) or (bool(part) and part[0].word == "UNNEST")

@@ -179,6 +179,16 @@ def joins_of(items: Sequence[Node]) -> list[Join]:
     return found
 
 
+def skipped_rows(select: Select) -> int | None:
+    """Return how many rows LIMIT and OFFSET skip; None if the text does not say, as for `LIMIT 10% OFFSET 5`."""
+    limit, offset = select.clause("LIMIT"), select.clause("OFFSET")
+    if offset is None:
+        return None if limit is not None and len(parts(limit.items)) > 1 else 0  # SQLite: `LIMIT 5, 10`
+    numbers = [clause.items[0] if clause is not None and len(clause.items) == 1 else None for clause in (limit, offset)]
+    texts = [item.text if isinstance(item, SqlToken) else "" for item in numbers]
+    return int(texts[1]) if all(text.isdecimal() for text in texts) else None
+
+
 def alias_of(table: Sequence[Node]) -> str:
     """Return the name by which columns of a table in FROM are qualified; empty if it is unknown."""
     last = table[-1] if table else None
@@ -241,5 +251,6 @@ __all__ = [
     "lambda_head",
     "parts",
     "query_of",
+    "skipped_rows",
     "without_alias",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+
 # Keywords, types and forms that engines parse themselves: none of them is listed among an engine's functions.
 _WORDS = """
     ALL AND ANY ARRAY AS ASC BETWEEN BY CASE CAST COALESCE COLUMNS CROSS CUBE DESC DISTINCT ELSE END ESCAPE EXCEPT
@@ -15,3 +17,11 @@ _WORDS = """
 NOT_FUNCTIONS = frozenset(_WORDS.split())
 LAZY = frozenset(["COALESCE", "IFNULL", "IF", "IIF", "NVL", "NULLIF"])  # arguments are evaluated as far as needed
 VOLATILE = frozenset(["random", "randomblob", "uuid", "gen_random_uuid", "uuidv7", "nextval", "changes"])
+
+
+def aggregating(macros: Mapping[str, Collection[str]], aggregates: frozenset[str]) -> frozenset[str]:
+    """Return aggregate functions and the macros that use one, or a window; macros have the names that they call."""
+    found = aggregates
+    while more := {name for name, called in macros.items() if name not in found and found.union(["over"]) & {*called}}:
+        found |= more
+    return found

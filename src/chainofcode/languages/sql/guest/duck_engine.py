@@ -9,8 +9,10 @@ import contextlib
 import importlib
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+from ..compiler.words import aggregating
 from .engine import QueryError, quoted, to_text
 from .tables import PATTERNS, column_names
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from typing import Any
 
 _FETCHED_ROWS = 1000
+_ORDERED = frozenset(["percentile_cont", "percentile_disc"])  # aggregates that only the parser knows: WITHIN GROUP
+_CALLED = re.compile(r'\b(?:\w+(?="?\s*\()|over\b)')
 _SETTINGS = {
     "threads": "1",  # calls come in the same order every time
     "temp_directory": "",
@@ -57,12 +61,15 @@ class DuckEngine:
     def functions(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the names of all functions that expressions can call, and those of aggregate functions."""
         query = (
-            "SELECT DISTINCT lower(function_name), function_type FROM duckdb_functions() "
+            "SELECT DISTINCT lower(function_name), function_type, lower(macro_definition) FROM duckdb_functions() "
             "WHERE function_type NOT IN ('table', 'table_macro', 'pragma')"
         )
         rows = self._connection.execute(query).fetchall()
-        names = frozenset(name for name, _ in rows)
-        return names, frozenset(name for name, kind in rows if kind == "aggregate")
+        aggregates = _ORDERED.union(name for name, kind, _ in rows if kind == "aggregate")
+        macros: dict[str, list[str]] = {name: [] for name in _ORDERED}
+        for name, _, body in rows:
+            macros.setdefault(name, []).extend(_CALLED.findall(body or ""))
+        return frozenset(macros), aggregating(macros, aggregates)
 
     def load(self, name: str, path: str, kind: str, separator: str) -> None:
         """Load a file into a table."""

@@ -50,7 +50,8 @@ def serve(link: GuestLink, start: dict[str, Any]) -> dict[str, Any]:
     try:
         engine = _engine(start)
         functions, aggregates = engine.functions()
-        plan = plan_of(script, functions - {name.lower() for name in start["tools"]}, aggregates)
+        script.tools = {name.lower(): name for name in start["tools"]}
+        plan = plan_of(script, functions - script.tools.keys(), aggregates)
         link.send({"type": "parsed", "program": plan.description()})
         return _Run(link, start, plan, engine).run()
     except QueryError as error:
@@ -102,20 +103,18 @@ class _Run:
         if not plan.script.names:
             return self._checked(plan.script.blank, written)
         # A macro has a body, and a declared function may have the name of one that the engine has.
+        names: list[str] = []
         problem: QueryError | None = None
         try:
-            self._checked(plan.full.text, {site.name: site.function for site in plan.full.sites})
-        except QueryError as error:
-            problem = QueryError(str(error), kind=error.kind)  # its place is that of the rewritten query
-        try:
             macros = {macro.name: macro.name for macro in plan.script.macros.values()}
-            return self._checked(plan.script.blank, written | macros)
+            names = self._checked(plan.script.blank, written | macros)
         except QueryError as error:
-            if problem is not None:
-                raise error from None
-        if problem is not None:
-            raise problem
-        return []
+            problem = error
+        try:  # last, because a check decides how the engine calls functions
+            self._checked(plan.full.text, {site.name: site.function for site in plan.full.sites})
+        except QueryError as error:  # its place is that of the rewritten query
+            raise problem or QueryError(str(error), kind=error.kind) from None
+        return names
 
     def _checked(self, text: str, names: dict[str, str]) -> list[str]:
         """Check a text in which functions have names of their own. Returns the names of its columns."""

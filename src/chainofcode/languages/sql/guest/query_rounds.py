@@ -64,7 +64,13 @@ class Rounds:
         for _ in range(_MAX_ROUNDS):
             form = self._plan.limited if self._is_limited and self._plan.limited is not None else self._plan.full
             self._is_optimistic = self._is_limited
-            shown, rows = self._run(form, max_bytes)
+            try:
+                shown, rows = self._run(form, max_bytes)
+            except QueryError:  # also of a column that only this form has
+                if not self._is_limited:
+                    raise
+                self._is_limited = False
+                continue
             wanted = self._needed(form, rows)
             if wanted:
                 self._learn(wanted, ask(wanted))
@@ -137,18 +143,19 @@ class Rounds:
         return call
 
     def _maybe(self, sites: Sequence[Site]) -> Callable[..., Any]:
-        """Return a function of a condition's value: true, while the value is unknown because a call is."""
-        known = [(self._values[site.function], len(site.arguments)) for site in sites]
+        """Return a function of a condition's value: true, while a call that it makes has no value.
+
+        Its value says nothing then: `f(x) IS NULL` holds for the moment, COALESCE(f(x), FALSE) does not.
+        """
+        unknown = [(self._wanted[site.number], len(site.arguments)) for site in sites]
 
         def maybe(value: Any, *args: Any) -> Any:
-            if value is not None or not self._is_optimistic:
-                return None if value is None else bool(value)
             place = 0
-            for values, count in known:
+            for wanted, count in unknown if self._is_optimistic else ():
                 own, place = args[place : place + count], place + count
-                if None not in own and key_of(own) not in values:
+                if wanted and key_of(own) in wanted:
                     return True
-            return None
+            return None if value is None else bool(value)
 
         return maybe
 
@@ -191,7 +198,10 @@ class Rounds:
         if form is None:
             return None
         self._is_optimistic = False
-        _, rows = self._run(form, max_bytes)
+        try:
+            _, rows = self._run(form, max_bytes)
+        except QueryError:  # of a column that only this form has
+            return None
         inner = {site.function for site in form.sites if site.depth}
         everywhere = {number for (function, _), number in self.asked.items() if function in inner}
         return [everywhere | self._calls_of(form, row) for row in rows[form.skipped :]]
