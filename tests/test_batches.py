@@ -63,10 +63,16 @@ class Told(list[str]):
 
 def model(server: Any, store: BatchStore, told: Told | None = None, *, quiet: float = 0.2) -> LM:
     """A model that sends batches soon, and looks at them often."""
+    return deferred(
+        server, BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02)
+    )
+
+
+def deferred(server: Any, options: BatchOptions) -> LM:
     lm = connect(server.name, base_url=server.url, api_key=KEY)
     assert isinstance(lm, Retried) and isinstance(lm._lm, RemoteLM)
     quick = Retried(lm._lm, first_pause_seconds=0.01)
-    quick.defer(BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02))
+    quick.defer(options)
     return quick
 
 
@@ -306,6 +312,25 @@ def test_a_damaged_store(server: Any, tmp_path: Path) -> None:
     assert isinstance(error, InputError) and str(path) in str(error)
     assert not server.batches
     assert path.read_bytes().startswith(b"not a database")
+
+
+def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore) -> None:
+    """The second role asks while the batch of the first is sent, as in `--model X --emulator small,X`."""
+    options = BatchOptions(store, quiet_seconds=0.1, poll_seconds=0.02)
+    writer, emulator = deferred(server, options), deferred(server, options)
+    server.stalls = "create"
+
+    async def run() -> list[Any]:
+        first = asyncio.create_task(complete(writer, "a", "b"))
+        await asyncio.to_thread(server.is_stalled.wait, 20)
+        server.stalls = ""
+        second = asyncio.create_task(complete(emulator, "c"))
+        await asyncio.sleep(1)
+        server.may_go_on.set()
+        return [*await first, *await second]
+
+    assert all(reply[0].text for reply in asyncio.run(run()))
+    assert len(server.batches) == 2 and len(server.paid) == 3
 
 
 def test_what_is_cancelled_before_it_is_sent_is_not_sent(server: Any, store: BatchStore) -> None:

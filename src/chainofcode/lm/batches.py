@@ -55,6 +55,14 @@ class BatchOptions:
     tell: Tell = lambda text, is_progress: None
     quiet_seconds: float = _QUIET_SECONDS
     poll_seconds: float = _POLL_SECONDS
+    _queues: dict[str, BatchQueue] = field(default_factory=dict)
+
+    def queue(self, endpoint: BatchEndpoint, model: str) -> BatchQueue:
+        """Return the one queue of a model: a second one would take the first one's batches for abandoned ones.
+
+        `model` tells this model from others in the store: its name and its endpoint.
+        """
+        return self._queues.setdefault(model, BatchQueue(endpoint, model, self))
 
 
 class BatchEndpoint(Protocol):
@@ -111,7 +119,6 @@ class BatchQueue:
     """Sends requests to one model in batches, and hands out the replies."""
 
     def __init__(self, endpoint: BatchEndpoint, model: str, options: BatchOptions) -> None:
-        """`model` tells this model from others in the store: its name and its endpoint."""
         self._endpoint, self._model = endpoint, model
         self._store, self._tell = options.store, options.tell
         self._quiet_seconds, self._poll_seconds = options.quiet_seconds, options.poll_seconds

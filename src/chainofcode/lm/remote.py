@@ -129,7 +129,7 @@ class RemoteLM(LM):
     def defer(self, options: BatchOptions) -> None:
         if not self.has_batches:
             super().defer(options)
-        self._batches = BatchQueue(self.batch_endpoint(), f"{self.name} {self.version}".strip(), options)
+        self._batches = options.queue(self.batch_endpoint(), f"{self.name} {self.version}".strip())
         self.in_flight, self.has_stream = IN_FLIGHT, False
 
     async def problem(self) -> str:
