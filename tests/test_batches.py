@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sqlite3
@@ -312,6 +313,20 @@ def test_a_damaged_store(server: Any, tmp_path: Path) -> None:
     assert isinstance(error, InputError) and str(path) in str(error)
     assert not server.batches
     assert path.read_bytes().startswith(b"not a database")
+
+
+def test_a_store_that_is_damaged_while_requests_wait(server: Any, store: BatchStore, tmp_path: Path) -> None:
+    async def run() -> list[Any]:
+        waiting = asyncio.create_task(complete(model(server, store, quiet=0.5), "a", "b"))
+        await asyncio.to_thread(wait_for, (tmp_path / "batches.sqlite").exists)
+        await asyncio.sleep(0.1)
+        with contextlib.closing(sqlite3.connect(tmp_path / "batches.sqlite")) as file:
+            file.execute("DROP TABLE requests")
+        return await asyncio.wait_for(waiting, 20)
+
+    for error in asyncio.run(run()):
+        assert isinstance(error, InputError) and "no such table" in str(error)
+    assert not server.batches
 
 
 def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore) -> None:

@@ -153,8 +153,9 @@ class BatchQueue:
         await self._recover()
         while self._queue:
             await self._quiet()
-            asked, self._queue = [one for one in self._queue if not one.reply.done()], []
-            for part in self._parts([one for one in asked if not self._is_known(one)]):
+            asked = [one for one in self._queue if not one.reply.done() and not self._is_known(one)]
+            self._queue = []  # only now: if the store fails, `_end_rounds` fails what is in the queue
+            for part in self._parts(asked):
                 self._start(self._send(part), part)
 
     async def _quiet(self) -> None:
