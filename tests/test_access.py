@@ -494,6 +494,50 @@ def test_a_provider_of_another_package_can_name_its_problem() -> None:
     assert asyncio.run(Around(as_lm(Asleep())).problem()) == "asleep until nine"
 
 
+LOADING = """
+import asyncio, pathlib
+from chainofcode.lm import LM, Completion
+
+class Loading(LM):
+    name, outcome = "loading:m", pathlib.Path("{outcome}")
+
+    async def prepare(self, messages=()):
+        while not self.outcome.exists():
+            await asyncio.sleep(0.02)
+        if self.outcome.read_text() != "loaded":
+            raise OSError(self.outcome.read_text())
+
+    async def complete(self, messages, **options):
+        await self.prepare()
+        return [Completion(text="```python\\nanswer = 7\\n```")]
+
+def connect(model, *, base_url=None, api_key=None):
+    return Loading()
+"""
+
+
+@pytest.fixture
+def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that says how `loading:m` has loaded: a model of another package, which loads until the file exists."""
+    package = tmp_path / "package"
+    (package / "loading-1.0.dist-info").mkdir(parents=True)
+    (package / "loading-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loading\nVersion: 1.0\n")
+    entry = "[chainofcode.providers]\nloading = loading:connect\n"
+    (package / "loading-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    (package / "loading.py").write_text(LOADING.format(outcome=tmp_path / "outcome"))
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    return tmp_path / "outcome"
+
+
+def test_a_model_that_fails_with_an_error_of_its_package(outcome: Path, tmp_path: Path) -> None:
+    outcome.write_text("no such device")
+    with served(tmp_path, model="loading:m") as server:
+        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        (line, *_) = [line for line in server.log if line["event"] == "model unavailable"]
+        assert (line["model"], line["why"]) == ("loading:m", "OSError: no such device")
+        assert "unavailable" in server.client.get("/api/info").json()["waiting_for"]["loading:m"]
+
+
 # --- traces of clients --------------------------------------------------------------------------------------------
 
 

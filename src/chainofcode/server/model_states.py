@@ -38,7 +38,7 @@ class ModelStates:
         failed = False
         try:
             yield
-        except ChainOfCodeError:
+        except Exception:  # also of a provider in another package
             failed = name in self.waiting_for
             raise
         finally:
@@ -54,8 +54,9 @@ class ModelStates:
             with self.request(name):
                 await lm.prepare(messages)
                 has_worked = self.waiting_for.get(name) != _STARTING
-        except ChainOfCodeError as error:
-            log.say("model unavailable", model=name, why=str(error)[:_MAX_CHARS])
+        except Exception as error:  # also of a provider in another package
+            kind = "" if isinstance(error, ChainOfCodeError) else f"{type(error).__name__}: "
+            log.say("model unavailable", model=name, why=f"{kind}{error}"[:_MAX_CHARS])
         else:
             if has_worked:
                 log.say("model ready", model=name, seconds=round(time.monotonic() - started, 1))
