@@ -538,6 +538,30 @@ def test_a_model_that_fails_with_an_error_of_its_package(outcome: Path, tmp_path
         assert "unavailable" in server.client.get("/api/info").json()["waiting_for"]["loading:m"]
 
 
+def test_readiness_waits_for_the_model_to_load(outcome: Path, tmp_path: Path) -> None:
+    with served(tmp_path, model="loading:m") as server:
+        ready = server.client.get("/readyz")
+        assert ready.status_code == 503 and ready.json()["problems"] == {"model": "loading:m: starting"}
+        assert server.client.get("/healthz").status_code == 200
+        outcome.write_text("loaded")
+        assert seen(lambda: server.client.get("/readyz").status_code == 200)
+
+
+def test_a_model_that_failed_to_load_is_loaded_again(outcome: Path, tmp_path: Path) -> None:
+    """Without a request: a server that is not ready gets none."""
+    outcome.write_text("no such device")
+    with served(tmp_path, model="loading:m") as server:
+        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        ready = server.client.get("/readyz")
+        assert ready.status_code == 503 and "no such device" not in ready.text
+        assert "loading:m: unavailable" in ready.json()["problems"]["model"]
+        assert server.client.get("/healthz").status_code == 200
+        outcome.write_text("loaded")
+        assert any(seen(lambda: any(line["event"] == "model ready" for line in server.log)) for _ in range(3))
+        assert server.client.get("/readyz").status_code == 200
+        assert server.client.get("/api/info").json()["waiting_for"] == {}
+
+
 # --- traces of clients --------------------------------------------------------------------------------------------
 
 
