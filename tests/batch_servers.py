@@ -46,7 +46,7 @@ class BatchServer:
     def __init__(self) -> None:
         self.url = ""
         self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self.usual
-        self.polls, self.ending = 1, "completed"
+        self.polls, self.ending, self.rejection = 1, "completed", "Enqueued token limit reached for m"
         self.may_end, self.may_go_on, self.is_stalled = threading.Event(), threading.Event(), threading.Event()
         self.may_end.set()
         self.stalls = ""
@@ -162,7 +162,7 @@ class OpenAIServer(BatchServer):
         if any(line["body"].get("stream") for line in lines):
             return "invalid_request", "stream is not supported in a batch"
         if self.ending == "failed":
-            return "token_limit_exceeded", "Enqueued token limit reached for m"
+            return "token_limit_exceeded", self.rejection
         return None
 
     def _advance(self, batch: dict[str, Any]) -> None:

@@ -266,6 +266,14 @@ def test_a_batch_that_openai_rejects(store: BatchStore) -> None:
         assert len(server.paid) == 2
 
 
+def test_a_rejection_that_repeats_the_key(store: BatchStore) -> None:
+    with standing_in(OpenAIServer()) as server:
+        server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
+        server.rejection = f"Limit reached for {KEY}"
+        (error,) = ask(model(server, store), "a")
+        assert "Limit reached for [key]" in str(error) and KEY not in str(error)
+
+
 def test_a_server_without_batches(store: BatchStore) -> None:
     with standing_in(OpenAIServer()) as server:
         lm = Retried(OpenAILM("m", base_url=f"{server.url}/elsewhere", api_key=KEY))
