@@ -300,6 +300,50 @@ def test_a_batch_whose_id_was_never_received(server: Any, store: BatchStore) -> 
     assert len(server.batches) == 2 and len(server.paid) == 4
 
 
+@pytest.fixture
+def anthropic() -> Iterator[Any]:
+    with standing_in(AnthropicServer()) as server:
+        server.name = "anthropic:m"  # type: ignore[attr-defined]
+        yield server
+
+
+def add_foreign_batch(server: Any) -> None:
+    """Somebody else with the same key sends a batch of one request, which runs for a long time."""
+    lm: Any = connect(server.name, base_url=server.url, api_key=KEY)
+    body = {"model": "m", "max_tokens": 1, "messages": []}
+    server.held.add(asyncio.run(lm._lm.batch_endpoint().send("foreign", [("foreign-0", body)])))
+
+
+def test_new_requests_do_not_wait_for_batches_of_others(anthropic: Any, store: BatchStore) -> None:
+    """A process noted a batch and was killed. It may be the foreign one, whose requests are unknown until it ends."""
+    add_foreign_batch(anthropic)
+    token, _ = store.begin(f"anthropic:m {anthropic.url}", [b"of another request"])
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "new"), 20))
+    assert reply.text and len(anthropic.paid) == 1
+    assert [batch.token for batch in store.open_batches(f"anthropic:m {anthropic.url}")] == [token]
+
+
+def test_a_batch_is_found_while_batches_of_others_run(anthropic: Any, store: BatchStore) -> None:
+    anthropic.stalls = "created"
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "a"), 1.5))
+    anthropic.stalls = ""
+    add_foreign_batch(anthropic)
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "a"), 20))
+    assert reply.text and len(anthropic.paid) == 1 and len(anthropic.batches) == 2
+
+
+def test_a_batch_that_was_never_received_is_sent(server: Any, store: BatchStore) -> None:
+    """Its request comes again while the provider is asked about it."""
+    server.stalls = "create" if server.name == "anthropic:m" else "upload"
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(complete(model(server, store), "a"), 1.5))
+    server.failing, server.stalls = {"list": [503, 503, 503]}, ""
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(server, store, quiet=0.01), "a"), 20))
+    assert reply.text and len(store.known_ids()) == 1
+    assert not store.open_batches(f"{server.name} {server.url}")
+
+
 def test_a_batch_of_another_key(server: Any, store: BatchStore) -> None:
     server.may_end.clear()
     with pytest.raises(TimeoutError):
