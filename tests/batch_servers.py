@@ -36,7 +36,7 @@ class BatchServer:
     """The state of a stand-in, and what a test wants of it.
 
     `answer` maps a body to a status and a reply; 408 is a request that expires, 410 one that is cancelled. A batch ends
-    after so many `polls`, once `may_end` is set. `paid` are the bodies that were answered in batches; `stalls` names a
+    after so many `polls`, once `may_end` is set; those in `held` never do. `paid` are the bodies that were answered in batches; `stalls` names a
     step in which the server hangs until `may_go_on` is set.
     """
 
@@ -46,12 +46,13 @@ class BatchServer:
     def __init__(self) -> None:
         self.url = ""
         self.answer: Callable[[dict[str, Any]], tuple[int, Any]] = self.usual
-        self.polls, self.ending = 1, "completed"
+        self.polls, self.ending, self.rejection = 1, "completed", "Enqueued token limit reached for m"
         self.may_end, self.may_go_on, self.is_stalled = threading.Event(), threading.Event(), threading.Event()
         self.may_end.set()
         self.stalls = ""
         self.failing: dict[str, list[int]] = {}  # statuses that come first, by step
         self.batches: dict[str, dict[str, Any]] = {}
+        self.held: set[str] = set()
         self.paid: list[dict[str, Any]] = []
         self.direct: list[dict[str, Any]] = []
         self.looks: list[float] = []
@@ -162,7 +163,7 @@ class OpenAIServer(BatchServer):
         if any(line["body"].get("stream") for line in lines):
             return "invalid_request", "stream is not supported in a batch"
         if self.ending == "failed":
-            return "token_limit_exceeded", "Enqueued token limit reached for m"
+            return "token_limit_exceeded", self.rejection
         return None
 
     def _advance(self, batch: dict[str, Any]) -> None:
@@ -198,6 +199,7 @@ class OpenAIServer(BatchServer):
 
     def get(self, path: str, query: dict[str, str]) -> Any:
         if path == "/batches":
+            self.step("list")
             newest = sorted(self.batches.values(), key=lambda batch: -int(batch["id"].partition("_")[2]))
             return self.page(newest, query.get("after"), self.list_size(query, 100))
         _, kind, name, *more = path.split("/")
@@ -260,7 +262,7 @@ class AnthropicServer(BatchServer):
 
     def _advance(self, batch: dict[str, Any]) -> None:
         batch["polls"] += 1
-        is_over = batch["polls"] > self.polls and self.may_end.is_set()
+        is_over = batch["polls"] > self.polls and self.may_end.is_set() and batch["id"] not in self.held
         if batch["processing_status"] == "ended" or not is_over:
             return
         kinds = {200: "succeeded", 408: "expired", 410: "canceled"}
@@ -281,6 +283,7 @@ class AnthropicServer(BatchServer):
 
     def get(self, path: str, query: dict[str, str]) -> Any:
         if path == "/v1/messages/batches":
+            self.step("list")
             newest = [self.shown(batch) for batch in reversed(self.batches.values())]
             return self.page(newest, query.get("after_id"), self.list_size(query, 1000))
         name, *more = path.removeprefix("/v1/messages/batches/").split("/")

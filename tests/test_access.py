@@ -323,8 +323,10 @@ def test_a_user_whom_a_proxy_has_signed_in(tmp_path: Path) -> None:
         assert begun.headers["location"] == f"/coc{path}"
         assert server.client.get(path, headers=ann).status_code == 200
         assert server.client.get(path, headers={"x-forwarded-email": "bob@example.org"}).status_code == 404
-        for wrong in ("a b", "<script>", "x" * 300, ","):
+        for wrong in ("a b", "<script>", "x" * 300, ",", "x,ann@example.org", "x, ann@example.org"):
             assert server.client.get(path, headers={"x-forwarded-email": wrong}).status_code == 401
+        twice = [("x-forwarded-email", name) for name in ("bob@example.org", "ann@example.org")]
+        assert server.client.get(path, headers=twice).status_code == 401
         assert server.client.get("/metrics", headers=ann).status_code == 403, "no user is an operator"
         assert server.client.get(path, headers={**ann, "authorization": "Bearer wrong"}).status_code == 401
         assert server.client.get(path, headers={**ann, "x-forwarded-host": "evil.example"}).status_code == 421
@@ -492,6 +494,74 @@ def test_a_provider_of_another_package_can_name_its_problem() -> None:
             return "asleep until nine"
 
     assert asyncio.run(Around(as_lm(Asleep())).problem()) == "asleep until nine"
+
+
+LOADING = """
+import asyncio, pathlib
+from chainofcode.lm import LM, Completion
+
+class Loading(LM):
+    name, outcome = "loading:m", pathlib.Path("{outcome}")
+
+    async def prepare(self, messages=()):
+        while not self.outcome.exists():
+            await asyncio.sleep(0.02)
+        if self.outcome.read_text() != "loaded":
+            raise OSError(self.outcome.read_text())
+
+    async def complete(self, messages, **options):
+        await self.prepare()
+        return [Completion(text="```python\\nanswer = 7\\n```")]
+
+def connect(model, *, base_url=None, api_key=None):
+    return Loading()
+"""
+
+
+@pytest.fixture
+def outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file that says how `loading:m` has loaded: a model of another package, which loads until the file exists."""
+    package = tmp_path / "package"
+    (package / "loading-1.0.dist-info").mkdir(parents=True)
+    (package / "loading-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: loading\nVersion: 1.0\n")
+    entry = "[chainofcode.providers]\nloading = loading:connect\n"
+    (package / "loading-1.0.dist-info" / "entry_points.txt").write_text(entry)
+    (package / "loading.py").write_text(LOADING.format(outcome=tmp_path / "outcome"))
+    monkeypatch.setenv("PYTHONPATH", str(package))
+    return tmp_path / "outcome"
+
+
+def test_a_model_that_fails_with_an_error_of_its_package(outcome: Path, tmp_path: Path) -> None:
+    outcome.write_text("no such device")
+    with served(tmp_path, model="loading:m") as server:
+        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        (line, *_) = [line for line in server.log if line["event"] == "model unavailable"]
+        assert (line["model"], line["why"]) == ("loading:m", "OSError: no such device")
+        assert "unavailable" in server.client.get("/api/info").json()["waiting_for"]["loading:m"]
+
+
+def test_readiness_waits_for_the_model_to_load(outcome: Path, tmp_path: Path) -> None:
+    with served(tmp_path, model="loading:m") as server:
+        ready = server.client.get("/readyz")
+        assert ready.status_code == 503 and ready.json()["problems"] == {"model": "loading:m: starting"}
+        assert server.client.get("/healthz").status_code == 200
+        outcome.write_text("loaded")
+        assert seen(lambda: server.client.get("/readyz").status_code == 200)
+
+
+def test_a_model_that_failed_to_load_is_loaded_again(outcome: Path, tmp_path: Path) -> None:
+    """Without a request: a server that is not ready gets none."""
+    outcome.write_text("no such device")
+    with served(tmp_path, model="loading:m") as server:
+        assert seen(lambda: any(line["event"] == "model unavailable" for line in server.log))
+        ready = server.client.get("/readyz")
+        assert ready.status_code == 503 and "no such device" not in ready.text
+        assert "loading:m: unavailable" in ready.json()["problems"]["model"]
+        assert server.client.get("/healthz").status_code == 200
+        outcome.write_text("loaded")
+        assert any(seen(lambda: any(line["event"] == "model ready" for line in server.log)) for _ in range(3))
+        assert server.client.get("/readyz").status_code == 200
+        assert server.client.get("/api/info").json()["waiting_for"] == {}
 
 
 # --- traces of clients --------------------------------------------------------------------------------------------

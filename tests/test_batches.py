@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import signal
 import sqlite3
@@ -63,10 +64,16 @@ class Told(list[str]):
 
 def model(server: Any, store: BatchStore, told: Told | None = None, *, quiet: float = 0.2) -> LM:
     """A model that sends batches soon, and looks at them often."""
+    return deferred(
+        server, BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02)
+    )
+
+
+def deferred(server: Any, options: BatchOptions) -> LM:
     lm = connect(server.name, base_url=server.url, api_key=KEY)
     assert isinstance(lm, Retried) and isinstance(lm._lm, RemoteLM)
     quick = Retried(lm._lm, first_pause_seconds=0.01)
-    quick.defer(BatchOptions(store, Told() if told is None else told, quiet_seconds=quiet, poll_seconds=0.02))
+    quick.defer(options)
     return quick
 
 
@@ -259,6 +266,14 @@ def test_a_batch_that_openai_rejects(store: BatchStore) -> None:
         assert len(server.paid) == 2
 
 
+def test_a_rejection_that_repeats_the_key(store: BatchStore) -> None:
+    with standing_in(OpenAIServer()) as server:
+        server.name, server.ending = "openai:m", "failed"  # type: ignore[attr-defined]
+        server.rejection = f"Limit reached for {KEY}"
+        (error,) = ask(model(server, store), "a")
+        assert "Limit reached for [key]" in str(error) and KEY not in str(error)
+
+
 def test_a_server_without_batches(store: BatchStore) -> None:
     with standing_in(OpenAIServer()) as server:
         lm = Retried(OpenAILM("m", base_url=f"{server.url}/elsewhere", api_key=KEY))
@@ -285,6 +300,50 @@ def test_a_batch_whose_id_was_never_received(server: Any, store: BatchStore) -> 
     assert len(server.batches) == 2 and len(server.paid) == 4
 
 
+@pytest.fixture
+def anthropic() -> Iterator[Any]:
+    with standing_in(AnthropicServer()) as server:
+        server.name = "anthropic:m"  # type: ignore[attr-defined]
+        yield server
+
+
+def add_foreign_batch(server: Any) -> None:
+    """Somebody else with the same key sends a batch of one request, which runs for a long time."""
+    lm: Any = connect(server.name, base_url=server.url, api_key=KEY)
+    body = {"model": "m", "max_tokens": 1, "messages": []}
+    server.held.add(asyncio.run(lm._lm.batch_endpoint().send("foreign", [("foreign-0", body)])))
+
+
+def test_new_requests_do_not_wait_for_batches_of_others(anthropic: Any, store: BatchStore) -> None:
+    """A process noted a batch and was killed. It may be the foreign one, whose requests are unknown until it ends."""
+    add_foreign_batch(anthropic)
+    token, _ = store.begin(f"anthropic:m {anthropic.url}", [b"of another request"])
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "new"), 20))
+    assert reply.text and len(anthropic.paid) == 1
+    assert [batch.token for batch in store.open_batches(f"anthropic:m {anthropic.url}")] == [token]
+
+
+def test_a_batch_is_found_while_batches_of_others_run(anthropic: Any, store: BatchStore) -> None:
+    anthropic.stalls = "created"
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "a"), 1.5))
+    anthropic.stalls = ""
+    add_foreign_batch(anthropic)
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(anthropic, store), "a"), 20))
+    assert reply.text and len(anthropic.paid) == 1 and len(anthropic.batches) == 2
+
+
+def test_a_batch_that_was_never_received_is_sent(server: Any, store: BatchStore) -> None:
+    """Its request comes again while the provider is asked about it."""
+    server.stalls = "create" if server.name == "anthropic:m" else "upload"
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(complete(model(server, store), "a"), 1.5))
+    server.failing, server.stalls = {"list": [503, 503, 503]}, ""
+    ((reply,),) = asyncio.run(asyncio.wait_for(complete(model(server, store, quiet=0.01), "a"), 20))
+    assert reply.text and len(store.known_ids()) == 1
+    assert not store.open_batches(f"{server.name} {server.url}")
+
+
 def test_a_batch_of_another_key(server: Any, store: BatchStore) -> None:
     server.may_end.clear()
     with pytest.raises(TimeoutError):
@@ -306,6 +365,39 @@ def test_a_damaged_store(server: Any, tmp_path: Path) -> None:
     assert isinstance(error, InputError) and str(path) in str(error)
     assert not server.batches
     assert path.read_bytes().startswith(b"not a database")
+
+
+def test_a_store_that_is_damaged_while_requests_wait(server: Any, store: BatchStore, tmp_path: Path) -> None:
+    async def run() -> list[Any]:
+        waiting = asyncio.create_task(complete(model(server, store, quiet=0.5), "a", "b"))
+        await asyncio.to_thread(wait_for, (tmp_path / "batches.sqlite").exists)
+        await asyncio.sleep(0.1)
+        with contextlib.closing(sqlite3.connect(tmp_path / "batches.sqlite")) as file:
+            file.execute("DROP TABLE requests")
+        return await asyncio.wait_for(waiting, 20)
+
+    for error in asyncio.run(run()):
+        assert isinstance(error, InputError) and "no such table" in str(error)
+    assert not server.batches
+
+
+def test_two_roles_of_one_model_share_its_batches(server: Any, store: BatchStore) -> None:
+    """The second role asks while the batch of the first is sent, as in `--model X --emulator small,X`."""
+    options = BatchOptions(store, quiet_seconds=0.1, poll_seconds=0.02)
+    writer, emulator = deferred(server, options), deferred(server, options)
+    server.stalls = "create"
+
+    async def run() -> list[Any]:
+        first = asyncio.create_task(complete(writer, "a", "b"))
+        await asyncio.to_thread(server.is_stalled.wait, 20)
+        server.stalls = ""
+        second = asyncio.create_task(complete(emulator, "c"))
+        await asyncio.sleep(1)
+        server.may_go_on.set()
+        return [*await first, *await second]
+
+    assert all(reply[0].text for reply in asyncio.run(run()))
+    assert len(server.batches) == 2 and len(server.paid) == 3
 
 
 def test_what_is_cancelled_before_it_is_sent_is_not_sent(server: Any, store: BatchStore) -> None:

@@ -19,6 +19,7 @@ from chainofcode.lm.reply_stream import ChatStream
 from chainofcode.lm.scripted import ScriptedLM, When
 from chainofcode.lm.wrappers import Cached, Limited, Retried
 
+KEY = "sk-very-secret-0123456789"
 ASK = [Message("user", "Is a fig a fruit?")]
 USAGE = {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}}
 CHUNKS = [
@@ -95,6 +96,19 @@ def test_a_broken_stream_is_retried(act: Any, words: str) -> None:
         endpoint.script.insert(0, act)
         reply, seen = asked(Retried(lm, first_pause_seconds=0.01))
     assert reply.text == seen[-1] == "a = 1 🍐"
+
+
+@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+@pytest.mark.parametrize("text", [f"bad key {KEY}", f"{'.' * 290} {KEY}"])
+def test_an_error_in_a_stream_does_not_show_the_key(vendor: str, text: str) -> None:
+    module = pytest.importorskip(f"chainofcode.lm.{vendor}")
+    pytest.importorskip(vendor, reason=f"the extra `{vendor}` is not installed")
+    kind = {"openai": "OpenAILM", "anthropic": "AnthropicLM"}[vendor]
+    with serving(events({"error": {"message": text}})) as endpoint:
+        lm = getattr(module, kind)("m", base_url=endpoint.url, api_key=KEY)
+        with pytest.raises(LMError, match=r"\[key\]") as caught:
+            asked(lm)
+    assert KEY[:6] not in str(caught.value)
 
 
 def test_an_endpoint_that_refuses_streams_is_asked_without() -> None:

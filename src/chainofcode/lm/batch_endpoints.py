@@ -155,7 +155,7 @@ class OpenAIBatches(_VendorBatches):
             batch.status, ""
         )
         if problems:
-            problem += ": " + "; ".join((one.message or one.code or "")[:300] for one in problems)
+            problem += ": " + "; ".join(self._lm.without_key(one.message or one.code or "")[:300] for one in problems)
         if any(one.code == "token_limit_exceeded" for one in problems):
             problem += " (--at-once N makes smaller batches)"
         return BatchState(

@@ -55,6 +55,14 @@ class BatchOptions:
     tell: Tell = lambda text, is_progress: None
     quiet_seconds: float = _QUIET_SECONDS
     poll_seconds: float = _POLL_SECONDS
+    _queues: dict[str, BatchQueue] = field(default_factory=dict)
+
+    def queue(self, endpoint: BatchEndpoint, model: str) -> BatchQueue:
+        """Return the one queue of a model: a second one would take the first one's batches for abandoned ones.
+
+        `model` tells this model from others in the store: its name and its endpoint.
+        """
+        return self._queues.setdefault(model, BatchQueue(endpoint, model, self))
 
 
 class BatchEndpoint(Protocol):
@@ -111,7 +119,6 @@ class BatchQueue:
     """Sends requests to one model in batches, and hands out the replies."""
 
     def __init__(self, endpoint: BatchEndpoint, model: str, options: BatchOptions) -> None:
-        """`model` tells this model from others in the store: its name and its endpoint."""
         self._endpoint, self._model = endpoint, model
         self._store, self._tell = options.store, options.tell
         self._quiet_seconds, self._poll_seconds = options.quiet_seconds, options.poll_seconds
@@ -127,6 +134,14 @@ class BatchQueue:
         waiting = _Waiting(
             body, hashlib.sha256(text).digest(), len(text) + _LINE_BYTES, asyncio.get_running_loop().create_future()
         )
+        self._enqueue(waiting)
+        try:
+            return await waiting.reply
+        except asyncio.CancelledError:
+            self._taken.discard(waiting.custom_id)  # another caller may use the reply
+            raise
+
+    def _enqueue(self, waiting: _Waiting) -> None:
         self._last = time.monotonic()
         if not self._queue:
             self._first = self._last
@@ -134,20 +149,16 @@ class BatchQueue:
         if self._rounds is None or self._rounds.done():
             self._rounds = asyncio.create_task(self._run_rounds())
             self._rounds.add_done_callback(self._end_rounds)
-        try:
-            return await waiting.reply
-        except asyncio.CancelledError:
-            self._taken.discard(waiting.custom_id)  # another caller may use the reply
-            raise
 
     # --- rounds ---------------------------------------------------------------------------------------------------
 
     async def _run_rounds(self) -> None:
-        await self._recover()
+        self._recover()
         while self._queue:
             await self._quiet()
-            asked, self._queue = [one for one in self._queue if not one.reply.done()], []
-            for part in self._parts([one for one in asked if not self._is_known(one)]):
+            asked = [one for one in self._queue if not one.reply.done() and not self._is_known(one)]
+            self._queue = []  # only now: if the store fails, `_end_rounds` fails what is in the queue
+            for part in self._parts(asked):
                 self._start(self._send(part), part)
 
     async def _quiet(self) -> None:
@@ -299,40 +310,58 @@ class BatchQueue:
 
     # --- batches of an earlier process ----------------------------------------------------------------------------
 
-    async def _recover(self) -> None:
-        """Wait for batches of an earlier process or event loop. Forget those that the provider never received."""
+    def _recover(self) -> None:
+        """Begin to wait for batches of an earlier process or event loop. Requests that are not in them do not wait."""
         for noted in self._store.open_batches(self._model):
-            if noted.token in self._open and not self._open[noted.token].is_abandoned:
-                continue
-            batch_id = noted.id
-            if batch_id is None:
-                batch_id = await self._found(noted.token, noted.noted, noted.requests)
-                if batch_id is None:
-                    self._store.forget(noted.token)
-                    continue
-                self._store.note_sent(noted.token, batch_id)
-            batch = self._open[noted.token] = _Batch(noted.token, batch_id, noted.requests)
-            self._tell(f"{batch_id}: waiting for the batch of {batch.size:,} requests that was sent before", False)
-            self._start(self._collect(batch), batch)
+            if noted.token not in self._open or self._open[noted.token].is_abandoned:
+                batch = self._open[noted.token] = _Batch(noted.token, noted.id or "", noted.requests)
+                self._start(self._recover_batch(batch, noted.noted), batch)
+
+    async def _recover_batch(self, batch: _Batch, noted: float) -> None:
+        """Collect a batch of an earlier process. If the provider never received it, its requests are sent now."""
+        if not batch.id:
+            found = await self._found(batch.token, noted, batch.size)
+            if found is None:
+                self._forget(batch)
+                return
+            self._store.note_sent(batch.token, found)
+            batch.id = found
+        self._tell(f"{batch.id}: waiting for the batch of {batch.size:,} requests that was sent before", False)
+        await self._collect(batch)
+
+    def _forget(self, batch: _Batch) -> None:
+        self._store.forget(batch.token)
+        del self._open[batch.token]
+        for one in batch.waiting:
+            if not one.reply.done():
+                self._enqueue(one)
 
     async def _found(self, token: str, noted: float, size: int) -> str | None:
         """Return the id of a batch that may have been sent; None if the provider has no such batch."""
         found = await self._persistently(lambda: self._endpoint.candidates(token, noted, size))
-        for batch_id in found:
-            if self._endpoint.has_tokens:
-                return batch_id
-            if batch_id not in self._store.known_ids() and await self._has_token(batch_id, token):
-                return batch_id
-        return None
+        if self._endpoint.has_tokens:
+            return found[0] if found else None
+        unknown = set(found) - self._store.known_ids()
+        # All at once: batches of others may run for a day.
+        checks = [asyncio.create_task(self._id_if_token(batch_id, token)) for batch_id in unknown]
+        try:
+            for check in asyncio.as_completed(checks):
+                if (batch_id := await check) is not None:
+                    return batch_id
+            return None
+        finally:
+            for one in checks:
+                one.cancel()
+            await asyncio.gather(*checks, return_exceptions=True)
 
-    async def _has_token(self, batch_id: str, token: str) -> bool:
-        """Whether a batch is the one with this token: its results show that, once it has ended."""
+    async def _id_if_token(self, batch_id: str, token: str) -> str | None:
+        """Return the id of a batch if it is the one with this token: its results show that, once it has ended."""
         await self._ended(batch_id)
         custom_ids: set[str] = set()
         await self._persistently(
             lambda: self._endpoint.read_results(batch_id, lambda custom_id, _: custom_ids.add(custom_id))
         )
-        return any(custom_id.startswith(f"{token}-") for custom_id in custom_ids)
+        return batch_id if any(custom_id.startswith(f"{token}-") for custom_id in custom_ids) else None
 
 
 def _hand_on_failure(task: asyncio.Task[None], waiting: Sequence[_Waiting]) -> None:

@@ -129,7 +129,7 @@ class RemoteLM(LM):
     def defer(self, options: BatchOptions) -> None:
         if not self.has_batches:
             super().defer(options)
-        self._batches = BatchQueue(self.batch_endpoint(), f"{self.name} {self.version}".strip(), options)
+        self._batches = options.queue(self.batch_endpoint(), f"{self.name} {self.version}".strip())
         self.in_flight, self.has_stream = IN_FLIGHT, False
 
     async def problem(self) -> str:
@@ -152,7 +152,7 @@ class RemoteLM(LM):
         except LMError as error:
             return str(error)
         except Exception as error:  # of the package, and of what it is built on
-            reason = self._without_key(str(error) or type(error).__name__)[:200]
+            reason = self.without_key(str(error) or type(error).__name__)[:200]
             return f"{self.base_url_shown} cannot be reached ({reason})"
         if status in _NO_SERVER:
             return f"{self.base_url_shown} answers with {status}"
@@ -207,7 +207,7 @@ class RemoteLM(LM):
         if status == 200:
             return data
         said, param = _error_in(data[:_MAX_ERROR_BYTES])
-        raise self._rejection(status, self._without_key(said), param, {})
+        raise self._rejection(status, self.without_key(said), param, {})
 
     async def use_client(self, use: Callable[[Any], Awaitable[_Outcome]]) -> _Outcome:
         """Use the package's client, within `request_seconds`. Raises its errors as LMError."""
@@ -229,7 +229,7 @@ class RemoteLM(LM):
         data, joined = bytearray(), None
         async with responding as response:
             if on_text is not None and _is_stream(response.headers):  # not every endpoint can
-                joined = self.stream(on_text)
+                joined = self.stream(on_text, self.without_key)
             async for chunk in response.iter_bytes():
                 data += chunk
                 if len(data) > _MAX_REPLY_BYTES:
@@ -304,7 +304,8 @@ class RemoteLM(LM):
         """Raise for an error response, before the package reads its body without a bound."""
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding not in _ENCODINGS:
-            raise LMError(f"{self.name} encodes its reply as {encoding[:100]!r}, which was not asked for")
+            shown = self.without_key(encoding)[:100]
+            raise LMError(f"{self.name} encodes its reply as {shown!r}, which was not asked for")
         if response.is_success:
             return
         body = bytearray()
@@ -313,7 +314,7 @@ class RemoteLM(LM):
             if len(body) > _MAX_ERROR_BYTES:
                 break
         said, param = _error_in(bytes(body))
-        raise self._rejection(response.status_code, self._without_key(said), param, response.headers)
+        raise self._rejection(response.status_code, self.without_key(said), param, response.headers)
 
     def _rejection(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
         """Say what an endpoint rejects and what to do about it."""
@@ -336,13 +337,14 @@ class RemoteLM(LM):
         if isinstance(error.__cause__, LMError):  # raised by `_check`, wrapped by the package
             return error.__cause__
         if isinstance(error, package.APIConnectionError):
-            reason = self._without_key(str(error.__cause__ or "no answer"))[:200]
+            reason = self.without_key(str(error.__cause__ or "no answer"))[:200]
             text = f"{self.base_url_shown} cannot be reached ({reason}): is the server running, and the URL right?"
             return LMError(text, is_transient=True)
-        said = self._without_key(str(error))[:300]
+        said = self.without_key(str(error))[:300]
         return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
 
-    def _without_key(self, text: str) -> str:
+    def without_key(self, text: str) -> str:
+        """Return what an endpoint says without the key and the password."""
         for secret in (self._key, *self._login):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "[key]")

@@ -14,12 +14,15 @@ OnText = Callable[[str], None]  # is called with all of a reply so far, in the e
 
 
 class ReplyStream(abc.ABC):
-    """Takes the bytes of a streamed reply, calls `on_text` as its text grows, and returns its body."""
+    """Takes the bytes of a streamed reply, calls `on_text` as its text grows, and returns its body.
+
+    `without_key` removes secrets from an error that the endpoint reports.
+    """
 
     events: msgspec.json.Decoder[Any]
 
-    def __init__(self, on_text: OnText) -> None:
-        self._on_text, self._rest = on_text, b""
+    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
+        self._on_text, self._without_key, self._rest = on_text, without_key, b""
         self.text, self.finish = "", ""
 
     @abc.abstractmethod
@@ -53,8 +56,8 @@ class ReplyStream(abc.ABC):
 
     def _refuse(self, error: Any) -> None:
         if error is not None:
-            said = error.get("message", error) if isinstance(error, dict) else error
-            raise LMError(f"the model stopped in the middle of its reply: {str(said)[:300]}", is_transient=True)
+            said = self._without_key(str(error.get("message", error) if isinstance(error, dict) else error))
+            raise LMError(f"the model stopped in the middle of its reply: {said[:300]}", is_transient=True)
 
     def _check_whole(self) -> None:
         if not self.finish:
@@ -82,8 +85,8 @@ class ChatStream(ReplyStream):
 
     events = msgspec.json.Decoder(_Chunk)
 
-    def __init__(self, on_text: OnText) -> None:
-        super().__init__(on_text)
+    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
+        super().__init__(on_text, without_key)
         self._facts: dict[str, Any] = {}
 
     def _take(self, event: _Chunk) -> None:
@@ -122,8 +125,8 @@ class MessageStream(ReplyStream):
 
     events = msgspec.json.Decoder(_MessageEvent)
 
-    def __init__(self, on_text: OnText) -> None:
-        super().__init__(on_text)
+    def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
+        super().__init__(on_text, without_key)
         self._usage: dict[str, Any] = {}
 
     def _take(self, event: _MessageEvent) -> None:

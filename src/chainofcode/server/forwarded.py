@@ -36,9 +36,10 @@ class ForwardedRequests:
         return found is not None and any(found in network for network in self._networks)
 
     def _forwarded(self, scope: Scope) -> Scope:
-        last = functools.partial(_last, Headers(scope=scope))
+        headers = Headers(scope=scope)
+        last = functools.partial(_last, headers)
         scope = dict(scope)
-        client = self._client(Headers(scope=scope))
+        client = self._client(headers)
         if client:
             scope["client"] = (client, 0)
         if (scheme := last("x-forwarded-proto").lower()) in ("http", "https"):
@@ -49,8 +50,8 @@ class ForwardedRequests:
         prefix = last("x-forwarded-prefix").rstrip("/")
         if _PREFIX.fullmatch(prefix):
             scope["prefix"] = prefix
-        if self._user_header and (user := last(self._user_header)):
-            scope["user_name"] = user
+        if self._user_header and (users := headers.getlist(self._user_header)):
+            scope["user_name"] = ",".join(users).strip()  # no valid name, if it has a comma or there are several
         return scope
 
     def _client(self, headers: Headers) -> str:

@@ -16,6 +16,7 @@ from .metrics import ServerLog
 _STARTING, _UNAVAILABLE = "starting", "unavailable; the log of the server says why"
 _MAX_CHARS = 500
 _LOG_SECONDS = 5.0  # between log lines about one download
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0  # before a model that failed is prepared again
 
 
 class ModelStates:
@@ -23,6 +24,11 @@ class ModelStates:
 
     def __init__(self) -> None:
         self.waiting_for: dict[str, str] = {}
+        self._unready: set[str] = set()  # those whose preparation has not succeeded yet
+
+    def problem(self, name: str) -> str:
+        """Return what the preparation of a model waits for; empty if the model was ready once."""
+        return f"{name}: {self.waiting_for.get(name, _STARTING)}" if name in self._unready else ""
 
     def progress(self, name: str) -> Progress:
         """Return the function to which a model reports its progress, from any thread."""
@@ -38,24 +44,37 @@ class ModelStates:
         failed = False
         try:
             yield
-        except ChainOfCodeError:
+            self._unready.discard(name)
+        except Exception:  # also of a provider in another package
             failed = name in self.waiting_for
             raise
         finally:
-            self.waiting_for.pop(name, None)
             if failed:
                 self.waiting_for[name] = _UNAVAILABLE  # the error itself may name paths
+            elif name not in self._unready:
+                self.waiting_for.pop(name, None)
 
     async def prepare(self, name: str, lm: LM, messages: Sequence[Message], log: ServerLog) -> None:
-        """Prepare a model, and log its progress. A failure is shown until a request succeeds."""
-        self.waiting_for[name], started = _STARTING, time.monotonic()
+        """Prepare a model, again after a failure, and log its progress. A failure is shown until a request succeeds."""
+        self.waiting_for[name] = _STARTING
+        self._unready.add(name)
+        await self._prepare_once(name, lm, messages, log)
+        pause = _FIRST_PAUSE_SECONDS
+        while name in self._unready:
+            await asyncio.sleep(pause)
+            await self._prepare_once(name, lm, messages, log)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+    async def _prepare_once(self, name: str, lm: LM, messages: Sequence[Message], log: ServerLog) -> None:
+        started = time.monotonic()
         logging = asyncio.create_task(self._log(name, log))
         try:
             with self.request(name):
                 await lm.prepare(messages)
                 has_worked = self.waiting_for.get(name) != _STARTING
-        except ChainOfCodeError as error:
-            log.say("model unavailable", model=name, why=str(error)[:_MAX_CHARS])
+        except Exception as error:  # also of a provider in another package
+            kind = "" if isinstance(error, ChainOfCodeError) else f"{type(error).__name__}: "
+            log.say("model unavailable", model=name, why=f"{kind}{error}"[:_MAX_CHARS])
         else:
             if has_worked:
                 log.say("model ready", model=name, seconds=round(time.monotonic() - started, 1))
@@ -64,7 +83,7 @@ class ModelStates:
 
     async def _log(self, name: str, log: ServerLog) -> None:
         """Log each new activity at once, a download from time to time."""
-        last, logged_at = _STARTING, 0.0
+        last, logged_at = self.waiting_for.get(name, _STARTING), 0.0
         while True:
             await asyncio.sleep(0.1)
             text, now = self.waiting_for.get(name, last), time.monotonic()

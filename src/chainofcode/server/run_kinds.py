@@ -167,11 +167,17 @@ class Models:
         raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here; there is {known}", param="model")
 
     async def problem(self) -> str:
-        """Why requests to the first model would fail now; empty if no reason is known. Checked once in a while."""
+        """Why requests to the first model would fail or wait now; empty if no reason is known.
+
+        The model itself is checked once in a while.
+        """
+        if not self.names:
+            return ""
+        first = self.names[0]
         if time.monotonic() > self._checked + _CHECK_SECONDS:
-            self._problem = await _problem_of(next(iter(self._raw.values()))) if self._raw else ""
+            self._problem = await _problem_of(self._raw[first])
             self._checked = time.monotonic()
-        return self._problem
+        return "; ".join(filter(None, (self._problem, self.states.problem(first))))
 
     def close(self) -> None:
         for lm in self._raw.values():
