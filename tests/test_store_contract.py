@@ -92,6 +92,14 @@ def use(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Use], Any]:
     return run
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1500):
+        if is_so():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not happen within 30 seconds")
+
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
@@ -305,10 +313,15 @@ def test_a_trace_is_written_replaced_and_read(use: Callable[[Use], Any], size: i
 
 
 @pytest.fixture
-def two_stores(postgres: PostgresServer, tmp_path: Path) -> Iterator[list[Any]]:
+def url(postgres: PostgresServer) -> str:
+    return postgres.database()
+
+
+@pytest.fixture
+def two_stores(url: str, tmp_path: Path) -> Iterator[list[Any]]:
     from chainofcode.server.postgres.postgres_store import PostgresStore
 
-    url, objects = postgres.database(), DirectoryObjects(tmp_path / "objects")
+    objects = DirectoryObjects(tmp_path / "objects")
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(contextlib.closing(PostgresStore(url, tmp_path / name, objects)))
@@ -388,6 +401,26 @@ def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> No
         await two.shared.cancel(run.id)
         assert (await one.run(run.id, "ann")).state == "cancelled"
         assert await one.shared.claim([], ["m"]) is None
+
+    asyncio.run(check())
+
+
+def test_a_run_that_is_cancelled_while_it_is_claimed_stays_cancelled(two_stores: list[Any], url: str) -> None:
+    import psycopg
+
+    async def check() -> None:
+        one, two = two_stores
+        first, second = (new_run("ann", "pears", "coc", "m") for _ in range(2))
+        for run in (first, second):
+            await one.shared.enqueue(run, b"{}")
+        with psycopg.connect(url) as cancelling:
+            cancelling.execute("UPDATE chainofcode.runs SET state = 'cancelled' WHERE id = %s", (first.id,))
+            claiming = asyncio.create_task(two.shared.claim([], ["m"]))
+            sql = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            await until(lambda: cancelling.execute(sql).fetchone() != (0,))
+        claimed = await claiming
+        assert claimed is not None and claimed.run.id == second.id
+        assert (await one.run(first.id, "ann")).state == "cancelled"
 
     asyncio.run(check())
 
