@@ -403,6 +403,10 @@ class Runs:
             elif held[active.run.id]:
                 active.cancel()
 
+    @property
+    def known(self) -> Collection[str]:
+        return [*self._active, *self._unkept]
+
     def has(self, id: str) -> bool:
         return id in self._active
 

@@ -40,6 +40,8 @@ ORDER BY coalesce(running, 0), coalesce(claimed, 0), number LIMIT 1"""
 _CLAIM = """UPDATE runs SET state = 'running', server = %s
 WHERE id = %s AND state = 'queued' AND server IS NOT DISTINCT FROM %s
 RETURNING record, (SELECT request FROM requests WHERE run = id)"""
+_LOST = """SELECT record, (SELECT request FROM requests WHERE run = id) FROM runs
+WHERE state = 'running' AND server = %s AND id <> ALL(%s) LIMIT 1"""
 _TURN = """INSERT INTO turns VALUES (%s, nextval('claims'))
 ON CONFLICT (owner) DO UPDATE SET claimed = excluded.claimed"""
 _COUNT = """SELECT count(*) FILTER (WHERE owner = %s), count(*),
@@ -94,6 +96,14 @@ class PostgresQueue:
             return None
 
         return await self._database.do(take)
+
+    async def lost_claim(self, known: Sequence[str]) -> ClaimedRun | None:
+        def find(connection: Postgres) -> ClaimedRun | None:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (CLAIMING,))  # the failed claim is over
+            row = connection.execute(_LOST, (self.me, list(known))).fetchone()
+            return ClaimedRun(run_rows.read_run(row[0], "running"), row[1], False) if row else None
+
+        return await self._database.do(find)
 
     async def cancel(self, id: str) -> None:
         def cancel(connection: Postgres) -> None:

@@ -1,0 +1,138 @@
+"""A server and its shared queue, when PostgreSQL fails in the wrong moment."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import selectors
+import socket
+import socketserver
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from databases import PostgresServer, postgres_server
+
+pytest.importorskip("starlette", reason="the extra `server` is not installed")
+pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
+
+import psycopg
+
+from chainofcode.sandbox import NoWall
+from chainofcode.server.intake import Intake
+from chainofcode.server.metrics import ServerLog
+from chainofcode.server.objects import DirectoryObjects
+from chainofcode.server.postgres.postgres_store import PostgresStore
+from chainofcode.server.quotas import Ledger
+from chainofcode.server.resuming import Resuming
+from chainofcode.server.run_kinds import Models, RunRequest
+from chainofcode.server.runs import Runs
+from chainofcode.server.settings import ServerSettings
+from chainofcode.server.telemetry import Telemetry
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with postgres_server() as server:
+        yield server
+
+
+class Relay(socketserver.ThreadingTCPServer):
+    """Passes bytes on to PostgreSQL. `cuts` connections so often when a claim is committed, before the reply."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", 0), RelayedConnection)
+        self.port, self.cuts = port, 0
+
+
+class RelayedConnection(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Relay)
+        with (
+            socket.create_connection(("127.0.0.1", self.server.port)) as database,
+            selectors.DefaultSelector() as ready,
+        ):
+            ready.register(self.request, selectors.EVENT_READ, database)
+            ready.register(database, selectors.EVENT_READ, self.request)
+            is_claim = False
+            while True:
+                for key, _ in ready.select():
+                    data = key.fileobj.recv(65_536)  # type: ignore[union-attr]
+                    if not data:
+                        return
+                    key.data.sendall(data)
+                    is_claim = is_claim or b"SET state = 'running'" in data
+                    if is_claim and b"COMMIT" in data and key.data is database:
+                        is_claim = False
+                        if self.server.cuts:
+                            self.server.cuts -= 1
+                            database.recv(65_536)  # it is committed
+                            return
+
+
+@pytest.fixture
+def relay(postgres: PostgresServer) -> Iterator[Relay]:
+    with Relay(postgres.port) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@contextlib.asynccontextmanager
+async def served(store: PostgresStore, directory: Path, log: io.StringIO) -> AsyncIterator[Intake]:
+    with contextlib.closing(Models((), 1)) as models:
+        settings, ledger, said = ServerSettings(directory, (), runs=2), Ledger({}, store), ServerLog("json", True, log)
+        runs = Runs(
+            settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=Telemetry(log=said)
+        )
+        intake = Intake(settings, store, runs, models, ledger)
+        assert runs.peers is not None
+        async with runs.peers.open(store, runs, Resuming(intake, said).take_up):
+            yield intake
+
+
+def use(url: str, directory: Path, check: Callable[[Intake], Awaitable[None]]) -> str:
+    """Run a coroutine with the parts of a server. Return its log."""
+    log = io.StringIO()
+
+    async def run(store: PostgresStore) -> None:
+        async with asyncio.timeout(60), served(store, directory, log) as intake:
+            await check(intake)
+
+    objects = DirectoryObjects(directory / "objects")
+    with contextlib.closing(PostgresStore(url, directory / "data", objects)) as store:
+        asyncio.run(run(store))
+    return log.getvalue()
+
+
+async def ended(intake: Intake, id: str) -> Any:
+    async for _ in intake.runs.follow(await intake.runs.find(id, "ann")):
+        pass
+    return await intake.runs.find(id, "ann")
+
+
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_claim_whose_reply_is_lost_is_not(
+    postgres: PostgresServer, relay: Relay, tmp_path: Path, detach: bool
+) -> None:
+    direct = postgres.database()
+    url = direct.replace(f":{postgres.port}/", f":{relay.server_address[1]}/")
+
+    async def check(intake: Intake) -> None:
+        relay.cuts = 2
+        for _ in range(4):  # more than it has slots
+            run = await intake.start("ann", RunRequest(program="answer = 1", detach=detach))
+            over = await ended(intake, run.id)
+            assert (over.state, over.answer) == ("done", "1")
+        with psycopg.connect(direct) as connection:
+            assert connection.execute("SELECT count(*) FROM chainofcode.runs WHERE state = 'done'").fetchone() == (4,)
+
+    assert "queue not read" in use(url, tmp_path, check)
+    assert not relay.cuts
