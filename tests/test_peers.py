@@ -22,16 +22,18 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 import psycopg
 
 from chainofcode.sandbox import NoWall
-from chainofcode.server.intake import Intake
+from chainofcode.server.intake import Intake, KeptRequest
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.objects import DirectoryObjects
 from chainofcode.server.postgres.postgres_store import PostgresStore
 from chainofcode.server.quotas import Ledger
+from chainofcode.server.refusal import StorageError
 from chainofcode.server.resuming import Resuming
 from chainofcode.server.run_kinds import Models, RunRequest
-from chainofcode.server.runs import Runs
+from chainofcode.server.runs import Runs, new_run
 from chainofcode.server.settings import ServerSettings
 from chainofcode.server.telemetry import Telemetry
+from chainofcode.trace import as_json
 
 
 @pytest.fixture(scope="module")
@@ -136,3 +138,35 @@ def test_a_claim_whose_reply_is_lost_is_not(
 
     assert "queue not read" in use(url, tmp_path, check)
     assert not relay.cuts
+
+
+@contextlib.contextmanager
+def read_only(url: str) -> Iterator[str]:
+    """A database that refuses to write, as a standby does, except at the address that this returns."""
+    name, writable = url.rpartition("/")[2], f"{url}?options=-c%20default_transaction_read_only%3Doff"
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    with psycopg.connect(writable, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        connection.execute(others, (name,))
+        yield writable
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
+
+
+def test_a_server_goes_on_after_a_failover(postgres: PostgresServer, tmp_path: Path) -> None:
+    url, request = postgres.database(), RunRequest(program="answer = 1")
+
+    async def check(intake: Intake) -> None:
+        with read_only(url) as writable:
+            for _ in range(2):  # on connections that broke, and on new ones
+                with pytest.raises(StorageError):
+                    await intake.start("ann", request)
+            run = new_run("ann", None, "run", None)
+            objects = DirectoryObjects(tmp_path / "objects")
+            with contextlib.closing(PostgresStore(writable, tmp_path / "other", objects)) as other:
+                await other.shared.enqueue(run, as_json(KeptRequest(request)))
+            await asyncio.sleep(3)  # the server looks at the queue
+        for id in (run.id, (await intake.start("ann", request)).id):
+            over = await ended(intake, id)
+            assert (over.state, over.answer) == ("done", "1")
+
+    assert "PostgreSQL error 25006" in use(url, tmp_path, check)

@@ -136,8 +136,8 @@ class Peers:
                     if claimed is None:
                         break
                     self._grant(claimed, runs, begin)
-            except StorageError as error:
-                self._log.say("queue not read", why=error.message)
+            except Exception as error:  # the loop must go on
+                self._say_unread(error)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _claimed(self, runs: HeldRuns) -> ClaimedRun | None:
@@ -190,6 +190,7 @@ class Peers:
             except Exception as error:  # one run: the others go on
                 self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
                 run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+                await asyncio.sleep(_RETRY_SECONDS)  # it may be the store
 
     # --- leases -----------------------------------------------------------------------------------------------
 
@@ -199,7 +200,12 @@ class Peers:
             self._is_held_stale.clear()
             begun = runs.begun  # before the store is read: a run that begins meanwhile is not a lost one
             try:
-                held = await self.queue.held()
-            except StorageError:
-                continue
-            runs.keep_held(begun, held)
+                runs.keep_held(begun, await self.queue.held())
+            except Exception as error:  # the loop must go on
+                self._say_unread(error)
+
+    def _say_unread(self, error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._log.say("queue not read", why=error.message)
+        else:
+            self._log.say("queue not read", {"error": str(error)}, error_type=type(error).__name__)
