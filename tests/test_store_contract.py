@@ -393,6 +393,41 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("how", ["requeued", "taken over"])
+def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores: list[Any], url: str, how: str) -> None:
+    import psycopg
+
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        await one.shared.claim([], ["m"])
+        trace = one.new_trace(run.id)
+        trace.append({"event": "first"})
+        await trace.flush()
+        if how == "requeued":
+            trace.close()
+            await one.shared.enqueue(changed(run, resumed=1))
+            await two.shared.claim([], ["m"])
+        else:
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE chainofcode.runs SET server = %s", (two.me,))
+            trace.append({"event": "not shipped"})
+            with pytest.raises(TakenOver):
+                await one.keep(changed(run, **FINAL), trace)
+            trace.close()
+        going_on = await two.replace_trace(run.id, [{"event": "first"}, {"event": "second"}])
+        for store in two_stores:
+            assert b"second" in (await store.local_trace(run.id)).read_bytes()
+        going_on.append({"event": "third"})
+        await two.keep(changed(run, **FINAL), going_on)
+        for store in two_stores:
+            lines = (await store.local_trace(run.id)).read_bytes().splitlines()
+            assert [msgspec.json.decode(line)["event"] for line in lines] == ["first", "second", "third"]
+
+    asyncio.run(check())
+
+
 def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> None:
     async def check() -> None:
         one, two = two_stores

@@ -90,7 +90,6 @@ class PostgresStore:
         key = None
         if isinstance(trace, ShippedTrace):
             await trace.flush()
-            trace.close()
             if trace.bytes > _LARGE_BYTES and run.is_over:
                 key = await self._keep_large(trace)
 
