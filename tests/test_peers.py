@@ -27,7 +27,7 @@ from chainofcode.server.metrics import ServerLog
 from chainofcode.server.objects import DirectoryObjects
 from chainofcode.server.postgres.postgres_store import PostgresStore
 from chainofcode.server.quotas import Ledger
-from chainofcode.server.refusal import StorageError
+from chainofcode.server.refusal import Refusal, StorageError
 from chainofcode.server.resuming import Resuming
 from chainofcode.server.run_kinds import Models, RunRequest
 from chainofcode.server.runs import Runs, new_run
@@ -88,9 +88,9 @@ def relay(postgres: PostgresServer) -> Iterator[Relay]:
 
 
 @contextlib.asynccontextmanager
-async def served(store: PostgresStore, directory: Path, log: io.StringIO) -> AsyncIterator[Intake]:
+async def served(store: PostgresStore, settings: ServerSettings, log: io.StringIO) -> AsyncIterator[Intake]:
     with contextlib.closing(Models((), 1)) as models:
-        settings, ledger, said = ServerSettings(directory, (), runs=2), Ledger({}, store), ServerLog("json", True, log)
+        ledger, said = Ledger({}, store), ServerLog("json", True, log)
         runs = Runs(
             settings, store=store, sandbox=NoWall(), models=models, ledger=ledger, telemetry=Telemetry(log=said)
         )
@@ -100,12 +100,12 @@ async def served(store: PostgresStore, directory: Path, log: io.StringIO) -> Asy
             yield intake
 
 
-def use(url: str, directory: Path, check: Callable[[Intake], Awaitable[None]]) -> str:
+def use(url: str, directory: Path, check: Callable[[Intake], Awaitable[None]], **more: Any) -> str:
     """Run a coroutine with the parts of a server. Return its log."""
     log = io.StringIO()
 
     async def run(store: PostgresStore) -> None:
-        async with asyncio.timeout(60), served(store, directory, log) as intake:
+        async with asyncio.timeout(60), served(store, ServerSettings(directory, (), runs=2, **more), log) as intake:
             await check(intake)
 
     objects = DirectoryObjects(directory / "objects")
@@ -138,6 +138,21 @@ def test_a_claim_whose_reply_is_lost_is_not(
 
     assert "queue not read" in use(url, tmp_path, check)
     assert not relay.cuts
+
+
+def test_one_user_cannot_fill_the_queue(postgres: PostgresServer, tmp_path: Path) -> None:
+    async def check(intake: Intake) -> None:
+        async def fill(owner: str) -> int:
+            for count in range(12):
+                try:
+                    await intake.runs.enqueue(new_run(owner, "pears", "coc", "a model of another server"))
+                except Refusal:
+                    return count
+            return 12
+
+        assert [await fill(owner) for owner in ("ann", "bob")] == [6, 3]
+
+    use(postgres.database(), tmp_path, check, queue=10, user_header="x-user")
 
 
 @contextlib.contextmanager
