@@ -11,7 +11,7 @@ import socketserver
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from databases import PostgresServer, postgres_server
@@ -25,6 +25,7 @@ from chainofcode.sandbox import NoWall
 from chainofcode.server.intake import Intake, KeptRequest
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.objects import DirectoryObjects
+from chainofcode.server.postgres import connections
 from chainofcode.server.postgres.postgres_store import PostgresStore
 from chainofcode.server.quotas import Ledger
 from chainofcode.server.refusal import Refusal, StorageError
@@ -34,6 +35,8 @@ from chainofcode.server.runs import Runs, new_run
 from chainofcode.server.settings import ServerSettings
 from chainofcode.server.telemetry import Telemetry
 from chainofcode.trace import as_json
+
+T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +117,19 @@ def use(url: str, directory: Path, check: Callable[[Intake], Awaitable[None]], *
     return log.getvalue()
 
 
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():  # noqa: ASYNC110 (nothing tells)
+        await asyncio.sleep(0.05)
+
+
+async def patiently(do: Callable[[], Awaitable[T]]) -> T:
+    """Try again: after a failover, each thread learns by a failure that its session is read-only."""
+    while True:
+        with contextlib.suppress(StorageError):
+            return await do()
+        await asyncio.sleep(0.1)
+
+
 async def ended(intake: Intake, id: str) -> Any:
     async for _ in intake.runs.follow(await intake.runs.find(id, "ann")):
         pass
@@ -180,8 +196,31 @@ def test_a_server_goes_on_after_a_failover(postgres: PostgresServer, tmp_path: P
             with contextlib.closing(PostgresStore(writable, tmp_path / "other", objects)) as other:
                 await other.shared.enqueue(run, as_json(KeptRequest(request)))
             await asyncio.sleep(3)  # the server looks at the queue
-        for id in (run.id, (await intake.start("ann", request)).id):
+        later = await patiently(lambda: intake.start("ann", request))
+        for id in (run.id, later.id):
             over = await ended(intake, id)
             assert (over.state, over.answer) == ("done", "1")
 
     assert "PostgreSQL error 25006" in use(url, tmp_path, check)
+
+
+def test_a_run_that_was_taken_over_before_its_end_was_written(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PATIENCE_SECONDS", 0.5)
+    url, request = postgres.database(), RunRequest(program="import time\ntime.sleep(2)\nanswer = 1")
+
+    async def check(intake: Intake) -> None:
+        ids = [(await intake.start("ann", request)).id for _ in range(2)]
+        await until(lambda: all(map(intake.runs.has, ids)))
+        with read_only(url) as writable:
+            await until(lambda: not any(map(intake.runs.has, ids)))
+            taken_over, own = intake.runs.known
+            with psycopg.connect(writable) as connection:
+                sql = "UPDATE chainofcode.runs SET server = 'another' WHERE id = %s"
+                connection.execute(sql, (taken_over,))
+        await patiently(intake.runs.flush)
+        states = [(await intake.runs.find(id, "ann")).state for id in (taken_over, own)]
+        assert states == ["running", "failed"]
+
+    use(url, tmp_path, check)

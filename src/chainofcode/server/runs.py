@@ -309,7 +309,8 @@ class Runs:
         """Write finished runs that could not be written before."""
         while self._unkept:
             run = next(iter(self._unkept.values()))
-            await self._store.keep(run)
+            with contextlib.suppress(TakenOver):  # another server writes how it ends
+                await self._store.keep(run)
             self._unkept.pop(run.id, None)
 
     async def follow(
