@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from databases import PostgresServer, postgres_server
 
@@ -22,6 +23,7 @@ pytest.importorskip("psycopg", reason="the extra `postgres` is not installed")
 import psycopg
 
 from chainofcode.sandbox import NoWall
+from chainofcode.server import intake as intake_module
 from chainofcode.server.intake import Intake, KeptRequest
 from chainofcode.server.metrics import ServerLog
 from chainofcode.server.objects import DirectoryObjects
@@ -223,4 +225,29 @@ def test_a_run_that_was_taken_over_before_its_end_was_written(
         states = [(await intake.runs.find(id, "ann")).state for id in (taken_over, own)]
         assert states == ["running", "failed"]
 
+    use(url, tmp_path, check)
+
+
+def test_a_run_that_cannot_be_resumed_stays_interrupted(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake_module, "_MAX_READ_BYTES", 10)
+    url, run = postgres.database(), new_run("ann", None, "run", None)
+
+    async def interrupt(store: PostgresStore) -> None:
+        await store.shared.enqueue(run, as_json(KeptRequest(RunRequest(program="answer = 1"))))
+        await store.shared.claim([], [])
+        trace = store.new_trace(run.id)
+        trace.append({"event": "call"})
+        await trace.flush()
+        trace.close()
+        await store.shared.enqueue(msgspec.structs.replace(run, resumed=1))
+
+    async def check(intake: Intake) -> None:
+        over = await ended(intake, run.id)
+        assert (over.state, (over.error or {})["type"]) == ("interrupted", "too_large")
+        assert await intake.store.request(run.id) is not None
+
+    with contextlib.closing(PostgresStore(url, tmp_path / "other", DirectoryObjects(tmp_path / "objects"))) as store:
+        asyncio.run(interrupt(store))
     use(url, tmp_path, check)

@@ -170,7 +170,8 @@ class Peers:
             task.add_done_callback(self._tasks.discard)
 
     async def _begin(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun) -> None:
-        """Start a claimed run; one that cannot be started has failed. While the store is unavailable, try again."""
+        """Start a claimed run. One that cannot be started has failed; one that cannot be resumed stays interrupted.
+        While the store is unavailable, try again."""
         run = claimed.run
         while True:
             try:
@@ -186,7 +187,8 @@ class Peers:
                 self.release(run.id)
                 return
             except Refusal as error:
-                run.state, run.error = "failed", {"type": error.kind, "message": error.message}
+                run.state = "interrupted" if run.resumed else "failed"
+                run.error = {"type": error.kind, "message": error.message}
             except Exception as error:  # one run: the others go on
                 self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
                 run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
