@@ -428,6 +428,25 @@ def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores:
     asyncio.run(check())
 
 
+def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
+    two_stores: list[Any], tmp_path: Path
+) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.keep(run)
+        trace = one.new_trace(run.id)
+        trace.append({"event": "x" * 3_000_000})
+        (tmp_path / "objects").rmdir()
+        (tmp_path / "objects").write_text("a file")
+        await one.keep(changed(run, **FINAL), trace)
+        assert (await two.run(run.id, "ann")).state == "done"
+        paths = [await store.local_trace(run.id) for store in two_stores]
+        assert paths[0].read_bytes() == paths[1].read_bytes() and paths[0].stat().st_size > 3_000_000
+
+    asyncio.run(check())
+
+
 def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> None:
     async def check() -> None:
         one, two = two_stores

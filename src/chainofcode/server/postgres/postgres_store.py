@@ -91,7 +91,8 @@ class PostgresStore:
         if isinstance(trace, ShippedTrace):
             await trace.flush()
             if trace.bytes > _LARGE_BYTES and run.is_over:
-                key = await self._keep_large(trace)
+                with contextlib.suppress(StorageError):  # then it stays in the database
+                    key = await self._keep_large(trace)
 
         def keep(connection: Postgres) -> None:
             run_rows.write(connection, run, self.me, request=request)
