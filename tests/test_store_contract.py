@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -445,6 +446,41 @@ def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
         assert paths[0].read_bytes() == paths[1].read_bytes() and paths[0].stat().st_size > 3_000_000
 
     asyncio.run(check())
+
+
+class StuckObjects(DirectoryObjects):
+    """Object storage that does not respond until `responds` is set."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.responds = threading.Event()
+
+    def put(self, key: str, data: bytes) -> None:
+        assert self.responds.wait(60)
+        super().put(key, data)
+
+
+def test_object_storage_that_hangs_does_not_stop_the_database(url: str, tmp_path: Path) -> None:
+    from chainofcode.server.postgres.postgres_store import PostgresStore
+
+    objects = StuckObjects(tmp_path / "objects")
+
+    async def check(store: Store) -> None:
+        runs = [run_of("ann", "pears") for _ in range(20)]
+        for run in runs:
+            await store.keep(run)
+        keeping = [asyncio.create_task(store.keep_artifacts(run.id, {run.id: b"left"})) for run in runs]
+        try:
+            await asyncio.sleep(1)
+            async with asyncio.timeout(20):
+                assert await store.run(runs[0].id, "ann") == runs[0]
+        finally:
+            objects.responds.set()
+        await asyncio.gather(*keeping)
+        assert (await store.local_artifact(runs[0].id)).read_bytes() == b"left"
+
+    with contextlib.closing(PostgresStore(url, tmp_path / "data", objects)) as store:
+        asyncio.run(check(store))
 
 
 def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> None:
