@@ -237,7 +237,7 @@ def test_a_run_that_cannot_be_resumed_stays_interrupted(
     async def interrupt(store: PostgresStore) -> None:
         await store.shared.enqueue(run, as_json(KeptRequest(RunRequest(program="answer = 1"))))
         await store.shared.claim([], [])
-        trace = store.new_trace(run.id)
+        trace = await store.new_trace(run.id)
         trace.append({"event": "call"})
         await trace.flush()
         trace.close()

@@ -284,7 +284,7 @@ def test_a_trace_is_written_replaced_and_read(use: Callable[[Use], Any], size: i
 
     async def write(store: Store) -> bytes:
         await store.keep(run, request=b"{}")
-        trace = store.new_trace(run.id)
+        trace = await store.new_trace(run.id)
         trace.append({"event": "old"})
         await trace.flush()
         trace.close()
@@ -372,7 +372,7 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
             with pytest.raises(TakenOver):
                 await store.keep(changed(run, state="failed"))
         claimed = (await two.shared.claim([], ["m"])).run
-        trace = one.new_trace(run.id)
+        trace = await one.new_trace(run.id)
         trace.append({"event": "old"})
         for write in (
             lambda: one.keep(changed(claimed, **FINAL)),
@@ -403,7 +403,7 @@ def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores:
         run = new_run("ann", "pears", "coc", "m")
         await one.shared.enqueue(run, b"{}")
         await one.shared.claim([], ["m"])
-        trace = one.new_trace(run.id)
+        trace = await one.new_trace(run.id)
         trace.append({"event": "first"})
         await trace.flush()
         if how == "requeued":
@@ -429,6 +429,30 @@ def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores:
     asyncio.run(check())
 
 
+def test_a_trace_that_begins_while_an_earlier_one_is_copied(two_stores: list[Any]) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        await one.shared.claim([], ["m"])
+        trace = await one.new_trace(run.id)
+        trace.append({"event": "old"})
+        await trace.flush()
+        trace.close()
+        await one.shared.enqueue(changed(run, resumed=1))
+        await two.shared.claim([], ["m"])
+        copying = asyncio.create_task(two.local_trace(run.id))
+        await asyncio.sleep(0)  # now it waits for the database
+        trace = await two.new_trace(run.id)
+        trace.append({"event": "new"})
+        path = await copying
+        lines = path.read_bytes().splitlines()
+        assert [msgspec.json.decode(line)["event"] for line in lines] == ["new"]
+        await two.keep(changed(run, **FINAL), trace)
+
+    asyncio.run(check())
+
+
 def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
     two_stores: list[Any], tmp_path: Path
 ) -> None:
@@ -436,7 +460,7 @@ def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
         one, two = two_stores
         run = new_run("ann", "pears", "coc", "m")
         await one.keep(run)
-        trace = one.new_trace(run.id)
+        trace = await one.new_trace(run.id)
         trace.append({"event": "x" * 3_000_000})
         (tmp_path / "objects").rmdir()
         (tmp_path / "objects").write_text("a file")

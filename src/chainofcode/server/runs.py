@@ -208,7 +208,7 @@ class Runs:
             if continued.is_parting:
                 continued.part()
                 await self._rewrite(active, continued)
-        active.file = active.file or self._store.new_trace(active.run.id)
+        active.file = active.file or await self._store.new_trace(active.run.id)
         active.file.append(event)
         if isinstance(event, Call) or active.file.is_behind:  # a call was paid for
             await active.file.flush()

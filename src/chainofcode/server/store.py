@@ -215,7 +215,7 @@ class Store(Protocol):
     async def remove_before(self, when: float) -> int:
         """Remove finished runs and unused uploads that are older. Return the number of runs."""
 
-    def new_trace(self, id: str) -> TraceLog:
+    async def new_trace(self, id: str) -> TraceLog:
         """Begin the trace of a run."""
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:

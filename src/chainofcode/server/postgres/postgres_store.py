@@ -178,8 +178,8 @@ class PostgresStore:
 
     # --- traces -----------------------------------------------------------------------------------------------
 
-    def new_trace(self, id: str) -> TraceLog:
-        return self._traces.begin(id, self.me)
+    async def new_trace(self, id: str) -> TraceLog:
+        return await self._traces.begin(id, self.me)
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
         return await self._traces.replace(id, self.me, items)

@@ -131,15 +131,21 @@ class TraceCopies:
     def path(self, run: str) -> Path:
         return self._directory / f"{run}.jsonl"
 
-    def begin(self, run: str, server: str) -> ShippedTrace:
-        self.forget(run)
-        trace = self._open[run] = ShippedTrace(self, run, server, TraceWriter(self.path(run)))
+    def _lock(self, run: str) -> asyncio.Lock:
+        """Hold it to write the local file, apart from the trace that is open."""
+        return self._locks.setdefault(run, asyncio.Lock())
+
+    async def begin(self, run: str, server: str) -> ShippedTrace:
+        async with self._lock(run):
+            self.forget(run)
+            trace = self._open[run] = ShippedTrace(self, run, server, TraceWriter(self.path(run)))
         return trace
 
     async def replace(self, run: str, server: str, items: Iterable[object]) -> ShippedTrace:
         path = self.path(run)
-        file = await asyncio.to_thread(TraceWriter.replacing, path, items)
-        trace = self._open[run] = ShippedTrace(self, run, server, file)
+        async with self._lock(run):
+            file = await asyncio.to_thread(TraceWriter.replacing, path, items)
+            trace = self._open[run] = ShippedTrace(self, run, server, file)
         try:
             await trace.replace([await asyncio.to_thread(path.read_bytes)])
         except BaseException:
@@ -170,8 +176,7 @@ class TraceCopies:
         path = self.path(run)
         if run in self._open:
             return path
-        lock = self._locks.setdefault(run, asyncio.Lock())
-        async with lock:
+        async with self._lock(run):
             if run not in self._open:
                 await self._update(run, path)
         return path
