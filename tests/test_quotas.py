@@ -83,16 +83,17 @@ def test_what_was_spent_before_midnight_belongs_to_that_day(tmp_path: Path, monk
 class FullDisk(SQLiteStore):
     """A store that cannot write what was spent, at first."""
 
-    is_full = True
+    error: Exception | None = StorageError("no space left on device")
 
     async def spend(self, day: str, amounts: Mapping[str, tuple[int, float]]) -> None:
-        if self.is_full:
-            raise StorageError("no space left on device")
+        if self.error is not None:
+            raise self.error
         await super().spend(day, amounts)
 
 
+@pytest.mark.parametrize("error", [StorageError("no space left on device"), RuntimeError("unexpected")])
 def test_what_was_spent_is_written_when_the_disk_has_room_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     async def use(store: FullDisk) -> None:
         ledger = Ledger({"tokens": 70}, store)
@@ -100,10 +101,11 @@ def test_what_was_spent_is_written_when_the_disk_has_room_again(
             monkeypatch.setattr(quotas, "today", lambda day=day: day)
             ledger.check("ann")
             ledger.add("ann", Usage(prompt_tokens=7))
-        with pytest.raises(StorageError):
+        store.error = error
+        with pytest.raises(type(error)):
             await ledger.flush()
         ledger.add("ann", Usage(prompt_tokens=1))
-        store.is_full = False
+        store.error = None
         await ledger.flush()
         await ledger.flush()  # nothing is written twice
         assert await store.spent("2026-02-28") == {"ann": (7, 0.0)}

@@ -104,6 +104,19 @@ def test_what_is_old_is_removed(tmp_path: Path) -> None:
         assert any(line["event"] == "removed" and line["runs"] for line in server.log)
 
 
+def test_a_removal_that_fails_is_tried_again(tmp_path: Path) -> None:
+    with served(tmp_path) as server:
+        id = programmed(server)
+    database = sqlite3.connect(tmp_path / "data" / "runs.sqlite", isolation_level=None)
+    with contextlib.closing(database):
+        (record,) = database.execute("SELECT record FROM runs").fetchone()
+        database.execute("UPDATE runs SET record = 'damaged'")
+        with served(tmp_path, "--keep", SOON) as server:
+            until(lambda: any(line["event"] == "nothing removed" for line in server.log))
+            database.execute("UPDATE runs SET record = ?", (record,))
+            until(lambda: server.client.get(f"/api/runs/{id}").status_code == 404)
+
+
 def upload(server: Serving, name: str) -> str:
     reply = server.client.post("/api/files", params={"name": name}, content=b"n\n1\n")
     assert reply.status_code == 201

@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -90,6 +91,14 @@ def use(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Use], Any]:
             return asyncio.run(function(store))
 
     return run
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    for _ in range(1500):
+        if is_so():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not happen within 30 seconds")
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------
@@ -275,7 +284,7 @@ def test_a_trace_is_written_replaced_and_read(use: Callable[[Use], Any], size: i
 
     async def write(store: Store) -> bytes:
         await store.keep(run, request=b"{}")
-        trace = store.new_trace(run.id)
+        trace = await store.new_trace(run.id)
         trace.append({"event": "old"})
         await trace.flush()
         trace.close()
@@ -305,10 +314,15 @@ def test_a_trace_is_written_replaced_and_read(use: Callable[[Use], Any], size: i
 
 
 @pytest.fixture
-def two_stores(postgres: PostgresServer, tmp_path: Path) -> Iterator[list[Any]]:
+def url(postgres: PostgresServer) -> str:
+    return postgres.database()
+
+
+@pytest.fixture
+def two_stores(url: str, tmp_path: Path) -> Iterator[list[Any]]:
     from chainofcode.server.postgres.postgres_store import PostgresStore
 
-    url, objects = postgres.database(), DirectoryObjects(tmp_path / "objects")
+    objects = DirectoryObjects(tmp_path / "objects")
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(contextlib.closing(PostgresStore(url, tmp_path / name, objects)))
@@ -358,7 +372,7 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
             with pytest.raises(TakenOver):
                 await store.keep(changed(run, state="failed"))
         claimed = (await two.shared.claim([], ["m"])).run
-        trace = one.new_trace(run.id)
+        trace = await one.new_trace(run.id)
         trace.append({"event": "old"})
         for write in (
             lambda: one.keep(changed(claimed, **FINAL)),
@@ -380,6 +394,119 @@ def test_only_the_server_that_has_a_run_writes_it(two_stores: list[Any]) -> None
     asyncio.run(check())
 
 
+@pytest.mark.parametrize("how", ["requeued", "taken over"])
+def test_a_trace_that_another_server_goes_on_with_is_read_from_there(two_stores: list[Any], url: str, how: str) -> None:
+    import psycopg
+
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        await one.shared.claim([], ["m"])
+        trace = await one.new_trace(run.id)
+        trace.append({"event": "first"})
+        await trace.flush()
+        if how == "requeued":
+            trace.close()
+            await one.shared.enqueue(changed(run, resumed=1))
+            await two.shared.claim([], ["m"])
+        else:
+            with psycopg.connect(url) as connection:
+                connection.execute("UPDATE chainofcode.runs SET server = %s", (two.me,))
+            trace.append({"event": "not shipped"})
+            with pytest.raises(TakenOver):
+                await one.keep(changed(run, **FINAL), trace)
+            trace.close()
+        going_on = await two.replace_trace(run.id, [{"event": "first"}, {"event": "second"}])
+        for store in two_stores:
+            assert b"second" in (await store.local_trace(run.id)).read_bytes()
+        going_on.append({"event": "third"})
+        await two.keep(changed(run, **FINAL), going_on)
+        for store in two_stores:
+            lines = (await store.local_trace(run.id)).read_bytes().splitlines()
+            assert [msgspec.json.decode(line)["event"] for line in lines] == ["first", "second", "third"]
+
+    asyncio.run(check())
+
+
+def test_a_trace_that_begins_while_an_earlier_one_is_copied(two_stores: list[Any]) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.shared.enqueue(run, b"{}")
+        await one.shared.claim([], ["m"])
+        trace = await one.new_trace(run.id)
+        trace.append({"event": "old"})
+        await trace.flush()
+        trace.close()
+        await one.shared.enqueue(changed(run, resumed=1))
+        await two.shared.claim([], ["m"])
+        copying = asyncio.create_task(two.local_trace(run.id))
+        await asyncio.sleep(0)  # now it waits for the database
+        trace = await two.new_trace(run.id)
+        trace.append({"event": "new"})
+        path = await copying
+        lines = path.read_bytes().splitlines()
+        assert [msgspec.json.decode(line)["event"] for line in lines] == ["new"]
+        await two.keep(changed(run, **FINAL), trace)
+
+    asyncio.run(check())
+
+
+def test_a_long_trace_stays_in_the_database_while_the_object_storage_fails(
+    two_stores: list[Any], tmp_path: Path
+) -> None:
+    async def check() -> None:
+        one, two = two_stores
+        run = new_run("ann", "pears", "coc", "m")
+        await one.keep(run)
+        trace = await one.new_trace(run.id)
+        trace.append({"event": "x" * 3_000_000})
+        (tmp_path / "objects").rmdir()
+        (tmp_path / "objects").write_text("a file")
+        await one.keep(changed(run, **FINAL), trace)
+        assert (await two.run(run.id, "ann")).state == "done"
+        paths = [await store.local_trace(run.id) for store in two_stores]
+        assert paths[0].read_bytes() == paths[1].read_bytes() and paths[0].stat().st_size > 3_000_000
+
+    asyncio.run(check())
+
+
+class StuckObjects(DirectoryObjects):
+    """Object storage that does not respond until `responds` is set."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.responds = threading.Event()
+
+    def put(self, key: str, data: bytes) -> None:
+        assert self.responds.wait(60)
+        super().put(key, data)
+
+
+def test_object_storage_that_hangs_does_not_stop_the_database(url: str, tmp_path: Path) -> None:
+    from chainofcode.server.postgres.postgres_store import PostgresStore
+
+    objects = StuckObjects(tmp_path / "objects")
+
+    async def check(store: Store) -> None:
+        runs = [run_of("ann", "pears") for _ in range(20)]
+        for run in runs:
+            await store.keep(run)
+        keeping = [asyncio.create_task(store.keep_artifacts(run.id, {run.id: b"left"})) for run in runs]
+        try:
+            await asyncio.sleep(1)
+            async with asyncio.timeout(20):
+                assert await store.run(runs[0].id, "ann") == runs[0]
+        finally:
+            objects.responds.set()
+        await asyncio.gather(*keeping)
+        assert (await store.local_artifact(runs[0].id)).read_bytes() == b"left"
+
+    with contextlib.closing(PostgresStore(url, tmp_path / "data", objects)) as store:
+        asyncio.run(check(store))
+
+
 def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> None:
     async def check() -> None:
         one, two = two_stores
@@ -388,6 +515,26 @@ def test_a_queued_run_is_cancelled_without_a_server(two_stores: list[Any]) -> No
         await two.shared.cancel(run.id)
         assert (await one.run(run.id, "ann")).state == "cancelled"
         assert await one.shared.claim([], ["m"]) is None
+
+    asyncio.run(check())
+
+
+def test_a_run_that_is_cancelled_while_it_is_claimed_stays_cancelled(two_stores: list[Any], url: str) -> None:
+    import psycopg
+
+    async def check() -> None:
+        one, two = two_stores
+        first, second = (new_run("ann", "pears", "coc", "m") for _ in range(2))
+        for run in (first, second):
+            await one.shared.enqueue(run, b"{}")
+        with psycopg.connect(url) as cancelling:
+            cancelling.execute("UPDATE chainofcode.runs SET state = 'cancelled' WHERE id = %s", (first.id,))
+            claiming = asyncio.create_task(two.shared.claim([], ["m"]))
+            sql = "SELECT count(*) FROM pg_locks WHERE NOT granted"
+            await until(lambda: cancelling.execute(sql).fetchone() != (0,))
+        claimed = await claiming
+        assert claimed is not None and claimed.run.id == second.id
+        assert (await one.run(first.id, "ann")).state == "cancelled"
 
     asyncio.run(check())
 

@@ -168,6 +168,8 @@ class Application:
                     self.log.say("removed", runs=count)
             except StorageError as error:
                 self.log.say("nothing removed", why=error.message)
+            except Exception as error:  # the loop must go on
+                self.log.say("nothing removed", {"error": str(error)}, error_type=type(error).__name__)
             await asyncio.sleep(min(_REMOVE_SECONDS, keep_seconds))
 
 

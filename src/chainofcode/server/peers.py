@@ -31,6 +31,10 @@ class HeldRuns(Protocol):
 
     def keep_held(self, begun: Sequence[ActiveRun], held: dict[str, bool]) -> None: ...
 
+    @property
+    def known(self) -> Collection[str]:
+        """The ids of all runs that are not over, or whose end could not be written yet."""
+
     def has(self, id: str) -> bool: ...
 
     async def close(self) -> None:
@@ -50,6 +54,7 @@ class Peers:
         self._changes: weakref.WeakValueDictionary[str, asyncio.Event] = weakref.WeakValueDictionary()
         self._has_queued, self._is_held_stale = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_claiming = False  # still true after a failure: the claim may have been committed
         self.is_draining = False  # then no further run is claimed from other servers
 
     @contextlib.asynccontextmanager
@@ -127,13 +132,26 @@ class Peers:
             self._has_queued.clear()
             try:
                 while self._free():
-                    claimed = await self.queue.claim(self._must_wait(), self._models, only_own=self.is_draining)
+                    claimed = await self._claimed(runs)
                     if claimed is None:
                         break
                     self._grant(claimed, runs, begin)
-            except StorageError as error:
-                self._log.say("queue not read", why=error.message)
+            except Exception as error:  # the loop must go on
+                self._say_unread(error)
                 await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _claimed(self, runs: HeldRuns) -> ClaimedRun | None:
+        """Claim a run; first the one, if any, whose claim was committed without this server learning of it."""
+        if self._is_claiming:
+            waiting = self._turns.keys()
+            lost = await self.queue.lost_claim([*self._granted, *(id for id in runs.known if id not in waiting)])
+            self._is_claiming = False
+            if lost is not None:
+                return lost
+        self._is_claiming = True
+        claimed = await self.queue.claim(self._must_wait(), self._models, only_own=self.is_draining)
+        self._is_claiming = False
+        return claimed
 
     def _grant(
         self, claimed: ClaimedRun, runs: HeldRuns, begin: Callable[[ClaimedRun], Coroutine[Any, Any, None]]
@@ -144,19 +162,20 @@ class Peers:
         turn = self._turns.pop(run.id, None)
         if turn is not None and not turn.done():
             turn.set_result(None)
-        elif not claimed.is_own:
+        elif not claimed.is_own or not runs.has(run.id):  # else it finds its slot
+            if claimed.is_own:  # it was cancelled in this moment, or its client was refused when the store failed
+                run.state = "cancelled"
             task = asyncio.create_task(begin(claimed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        elif not runs.has(run.id):  # it was cancelled in this moment; else it finds its slot
-            self.release(run.id)
 
     async def _begin(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun) -> None:
-        """Start a claimed run; one that cannot be started has failed. While the store is unavailable, try again."""
+        """Start a claimed run. One that cannot be started has failed; one that cannot be resumed stays interrupted.
+        While the store is unavailable, try again."""
         run = claimed.run
         while True:
             try:
-                if run.error is None:
+                if run.state == "running":
                     await take_up(claimed)
                 else:
                     await store.keep(run)
@@ -168,10 +187,12 @@ class Peers:
                 self.release(run.id)
                 return
             except Refusal as error:
-                run.state, run.error = "failed", {"type": error.kind, "message": error.message}
+                run.state = "interrupted" if run.resumed else "failed"
+                run.error = {"type": error.kind, "message": error.message}
             except Exception as error:  # one run: the others go on
                 self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
                 run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
+                await asyncio.sleep(_RETRY_SECONDS)  # it may be the store
 
     # --- leases -----------------------------------------------------------------------------------------------
 
@@ -181,7 +202,12 @@ class Peers:
             self._is_held_stale.clear()
             begun = runs.begun  # before the store is read: a run that begins meanwhile is not a lost one
             try:
-                held = await self.queue.held()
-            except StorageError:
-                continue
-            runs.keep_held(begun, held)
+                runs.keep_held(begun, await self.queue.held())
+            except Exception as error:  # the loop must go on
+                self._say_unread(error)
+
+    def _say_unread(self, error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._log.say("queue not read", why=error.message)
+        else:
+            self._log.say("queue not read", {"error": str(error)}, error_type=type(error).__name__)

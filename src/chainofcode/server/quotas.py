@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from ..errors import BudgetError
 from ..lm import LM, Around, Completion, Message, Usage
-from .refusal import StorageError
 from .store import Store
 from .telemetry import Telemetry
 
@@ -94,7 +93,7 @@ class Ledger:
             day, amounts = days.popitem()
             try:
                 await self._store.spend(day, amounts)
-            except StorageError:
+            except Exception:  # whatever it is, the amounts are written later
                 for left, unwritten in (*days.items(), (day, amounts)):
                     for owner, amount in unwritten.items():
                         _add(self._new, (left, owner), amount)

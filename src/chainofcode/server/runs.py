@@ -127,7 +127,7 @@ class Runs:
         """Queue a run for whichever server has a slot first. Raises Refusal when the queue is full."""
         assert self.peers is not None
         self.check_room(run.owner)
-        places = QueueRoom(self._settings.runs + self._settings.queue, len(self._settings.tokens) > 1)
+        places = QueueRoom(self._settings.runs + self._settings.queue, self._has_several_owners)
         await self.peers.queue.enqueue(run, request, places)
         self._say_taken("queued", run)
 
@@ -136,9 +136,12 @@ class Runs:
             raise Refusal(503, "stopping", "the server is about to stop", retry_seconds=self._settings.drain_seconds)
         held = sum(active.run.owner == owner for active in self._active.values())
         total = self._settings.runs + self._settings.queue
-        is_shared = len(self.owners) > 1 or bool(self._settings.user_header)
-        if not has_room(held, len(self._active), total, is_shared=is_shared):
+        if not has_room(held, len(self._active), total, is_shared=self._has_several_owners):
             raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
+
+    @property
+    def _has_several_owners(self) -> bool:
+        return len(self.owners) > 1 or bool(self._settings.user_header)
 
     # --- carrying out -----------------------------------------------------------------------------------------
 
@@ -205,7 +208,7 @@ class Runs:
             if continued.is_parting:
                 continued.part()
                 await self._rewrite(active, continued)
-        active.file = active.file or self._store.new_trace(active.run.id)
+        active.file = active.file or await self._store.new_trace(active.run.id)
         active.file.append(event)
         if isinstance(event, Call) or active.file.is_behind:  # a call was paid for
             await active.file.flush()
@@ -306,7 +309,8 @@ class Runs:
         """Write finished runs that could not be written before."""
         while self._unkept:
             run = next(iter(self._unkept.values()))
-            await self._store.keep(run)
+            with contextlib.suppress(TakenOver):  # another server writes how it ends
+                await self._store.keep(run)
             self._unkept.pop(run.id, None)
 
     async def follow(
@@ -402,6 +406,10 @@ class Runs:
                 active.cancel("interrupted")
             elif held[active.run.id]:
                 active.cancel()
+
+    @property
+    def known(self) -> Collection[str]:
+        return [*self._active, *self._unkept]
 
     def has(self, id: str) -> bool:
         return id in self._active

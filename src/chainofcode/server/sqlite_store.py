@@ -178,7 +178,7 @@ class SQLiteStore:
     async def local_trace(self, id: str) -> Path:
         return self.trace_path(id)
 
-    def new_trace(self, id: str) -> TraceLog:
+    async def new_trace(self, id: str) -> TraceLog:
         return TraceWriter(self.trace_path(id))
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:

@@ -159,6 +159,9 @@ class SharedQueue(Protocol):
         """Take the next run with one of these models, except of `waiting` owners: the owner with the fewest running
         runs is next; equals take turns. `only_own`: of those that only this server can carry out."""
 
+    async def lost_claim(self, known: Sequence[str]) -> ClaimedRun | None:
+        """A run that this server has claimed, apart from the known ones: a `claim` that failed may have taken it."""
+
     async def cancel(self, id: str) -> None:
         """Cancel a run that another server has, or none."""
 
@@ -212,7 +215,7 @@ class Store(Protocol):
     async def remove_before(self, when: float) -> int:
         """Remove finished runs and unused uploads that are older. Return the number of runs."""
 
-    def new_trace(self, id: str) -> TraceLog:
+    async def new_trace(self, id: str) -> TraceLog:
         """Begin the trace of a run."""
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:

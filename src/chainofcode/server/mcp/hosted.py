@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from starlette.routing import Route
 from starlette.types import Message, Receive, Scope, Send
 
 from ...trace import Trace, as_json
+from ..active_run import is_set_within
 from ..conversations import check_ran
 from ..intake import Intake
 from ..refusal import Refusal
@@ -26,6 +28,7 @@ from .tool_list import ProgressReporter, ToolRequest, build_server
 
 _MAX_CONTAINERS, _MAX_ITEMS = 150_000, 500_000  # in the body of a request
 _MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
+_IDLE_SECONDS = 2000.0  # without a request, after which an owner has no session any more
 
 
 class HostedBackend:
@@ -75,13 +78,34 @@ class HostedBackend:
         return found
 
 
+class OwnerSessions:
+    """The sessions of one owner, and how they are used."""
+
+    def __init__(self) -> None:
+        self.manager: asyncio.Future[StreamableHTTPSessionManager] = asyncio.get_running_loop().create_future()
+        self._requests, self._used = 0, time.monotonic()
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        self._requests += 1
+        try:
+            yield
+        finally:
+            self._requests -= 1
+            self._used = time.monotonic()
+
+    @property
+    def are_idle(self) -> bool:
+        return not self._requests and time.monotonic() - self._used >= _IDLE_SECONDS
+
+
 class McpEndpoint:
     """The endpoint, behind the request guard. Each token has sessions of its own, hidden from other tokens."""
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self._sessions: dict[str, asyncio.Future[StreamableHTTPSessionManager]] = {}
-        self._serving: list[asyncio.Task[None]] = []
+        self._sessions: dict[str, OwnerSessions] = {}
+        self._serving: set[asyncio.Task[None]] = set()
         self._requests, self._is_draining, self._over = 0, False, asyncio.Event()
 
     @property
@@ -98,8 +122,10 @@ class McpEndpoint:
         is_call = scope["method"] == "POST"
         self._requests += is_call
         try:
-            sessions = await self._sessions_of(scope["owner"])
-            await sessions.handle_request(scope, _again(body, receive), send)
+            sessions = self._sessions_of(scope["owner"])
+            with sessions.in_use():
+                manager = await asyncio.shield(sessions.manager)
+                await manager.handle_request(scope, _again(body, receive), send)
         finally:
             self._requests -= is_call
             self._end_if_idle()
@@ -112,20 +138,25 @@ class McpEndpoint:
             self._over.set()
             await asyncio.gather(*self._serving)
 
-    async def _sessions_of(self, owner: str) -> StreamableHTTPSessionManager:
-        """The sessions of an owner, opened with the first request: tokens come and go."""
+    def _sessions_of(self, owner: str) -> OwnerSessions:
+        """The sessions of an owner, opened with the first request and closed when idle: owners come and go."""
         if owner not in self._sessions:
-            self._sessions[owner] = asyncio.get_running_loop().create_future()
+            self._sessions[owner] = OwnerSessions()
             # In a context of its own: the sessions do not belong to the trace of this request.
-            self._serving.append(asyncio.create_task(self._serve(owner), context=contextvars.Context()))
-        return await asyncio.shield(self._sessions[owner])
+            task = asyncio.create_task(self._serve(owner), context=contextvars.Context())
+            self._serving.add(task)
+            task.add_done_callback(self._serving.discard)
+        return self._sessions[owner]
 
     async def _serve(self, owner: str) -> None:
         sharing = max(len(self._intake.runs.owners), len(self._sessions))
-        sessions = _new_sessions(self._intake, max(1, _MAX_SESSIONS // sharing))
-        async with sessions.run():
-            self._sessions[owner].set_result(sessions)
-            await self._over.wait()
+        sessions, manager = self._sessions[owner], _new_sessions(self._intake, max(1, _MAX_SESSIONS // sharing))
+        async with manager.run():
+            sessions.manager.set_result(manager)
+            while not await is_set_within(self._over, _IDLE_SECONDS):
+                if sessions.are_idle:
+                    del self._sessions[owner]
+                    return
 
     def drain(self) -> None:
         """End the sessions once no call is under way: the event streams of clients never end by themselves."""

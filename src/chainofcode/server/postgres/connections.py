@@ -64,6 +64,9 @@ class Connections:
                 if seconds is None:
                     raise
                 raise TimeoutError from None
+            except psycopg.InternalError:  # after a failover this may be a standby: the next connection is a new one
+                connection.close()
+                raise
             finally:
                 self._own.used = time.monotonic()
 
@@ -121,7 +124,7 @@ def connected(url: str) -> Postgres:
 def storage_errors() -> Iterator[None]:
     try:
         yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+    except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError) as error:
         raise StorageError(reason(error)) from None
 
 

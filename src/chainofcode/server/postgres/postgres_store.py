@@ -33,7 +33,7 @@ from .local_copies import LocalCopies
 from .shared_queue import PostgresQueue
 from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
 
-_THREADS, _SEARCH_THREADS = 8, 2
+_THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 2, 4
 _SEARCH_SECONDS = 5.0
 _LARGE_BYTES = 1024**2  # a finished trace above that is an object
 _LEAST_BYTES = 4096  # that an upload counts
@@ -66,6 +66,7 @@ class PostgresStore:
             raise InputError(f"cannot keep runs in PostgreSQL: {_said(error)}") from None
         self._objects, self._database = objects, Connections(url, _THREADS, "postgres")
         self._searches = Connections(url, _SEARCH_THREADS, "search")
+        self._linking = Connections(url, _OBJECT_THREADS, "objects")  # transactions that wait for the object storage
         self._search_slots = FairSlots(_SEARCH_THREADS)
         self._directory, self.me = directory, secrets.token_hex(8)
         self._copies = LocalCopies(directory, objects)
@@ -73,11 +74,11 @@ class PostgresStore:
         self.shared = PostgresQueue(self._database, url, self.me, self._forget_local)
         for key in self._database.now(_garbage):  # of servers that died
             with contextlib.suppress(StorageError):
-                self._database.now(_collected(objects, key))
+                self._linking.now(_collected(objects, key))
 
     def close(self) -> None:
-        self._database.close()
-        self._searches.close()
+        for connections in (self._database, self._searches, self._linking):
+            connections.close()
         os.close(self._lock)
 
     async def check(self) -> None:
@@ -90,9 +91,9 @@ class PostgresStore:
         key = None
         if isinstance(trace, ShippedTrace):
             await trace.flush()
-            trace.close()
             if trace.bytes > _LARGE_BYTES and run.is_over:
-                key = await self._keep_large(trace)
+                with contextlib.suppress(StorageError):  # then it stays in the database
+                    key = await self._keep_large(trace)
 
         def keep(connection: Postgres) -> None:
             run_rows.write(connection, run, self.me, request=request)
@@ -177,8 +178,8 @@ class PostgresStore:
 
     # --- traces -----------------------------------------------------------------------------------------------
 
-    def new_trace(self, id: str) -> TraceLog:
-        return self._traces.begin(id, self.me)
+    async def new_trace(self, id: str) -> TraceLog:
+        return await self._traces.begin(id, self.me)
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
         return await self._traces.replace(id, self.me, items)
@@ -262,7 +263,7 @@ class PostgresStore:
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
         await self._discard([f"artifacts/{sha256}" for sha256 in artifacts])
         for sha256, data in artifacts.items():
-            await self._database.do_patiently(_linked(self._objects, run, sha256, data))
+            await self._linking.do_patiently(_linked(self._objects, run, sha256, data))
 
     # --- objects ----------------------------------------------------------------------------------------------
 
@@ -283,7 +284,7 @@ class PostgresStore:
         """Remove objects that are garbage. What fails now is swept later."""
         for key in keys:
             with contextlib.suppress(StorageError):
-                await self._database.do(_collected(self._objects, key))
+                await self._linking.do(_collected(self._objects, key))
             self._copies.forget(key)
 
     # --- budgets ----------------------------------------------------------------------------------------------

@@ -36,8 +36,12 @@ _NEXT = """SELECT first.id, first.server FROM (
 LEFT JOIN (SELECT owner, count(*) AS running FROM runs WHERE state = 'running' GROUP BY owner) AS held USING (owner)
 LEFT JOIN turns USING (owner)
 ORDER BY coalesce(running, 0), coalesce(claimed, 0), number LIMIT 1"""
-_CLAIM = """UPDATE runs SET state = 'running', server = %s WHERE id = %s
+# A client may have cancelled the run, or left, since it was found: then this waits for that transaction.
+_CLAIM = """UPDATE runs SET state = 'running', server = %s
+WHERE id = %s AND state = 'queued' AND server IS NOT DISTINCT FROM %s
 RETURNING record, (SELECT request FROM requests WHERE run = id)"""
+_LOST = """SELECT record, (SELECT request FROM requests WHERE run = id) FROM runs
+WHERE state = 'running' AND server = %s AND id <> ALL(%s) LIMIT 1"""
 _TURN = """INSERT INTO turns VALUES (%s, nextval('claims'))
 ON CONFLICT (owner) DO UPDATE SET claimed = excluded.claimed"""
 _COUNT = """SELECT count(*) FILTER (WHERE owner = %s), count(*),
@@ -82,17 +86,24 @@ class PostgresQueue:
 
         def take(connection: Postgres) -> ClaimedRun | None:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (CLAIMING,))
-            found = connection.execute(_NEXT, given).fetchone()
-            if found is None:
-                return None
-            row = connection.execute(_CLAIM, (self.me, found[0])).fetchone()
-            assert row is not None
-            run = run_rows.read_run(row[0], "running")
-            connection.execute(_TURN, (run.owner,))
-            connection.execute(NOTIFY, (f"changed {run.id}",))
-            return ClaimedRun(run, row[1], found[1] is not None)
+            while found := connection.execute(_NEXT, given).fetchone():
+                row = connection.execute(_CLAIM, (self.me, *found)).fetchone()
+                if row is not None:
+                    run = run_rows.read_run(row[0], "running")
+                    connection.execute(_TURN, (run.owner,))
+                    connection.execute(NOTIFY, (f"changed {run.id}",))
+                    return ClaimedRun(run, row[1], found[1] is not None)
+            return None
 
         return await self._database.do(take)
+
+    async def lost_claim(self, known: Sequence[str]) -> ClaimedRun | None:
+        def find(connection: Postgres) -> ClaimedRun | None:
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (CLAIMING,))  # the failed claim is over
+            row = connection.execute(_LOST, (self.me, list(known))).fetchone()
+            return ClaimedRun(run_rows.read_run(row[0], "running"), row[1], False) if row else None
+
+        return await self._database.do(find)
 
     async def cancel(self, id: str) -> None:
         def cancel(connection: Postgres) -> None:

@@ -38,8 +38,9 @@ _READ = "SELECT data FROM chunks WHERE run = %s AND generation = %s AND start >=
 class ShippedTrace:
     """A trace that is written here and shipped to the database. Raises TakenOver if another server has the run."""
 
-    def __init__(self, database: Connections, run: str, server: str, file: TraceWriter) -> None:
-        self._database, self.run, self._server, self._file = database, run, server, file
+    def __init__(self, copies: TraceCopies, run: str, server: str, file: TraceWriter) -> None:
+        self._copies, self._database = copies, copies.database
+        self.run, self._server, self._file = run, server, file
         self._unshipped, self.bytes = bytearray(), 0
         self.generation = 0  # unknown until the first chunk is shipped
         self._shipping: asyncio.Task[None] | None = None
@@ -108,7 +109,9 @@ class ShippedTrace:
         return int(row[0])
 
     def close(self) -> None:
+        """Stop writing. Unless the trace has ended, other servers may go on with it: the local file is removed."""
         self._file.close()
+        self._copies.leave(self)
 
 
 class _Copy(NamedTuple):
@@ -120,7 +123,7 @@ class TraceCopies:
     """Local files with the traces of any server."""
 
     def __init__(self, directory: Path, database: Connections, objects: ObjectStorage) -> None:
-        self._directory, self._database, self._objects = directory, database, objects
+        self._directory, self.database, self._objects = directory, database, objects
         self._copies: dict[str, _Copy] = {}
         self._open: dict[str, ShippedTrace] = {}  # of runs that this server carries out
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
@@ -128,21 +131,25 @@ class TraceCopies:
     def path(self, run: str) -> Path:
         return self._directory / f"{run}.jsonl"
 
-    def begin(self, run: str, server: str) -> ShippedTrace:
-        self.forget(run)
-        trace = self._open[run] = ShippedTrace(self._database, run, server, TraceWriter(self.path(run)))
+    def _lock(self, run: str) -> asyncio.Lock:
+        """Hold it to write the local file, apart from the trace that is open."""
+        return self._locks.setdefault(run, asyncio.Lock())
+
+    async def begin(self, run: str, server: str) -> ShippedTrace:
+        async with self._lock(run):
+            self.forget(run)
+            trace = self._open[run] = ShippedTrace(self, run, server, TraceWriter(self.path(run)))
         return trace
 
     async def replace(self, run: str, server: str, items: Iterable[object]) -> ShippedTrace:
         path = self.path(run)
-        file = await asyncio.to_thread(TraceWriter.replacing, path, items)
-        trace = ShippedTrace(self._database, run, server, file)
-        self._open[run] = trace
+        async with self._lock(run):
+            file = await asyncio.to_thread(TraceWriter.replacing, path, items)
+            trace = self._open[run] = ShippedTrace(self, run, server, file)
         try:
             await trace.replace([await asyncio.to_thread(path.read_bytes)])
         except BaseException:
             trace.close()
-            self.forget(run)
             raise
         return trace
 
@@ -150,6 +157,12 @@ class TraceCopies:
         """The local file of a trace that was shipped as a whole is a copy from now on."""
         if self._open.pop(trace.run, None) is trace:
             self._copies[trace.run] = _Copy(trace.generation, trace.bytes)
+        trace.close()
+
+    def leave(self, trace: ShippedTrace) -> None:
+        """Forget a trace that this server does not write any more."""
+        if self._open.get(trace.run) is trace:
+            self.forget(trace.run)
 
     def forget(self, run: str) -> None:
         """Remove the local file, if there is one."""
@@ -158,23 +171,19 @@ class TraceCopies:
         for suffix in (".jsonl", PARTIAL):
             self.path(run).with_suffix(suffix).unlink(missing_ok=True)
 
-    def is_open(self, run: str) -> bool:
-        return run in self._open
-
     async def fetch(self, run: str) -> Path:
         """Bring the local copy of a trace up to date."""
         path = self.path(run)
         if run in self._open:
             return path
-        lock = self._locks.setdefault(run, asyncio.Lock())
-        async with lock:
+        async with self._lock(run):
             if run not in self._open:
                 await self._update(run, path)
         return path
 
     async def _update(self, run: str, path: Path) -> None:
         sql = "SELECT generation, trace_key FROM runs WHERE id = %s"
-        row = await self._database.do(lambda connection: connection.execute(sql, (run,)).fetchone())
+        row = await self.database.do(lambda connection: connection.execute(sql, (run,)).fetchone())
         if row is None:
             return
         generation, key = row
@@ -202,7 +211,7 @@ class TraceCopies:
     async def _append_chunks(self, run: str, path: Path, have: _Copy) -> None:
         """Append what is new; a copy from the beginning is a new file, so that readers of the old one notice."""
         while True:
-            data = await self._database.do(functools.partial(_read, run, have))
+            data = await self.database.do(functools.partial(_read, run, have))
             if not data:
                 return
             await asyncio.to_thread(_append, path, data, have.bytes)
