@@ -509,7 +509,11 @@ def test_no_column_takes_the_place_of_another(shop: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(None, "No such file"), (b"", "no database"), (b"SQLite format 3\0" + b"junk" * 999, "cannot read the database")],
+    [
+        (None, "No such file"),
+        (b"", "not a SQLite or DuckDB database"),
+        (b"SQLite format 3\0" + b"junk" * 999, "cannot read the database"),
+    ],
 )
 def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
     path = tmp_path / "x.db"

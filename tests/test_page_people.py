@@ -398,7 +398,7 @@ def test_ask_again_new_question_and_the_way_home(seen: Seen, server: Serving) ->
     assert server.run(second)["question"] == server.run(first)["question"] and server.run(second)["parent"] is None
     seen.page.click("#home")
     seen.shows("#example-note", "An example run")
-    assert seen.page.evaluate("document.activeElement.id") == "question"
+    seen.wait_for("document.activeElement.id === 'question'")
     seen.page.go_back()
     seen.wait_for(f"location.hash === '#run={second}'")
     seen.says("#said", OUTCOME)

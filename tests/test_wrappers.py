@@ -227,7 +227,7 @@ def test_a_minimal_object_gets_the_defaults() -> None:
     assert as_lm(lm) is lm
     (reply,) = asyncio.run(Around(lm).complete([Message("user", "hello")], n=1))
     assert reply.text == "hello ['n']"
-    with pytest.raises(TypeError, match="a str cannot be asked"):
+    with pytest.raises(TypeError, match="expected a model, got str"):
         as_lm("local:x")
 
 

@@ -36,6 +36,13 @@ class SelectList:
         self._on = items[2:3] if self._head == 3 else []
         self._prefix = rewriter.plain(items[: min(self._head, 2)])
         self._aliases = [self._alias(number) for number in range(len(self._parts))]
+        wide = {number for number, part in enumerate(self._parts) if _is_wide(part)}
+        self._first_wide = min(wide, default=len(self._parts))
+        self._meant: dict[str, list[int]] = {}  # the items that a name means: by alias, or inside `* REPLACE (…)`
+        for number, alias in enumerate(self._aliases):
+            inside = self._words(self._parts[number]) if number in wide else set()
+            for name in {alias, *inside} - {""}:
+                self._meant.setdefault(name, []).append(number)
         self._early = self._mentioned(select, "WHERE", "GROUP", "HAVING", "QUALIFY")
         self._ordered = self._mentioned(select, "ORDER", "WINDOW")
         self._sites: dict[int, list[Site]] = {}
@@ -64,19 +71,23 @@ class SelectList:
         """The items with sites that names or positions mean, also through the aliases of other items."""
         names = set(wanted)
         found: set[int] = set()
-        while more := {n for n in range(len(self._parts)) if n not in found and self._is_named(n, names)}:
-            found |= more
-            names |= set().union(*(self._words(self._parts[number]) for number in more))
+        pending = self._at_positions({name for name in names if name.startswith("#")})
+        fresh = set(names)
+        while fresh or pending:
+            pending += [number for name in fresh for number in self._meant.get(name, ())]
+            fresh = set()
+            while pending:
+                number = pending.pop()
+                if number not in found:
+                    found.add(number)
+                    fresh |= self._words(self._parts[number]) - names
+            names |= fresh
         return self._with_sites(sorted(found))
 
-    def _is_named(self, number: int, names: set[str]) -> bool:
-        """Whether one of these names means an item. After `*`, its position is unknown: each one may mean it."""
-        if self._aliases[number] in names - {""}:
-            return True
-        if not any(_is_wide(part) for part in self._parts[: number + 1]):
-            return f"#{number + 1}" in names
-        is_replaced = _is_wide(self._parts[number]) and bool(self._words(self._parts[number]) & names)
-        return is_replaced or any(name.startswith("#") for name in names)
+    def _at_positions(self, positions: set[str]) -> list[int]:
+        """The items at these positions. After `*`, positions are unknown: each one may mean any of those items."""
+        known = [number for number in range(self._first_wide) if f"#{number + 1}" in positions]
+        return known + ([*range(self._first_wide, len(self._parts))] if positions else [])
 
     def _words(self, items: Sequence[Node]) -> set[str]:
         return {self._rewriter.lower(level[index]) for level, index in walk(items)} - {""}
