@@ -253,7 +253,7 @@ def documented(heading: str) -> list[str]:
 
 
 def steps_of(server: Serving, id: str) -> list[dict[str, Any]]:
-    return [event for event in server.events(id) if event["event"] != "waiting"]
+    return [event for event in server.events(id) if event["event"] not in ("waiting", "draft")]
 
 
 def test_a_backup_of_a_running_server_can_be_restored(tmp_path: Path) -> None:
