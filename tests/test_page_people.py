@@ -177,7 +177,7 @@ def test_line_and_state_stay_in_view_while_stepping(browser: Any, server: Servin
 
 def test_an_empty_page_shows_an_example_to_step_through(seen: Seen, server: Serving) -> None:
     opened(seen, server.url)
-    assert seen.page.evaluate("document.activeElement.id") == "question"
+    seen.wait_for("document.activeElement.id === 'question'")
     seen.says("#said", OUTCOME)
     seen.shows("#empty", "The model writes a program", "Question", "Answer")
     seen.shows("#example-note", "An example run")
