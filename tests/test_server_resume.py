@@ -316,9 +316,8 @@ def test_a_trace_of_another_program(tmp_path: Path, endpoint: Counting) -> None:
         ids = []
         for program in (PROGRAM, f"first = 1\n{PROGRAM}"):
             ids.append(server.client.post("/api/runs", json={"program": program, "model": "openai:m"}).json()["id"])
-            while not trace_of(server, ids[-1]).exists():
+            while not (path := trace_of(server, ids[-1])).exists() or b'"event":"program"' not in path.read_bytes():
                 time.sleep(0.02)
-        time.sleep(1)
         server.stop(signal.SIGKILL)
         one, other = (trace_of(server, id) for id in ids)
     swapped = one.read_bytes()
