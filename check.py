@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Everything that must hold, in one command: `python3 check.py`.
 
-    python3 check.py              what a change must pass: lint, types, tests; under 15 minutes on two cores
+    python3 check.py              what a change must pass: lint, types, tests; half an hour on two cores
     python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
     python3 check.py --all        the nightly run: all cases of all tests, on every version
     python3 check.py --coverage   also says which lines of the host no test runs
@@ -23,7 +23,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 WANTED = ("3.11", "3.12", "3.13")
-WORKERS = 2 * (os.cpu_count() or 1)  # most of the time, tests wait for a process, a server or a browser
+WORKERS = os.cpu_count() or 1  # more make tests with a time limit fail now and then
 COVERAGE = ("coverage", "run", "-m")
 
 
