@@ -25,7 +25,7 @@ SYSTEMS = ("lotus", "palimpzest", "bigquery", "thalamusdb")
 _TABLES = {"Reviews_2000": "reviews", "Movies_2000": "movies"}
 _METRICS = "across_system_2.5flash_sf2000"
 _MAX_CALLS = 10_000
-_WALL_SECONDS = 24 * 3600.0  # a small model on few cores takes an hour for 2,000 calls
+_WALL_SECONDS = 24 * 3600.0  # 2,000 calls to a small model on few cores can take more than an hour
 
 
 @dataclass(frozen=True)
