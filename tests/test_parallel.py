@@ -23,7 +23,7 @@ from chainofcode.lm.wrappers import Budgeted
 from chainofcode.sandbox import opened
 from chainofcode.values.codec import decode
 
-COUNT = random_programs(60, 120)
+COUNT = random_programs(40, 120)
 SIZE = 20
 
 
@@ -101,7 +101,7 @@ def cases(name: str) -> list[dict[str, Any]]:
             {"program": one.read_text(), "values": one.with_suffix(".values.jsonl")}
             for one in sorted(path.glob("*.py"))
         ]
-    return part([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], 3)
+    return part([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], 6)
 
 
 @pytest.mark.parametrize("name", ["bbh.jsonl", "holes.jsonl", "recorded.jsonl", "parallel"])
