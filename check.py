@@ -8,8 +8,8 @@
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11, 3.12, 3.13; ~/.pyenv/versions is searched too) and
-installs the project into it. The first of them runs everything, the others half the cases of the tests that depend on
-the version. With --all, each runs everything.
+installs the project into it. The first of them runs everything, the others a third of the cases of the tests that
+depend on the version. With --all, each runs everything.
 """
 
 from __future__ import annotations

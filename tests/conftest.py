@@ -91,7 +91,7 @@ QUICK = {
     "words",
     "wrappers",
 }
-OTHERS_SHARE = 2  # on the other versions of Python, every second case of each test
+OTHERS_SHARE = 3  # on the other versions of Python, every third case of each test
 RULES = {"house", "words"}  # one case for each file of the project: all of them
 ROOT = Path(__file__).parent.parent
 ALONE = {
