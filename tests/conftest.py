@@ -55,6 +55,7 @@ VERSIONED = {
     "parallel",
     "protocol",
     "provenance",
+    "python314",
     "regressions",
     "sandbox",
     "semantics",

@@ -101,7 +101,7 @@ def cases(name: str) -> list[dict[str, Any]]:
             {"program": one.read_text(), "values": one.with_suffix(".values.jsonl")}
             for one in sorted(path.glob("*.py"))
         ]
-    return part([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], 6)
+    return part([json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], 3)
 
 
 @pytest.mark.parametrize("name", ["bbh.jsonl", "holes.jsonl", "recorded.jsonl", "parallel"])
