@@ -7,7 +7,7 @@
     python3 check.py --coverage   also says which lines of the host no test runs
     python3 check.py -k prose     other arguments go to pytest
 
-Makes a virtual environment per Python that the machine has (3.11, 3.12, 3.13; ~/.pyenv/versions is searched too) and
+Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
 installs the project into it. The first of them runs everything, the others a third of the cases of the tests that
 depend on the version. With --all, each runs everything.
 """
@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
-WANTED = ("3.11", "3.12", "3.13")
+WANTED = ("3.11", "3.12", "3.13", "3.14")
 WORKERS = os.cpu_count() or 1  # more make tests with a time limit fail now and then
 COVERAGE = ("coverage", "run", "-m")
 
