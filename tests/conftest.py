@@ -55,6 +55,7 @@ VERSIONED = {
     "parallel",
     "protocol",
     "provenance",
+    "python314",
     "regressions",
     "sandbox",
     "semantics",
@@ -91,9 +92,15 @@ QUICK = {
     "words",
     "wrappers",
 }
+OTHERS_SHARE = 3  # on the other versions of Python, every third case of each test
 RULES = {"house", "words"}  # one case for each file of the project: all of them
-FILES = {"quick": QUICK, "not once": VERSIONED}  # for -m
 ROOT = Path(__file__).parent.parent
+ALONE = {
+    path.stem.removeprefix("test_")
+    for path in Path(__file__).parent.glob("test_*.py")
+    if "mark.alone" in path.read_text(encoding="utf-8")
+}
+FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
 
@@ -133,16 +140,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in cases if subject(cases[0].path) in RULES else cases[:2]:
                 item.add_marker("quick")
         if not (ALL or is_named):
-            left_out |= not_sampled(cases)
+            left_out |= not_sampled(cases, OTHERS_SHARE if config.option.markexpr == "not once" else 1)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
 
-def not_sampled(cases: list[pytest.Item]) -> set[pytest.Item]:
-    """Of the cases of one test that are marked `sampled(n)`, all but every n-th."""
-    marks = {item: mark for item in cases if (mark := item.get_closest_marker("sampled"))}
-    count = sum(1 / mark.args[0] for mark in marks.values())
-    return set(list(marks)[math.ceil(count) :])
+def not_sampled(cases: list[pytest.Item], share: int) -> set[pytest.Item]:
+    """What a run leaves out of the cases of one test.
+
+    Of those marked `sampled(n)` it keeps every n-th, of the others all; where versions share the work, a part of both.
+    """
+    if cases[0].get_closest_marker("nightly"):
+        return set(cases)
+    marks = {item: item.get_closest_marker("sampled") for item in cases}
+    steps = {item: share * (mark.args[0] if mark else 1) for item, mark in marks.items()}
+    sampled = {item: 1 / step for item, step in steps.items() if step > 1}
+    return set(list(sampled)[math.ceil(sum(sampled.values())) :])
 
 
 def draw(item: pytest.Item) -> int:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from forked import Forked, can_fork
 
 SCRIPT = [
     {
@@ -30,6 +31,14 @@ SCRIPT = [
 FRUIT = "How many of these are fruit: apple, saw?"
 
 
+def started(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]:
+    """A process of `coc` without a token in its environment."""
+    environment = {**os.environ, "COC_TOKEN": ""}
+    if can_fork(command):
+        return Forked(command, (0, 1, stderr), env=environment)
+    return subprocess.Popen([sys.executable, "-m", "chainofcode", *command], stderr=stderr, env=environment)
+
+
 class Serving:
     """A server that runs: `client` talks to it, `log` is what it wrote."""
 
@@ -39,9 +48,12 @@ class Serving:
         self.directory, self.log, self.token = directory, list[dict[str, Any]](), token
         path = directory / "script.jsonl"
         path.write_text("\n".join(map(json.dumps, script)))
-        command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json"]
-        command += ["--data", str(directory / "data"), "--model", model or f"scripted:{path}", *options]
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "COC_TOKEN": ""})
+        command = ["serve", "--port", "0", "--log", "json", "--data", str(directory / "data")]
+        command += ["--model", model or f"scripted:{path}", *options]
+        said, stderr = os.pipe()
+        self.process = started(command, stderr)
+        os.close(stderr)
+        self._said = os.fdopen(said)
         self.url = ""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -50,18 +62,19 @@ class Serving:
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def _read(self) -> None:
-        for line in self.process.stderr or ():
+        for line in self._said:
             self.log.append(json.loads(line) if line.startswith("{") else {"event": "said", "text": line})
 
     def _wait(self) -> None:
-        for _ in range(600):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
             self.url = self.url or next((line["url"] for line in self.log if line["event"] == "serving"), "")
             with contextlib.suppress(httpx.TransportError):
                 if self.url and httpx.get(f"{self.url}/healthz", timeout=5).status_code == 200:
                     return
             if self.process.poll() is not None:
                 break
-            time.sleep(0.1)
+            time.sleep(0.02)
         self._reader.join(10 if self.process.poll() is not None else 0)
         raise AssertionError(f"the server did not start: {self.log}")
 
@@ -100,8 +113,7 @@ class Serving:
             self.process.kill()
         self.process.wait()
         self._reader.join(10)
-        assert self.process.stderr is not None
-        self.process.stderr.close()
+        self._said.close()
 
 
 def parsed(lines: Iterator[str]) -> Iterator[dict[str, Any]]:

@@ -8,8 +8,6 @@ import http.server
 import json
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from serving import FRUIT, Serving, served
+from test_cli import coc as command
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
@@ -36,7 +35,7 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 
 
 def coc(*arguments: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "chainofcode", *arguments], capture_output=True, text=True, timeout=60)
+    done = command(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -111,7 +110,7 @@ def test_the_command(tmp_path: Path) -> None:
         ["add", "x", "--scope", "all"],
         ["add", "x", "--expires", "0"],
     ):
-        done = subprocess.run([sys.executable, "-m", "chainofcode", "tokens", *wrong, *data], capture_output=True)
+        done = command("tokens", *wrong, *data)
         assert done.returncode == 2, wrong
 
 

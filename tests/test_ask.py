@@ -483,6 +483,7 @@ def test_a_model_that_fails_is_an_error_not_an_answer() -> None:
 # --- a real model -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_the_plumbing_with_a_real_model(small_model: Path) -> None:
     """A model of 135 million parameters: nothing is said about its answers, only that they have the right types."""
     program = """

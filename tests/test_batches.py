@@ -472,6 +472,7 @@ def finished(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.sampled(2)
 def test_an_evaluation(server: Any, tmp_path: Path) -> None:
     """Calls that lookahead finds are in the first batch; the table says what it cost."""
     out = tmp_path / "out"
@@ -495,6 +496,7 @@ def wait_for(is_so: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("moment", ["created", "running", "results"])
 def test_a_killed_evaluation_pays_nothing_twice(server: Any, tmp_path: Path, moment: str) -> None:
     """Killed while a batch is created, while it runs, and while its results are read."""

@@ -14,6 +14,7 @@ from chainofcode.emulator import Table
 CASES = [(name, record) for name in ("holes", "bbh", "recorded") for record in records(f"cases/{name}.jsonl")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("name", "case"), CASES, ids=[f"{name}/{case['id']}" for name, case in CASES])
 def test_case(name: str, case: dict[str, Any]) -> None:
     table = Table.of_records(case["calls"], case["id"])

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT, has_tier
+from forked import can_fork, run_coc
 
 from chainofcode.cli import _parser
 from chainofcode.cli.overview import GROUPS
@@ -23,9 +24,13 @@ COC = [sys.executable, "-m", "chainofcode"]
 
 
 def coc(*arguments: str | Path, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [*COC, *map(str, arguments)], capture_output=True, text=True, check=False, cwd=cwd, timeout=60, input=stdin
-    )
+    words = [*map(str, arguments)]
+    if can_fork(words):
+        done = run_coc(words, cwd, stdin)
+    else:
+        done = subprocess.run(
+            [*COC, *words], capture_output=True, text=True, check=False, cwd=cwd, timeout=60, input=stdin
+        )
     assert "Traceback" not in done.stderr, done.stderr
     return done
 

@@ -540,6 +540,7 @@ def test_faithfulness_is_a_column(tmp_path: Path) -> None:
 # --- the embedded model -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_real_model_goes_through_a_benchmark(tmp_path: Path, small_model: str) -> None:
     """What it says is not judged: that a table comes out, with a result and a trace for each sample, is.
 

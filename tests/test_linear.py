@@ -552,6 +552,7 @@ def interrupt(*ignored: object) -> None:
     raise TooSlow(f"over {MAX_SECONDS} seconds")
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(("name", "shape"), CASES, ids=[": ".join(case) for case in CASES])
 def test_linear_time_and_memory(name: str, shape: str) -> None:
     limit, make = SHAPES[name][shape]

@@ -222,6 +222,7 @@ def test_runs_of_a_killed_server_finish_on_the_other(group: Group) -> None:
         assert taken_over and set(taken_over) <= set(said(two, "run over"))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", ["killed", "stopped"])
 def test_another_server_pays_for_the_rest_only(
     group: Group, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str

@@ -54,7 +54,7 @@ def test_coc_on_recorded_programs(cases: list[dict[str, Any]]) -> None:
 
 
 def test_python_alone_only_where_no_hole_is_met(cases: list[dict[str, Any]]) -> None:
-    for case in part(cases, 3):
+    for case in part(cases, 9):
         alone = solve(case["question"], recorded(case), method="coc-python")
         if case["calls"]:
             assert alone.reason == "emulation failed", case["id"]

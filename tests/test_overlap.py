@@ -20,7 +20,7 @@ from overlap_sharing import SCRATCH, SHARING, TOOLS
 
 from chainofcode import Jail, Result, arun
 
-COUNT = random_programs(100, 300)
+COUNT = random_programs(50, 300)
 SIZE = 25
 AT_ONCE = 4
 WAYS = (0, 7, 8)  # seeds: early values; gathered, without values for wasted calls; gathered and late
@@ -80,7 +80,7 @@ def test_the_generator_is_diverse() -> None:
 # --- programs by hand ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", effects())
 def test_effects_happen_once_and_in_their_turn(name: str, jail: Jail) -> None:
     source = effects()[name]

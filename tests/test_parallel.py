@@ -23,7 +23,7 @@ from chainofcode.lm.wrappers import Budgeted
 from chainofcode.sandbox import opened
 from chainofcode.values.codec import decode
 
-COUNT = random_programs(60, 120)
+COUNT = random_programs(40, 120)
 SIZE = 20
 
 

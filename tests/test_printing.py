@@ -154,6 +154,7 @@ OTHERS = [
 COMMANDS = [[*command[:1], trace, *command[1:]] for command in ON_TRACES for trace in TRACES] + OTHERS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: plain(" ".join(command))[:60])
 def test_no_command_passes_on_control_characters(
     command: list[str], place: Path, capfd: pytest.CaptureFixture[str]

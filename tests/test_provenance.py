@@ -94,7 +94,7 @@ def test_brute_force_on_aliasing_programs(seed: int, sandbox: Sandbox) -> None:
     assert asyncio.run(force.objections(FIRST)) == []
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in NEED_FILES | SEE_THE_WATCHER])
 def test_every_way_of_a_value(way: str, sandbox: Sandbox, oracle: Oracle) -> None:
     for in_function, chance in ((False, 3), (False, 4), (True, 3), (True, 4)):

@@ -33,6 +33,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.nightly
 def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
@@ -167,6 +168,7 @@ def test_a_request_that_is_given_up_while_it_waits_keeps_no_turn() -> None:
     asyncio.run(give_up())
 
 
+@pytest.mark.nightly
 def test_a_model_that_cannot_be_had_ends_it_on_a_cluster_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ray = pytest.importorskip("ray")
     from chainofcode.errors import LMError

@@ -96,7 +96,7 @@ def test_cases_come_out_the_same(name: str, jail: Jail) -> None:
         pytest.skip(f"the shared test material has no cases/{name}.jsonl here")
 
     async def all_of_them() -> None:
-        for number, case in enumerate(part(cases, 3)):
+        for number, case in enumerate(part(cases, 6)):
             values: Any = Table.of_records(case["calls"], case["id"])
             given: Any = {"question": case.get("question"), "sandbox": jail, "in_flight": 8 if number % 2 else 1}
             done = await areplay(read_back(await arun(case["program"], values, **given)), sandbox=jail)

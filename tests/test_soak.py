@@ -15,6 +15,7 @@ SOAK = ROOT / "bench" / "soak.py"
 pytestmark = pytest.mark.skipif(not has_tier("B"), reason="no sandbox with files on this machine")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", [["--programs", "240"], ["--programs", "120", "--serve"]], ids=["jail", "server"])
 def test_nothing_grows(way: list[str]) -> None:
     if "--serve" in way:

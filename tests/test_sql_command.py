@@ -318,6 +318,7 @@ JOINS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("engine", ["duckdb", "sqlite"])
 @pytest.mark.parametrize("name", JOINS)
 def test_explain_counts_the_pairs_of_a_join(

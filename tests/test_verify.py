@@ -112,7 +112,7 @@ def verdicts_on(
 ) -> dict[str, Verdict]:
     async def all_of_them() -> dict[str, Verdict]:
         found = {}
-        for name, program in programs.items():
+        for name, program in part([*programs.items()], 4):
             result = await arun(program, calls, sandbox=sandbox, question=question)
             assert result.reason == "answered", (name, result)
             found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
@@ -148,7 +148,7 @@ def test_what_looks_like_that_and_works_is_not_flagged(sandbox: Sandbox) -> None
 def verdicts_on_cases(cases: dict[str, question_cases.Case], sandbox: Sandbox) -> dict[str, Verdict]:
     async def all_of_them() -> dict[str, Verdict]:
         found = {}
-        for name, case in cases.items():
+        for name, case in part([*cases.items()], 4):
             result = await arun(case.program, case.said, sandbox=sandbox, question=case.question, inputs=case.inputs)
             assert result.reason == "answered", (name, result)
             found[name] = await averify(result.trace, sandbox=sandbox, flips=0)
@@ -224,7 +224,7 @@ def test_no_given_case_is_flagged(sandbox: Sandbox) -> None:
         result = await arun(case["program"], values, sandbox=sandbox, question=case["question"])
         return await averify(result.trace, sandbox=sandbox, flips=2)
 
-    for case in part(records("cases/bbh.jsonl"), 3):
+    for case in part(records("cases/bbh.jsonl"), 9):
         found = asyncio.run(check(case))
         assert found.flags == (), (case["id"], found.flags)
         assert found.replays and found.score > 0.5

@@ -233,6 +233,7 @@ def attempt(program: str, jail: Sandbox, *, is_observed: bool = False, **limits:
     return run_js(program, emulator, sandbox=jail, in_flight=1, limits=Limits(**limits))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("is_observed", [False, True])
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_program_that_breaks_only_itself(name: str, is_observed: bool, jail: Sandbox) -> None:

@@ -4,6 +4,7 @@
 ALLOWED_DUNDERS = {
     "__name__", "__module__", "__qualname__", "__doc__", "__firstlineno__",
     "__static_attributes__", "__classcell__", "__annotations__",
+    "__classdictcell__", "__annotate_func__", "__conditional_annotations__",  # since 3.14
 }
 
 

@@ -238,7 +238,7 @@ def counted(arg):
     return sys.getrefcount(own)
 
 
-assert counted(None) == 2
+assert counted(None) == (1 if sys.version_info >= (3, 14) else 2)  # since 3.14 a local variable can be borrowed
 r = weakref.ref(Noisy("weak"))
 assert r() is None and take() == ["-weak"]
 gc.enable()

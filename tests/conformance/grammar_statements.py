@@ -1,5 +1,7 @@
 # A tour of every statement form.
 
+import sys
+
 trail = []
 step = trail.append
 
@@ -37,7 +39,8 @@ box[0] = 15
 box[1:] = [16, 17]
 assert [a, b, c, d, e, f, g, h, i, j, k, m] == [1, 2, 2, 3, 4, 5, 6, [7, 8], 9, 10, 11, 12]
 assert (obj.attr, obj.attr2, box) == (13, 14, [15, 16, 17]) and "l" not in globals()
-assert __annotations__ == {"k": int, "l": "unevaluated string"}, __annotations__
+annotations = __annotate__(1) if sys.version_info >= (3, 14) else __annotations__
+assert annotations == {"k": int, "l": "unevaluated string"}, annotations
 
 # augmented
 a += 1; a -= 5; a *= -2; a **= 2; a //= 3; a %= 7; a <<= 3; a >>= 1; a |= 9; a ^= 2; a &= 0xF; a /= 2

@@ -44,6 +44,7 @@ _COMMON = """
     urllib.parse uuid warnings weakref zlib zoneinfo xml.etree.ElementTree
     encodings.ascii encodings.latin_1 encodings.cp1252 encodings.utf_16 encodings.utf_32 encodings.idna
     encodings.unicode_escape encodings.hex_codec encodings.rot_13 encodings.utf_8_sig _strptime
+    _ast_unparse annotationlib string.templatelib
 """
 
 

@@ -51,7 +51,9 @@ class Places:
     def current_statement(self, frame: FrameType | None) -> int:
         while frame is not None:
             if frame.f_code.co_filename == FILENAME:
-                span = self._span(frame.f_code, frame.f_lasti)
+                # A jump back to a checkpoint, where Python 3.14 handles signals, belongs to the statement before it.
+                spans = (self._span(frame.f_code, offset) for offset in range(frame.f_lasti, -1, -2))
+                span = next(filter(None, spans), None)
                 if span is not None:
                     return self.statement_at(span[0])
             frame = frame.f_back
