@@ -18,13 +18,23 @@ export function timelineOf(attempt) {
     const bar = el("span", { class: `bar ${call.tool ? "tool" : "lm"}${call.is_abandoned ? " wasted" : ""}` });
     bar.style.setProperty("--from", `${(100 * (from - first)) / whole}%`);
     bar.style.setProperty("--size", `${Math.max((100 * (to - from)) / whole, LEAST_PERCENT)}%`);
-    return el("li", { title: shortened(oneLine(call.prompt ?? ""), 300) }, el("span", { class: "number" }, number + 1), el("span", { class: "track" }, bar), el("span", { class: "faint" }, `${(to - from).toFixed(2)} s${noteOf(call)}`));
+    return el("li", { title: shortened(oneLine(call.prompt ?? ""), 300) }, el("span", { class: "number" }, number + 1), el("code", { class: "what" }, shortened(nameOf(call, attempt), 120)), el("span", { class: "track" }, bar), el("span", { class: "faint" }, `${(to - from).toFixed(2)} s${noteOf(call)}`));
   });
   return el("section", { class: "timeline", "aria-label": "Timeline of requests" }, el("p", { class: "faint" }, summaryOf(attempt, calls, whole)), el("ol", {}, ...rows));
 }
 
+/** What a request was for: the calls of the program that it answers, a tool, or the program itself. */
+function nameOf(call, attempt) {
+  if (call.tool) return oneLine(call.prompt ?? call.tool);
+  const answered = Object.keys(call.answers ?? {});
+  if (answered.length) return answered.map((text) => oneLine(text)).join(", ");
+  const source = attempt.program?.source.trim();
+  return source && String(call.reply).includes(source) ? "the program" : "";
+}
+
 function noteOf(call) {
   if (call.is_abandoned) return " · wasted";
+  if (call.is_cached) return " · cached";
   return Number(call.usage?.cached_tokens ?? 0) > 0 ? ` · ${plural(Number(call.usage.cached_tokens), "cached token")}` : "";
 }
 
@@ -38,6 +48,7 @@ function summaryOf(attempt, calls, whole) {
     how("ahead") && `${how("ahead")} sent ahead`,
     how("batched") && `${how("batched")} in batches`,
     how("shared") && `${how("shared")} answered from earlier ones`,
+    calls.some((one) => one.call.is_cached) && `${calls.filter((one) => one.call.is_cached).length} cached`,
     wasted && `${wasted} wasted`,
   ].filter(Boolean).join(" · ");
 }
