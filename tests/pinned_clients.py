@@ -40,7 +40,7 @@ class Instructor:
         try:
             self.typed(question)
         except InstructorRetryException as error:
-            return str(error.last_completion.choices[0].message.refusal)
+            return str(error)
         return "no refusal"
 
 
@@ -93,7 +93,15 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
+def result(client: Any, task: str, given: list[Any]) -> Any:
+    """Return what a task gives, or the error as text: one that fails does not hide the others."""
+    try:
+        return getattr(client, task)(*given)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 if __name__ == "__main__":
-    client, url, task, given = sys.argv[1:]
-    made = {"instructor": Instructor, "litellm": LiteLLM}[client](url)
-    print(json.dumps(getattr(made, task)(*json.loads(given))))
+    name, url, tasks = sys.argv[1:]
+    client = {"instructor": Instructor, "litellm": LiteLLM}[name](url)
+    print(json.dumps({task: result(client, task, given) for task, given in json.loads(tasks).items()}))
