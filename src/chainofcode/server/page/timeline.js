@@ -16,8 +16,9 @@ export function timelineOf(attempt) {
   const whole = Math.max(...calls.map((one) => one.to)) - first || 0.001;
   const rows = calls.slice(0, MAX_BARS).map(({ call, from, to }, number) => {
     const bar = el("span", { class: `bar ${call.tool ? "tool" : "lm"}${call.is_abandoned ? " wasted" : ""}` });
-    bar.style.setProperty("--from", `${(100 * (from - first)) / whole}%`);
-    bar.style.setProperty("--size", `${Math.max((100 * (to - from)) / whole, LEAST_PERCENT)}%`);
+    const size = Math.max((100 * (to - from)) / whole, LEAST_PERCENT);
+    bar.style.setProperty("--from", `${Math.min((100 * (from - first)) / whole, 100 - size)}%`);
+    bar.style.setProperty("--size", `${size}%`);
     return el("li", { title: shortened(oneLine(call.prompt ?? ""), 300) }, el("span", { class: "number" }, number + 1), el("code", { class: "what" }, shortened(nameOf(call, attempt), 120)), el("span", { class: "track" }, bar), el("span", { class: "faint" }, `${(to - from).toFixed(2)} s${noteOf(call)}`));
   });
   return el("section", { class: "timeline", "aria-label": "Timeline of requests" }, el("p", { class: "faint" }, summaryOf(attempt, calls, whole)), el("ol", {}, ...rows));
