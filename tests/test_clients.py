@@ -1,18 +1,14 @@
-"""Clients that people use, each with its real package: answers, typed output, tools, streams. Makes the table of docs."""
+"""OpenAI's Python client and `coc serve`: tools, typed output, streams, and requests that the server refuses."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
+import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from conftest import ROOT
-from npm_packages import installed, node
 from serving import Serving, served
 
 pytest.importorskip("starlette", reason="the extra `server` is not installed")
@@ -181,54 +177,55 @@ def test_openai_responses_by_function(server: Serving) -> None:
         assert City.model_validate_json(call.arguments) == City(name="Rome", size=3000)
     unused = talker(server).responses.create(model="coc", input=PRODUCT, tools=[FLAT], tool_choice="none")
     assert unused.output_text == "42"
-    refused = [
-        ({"tools": [{"type": "web_search"}]}, "tools"),
-        ({"tool_choice": "required"}, "tool_choice"),
-        ({"tools": [FLAT], "tool_choice": {"type": "function", "name": "other"}}, "tool_choice"),
-        ({"background": True}, "background"),
-    ]
-    for more, param in refused:
-        reply = server.client.post("/v1/responses", json={"model": "coc", "input": PRODUCT, **more})
-        assert (reply.status_code, reply.json()["error"]["param"]) == (400, param)
 
 
-NPM = """
-import OpenAI from "openai";
-const [baseURL, question, warm, tool] = [process.argv[2], ...JSON.parse(process.argv[3])];
-const client = new OpenAI({ baseURL, apiKey: "none", maxRetries: 0 });
-const asking = (content, more = {}) => client.chat.completions.create({ model: "coc", messages: [{ role: "user", content }], ...more });
-const told = { answer: (await asking(question)).choices[0].message.content, streamed: "", asked: [] };
-for await (const chunk of await asking(question, { stream: true })) told.streamed += chunk.choices[0]?.delta?.content ?? "";
-told.response = (await client.responses.create({ model: "coc", input: question })).output_text;
-const schema = { type: "object", properties: { name: { type: "string" }, size: { type: "integer" } }, required: ["name", "size"] };
-const typed = await asking("Describe Rome", { response_format: { type: "json_schema", json_schema: { name: "City", schema } } });
-told.typed = JSON.parse(typed.choices[0].message.content);
-const temperature = ({ city }) => (told.asked.push(city), warm[city]);
-const runner = client.chat.completions.runTools({
-  model: "coc",
-  messages: [{ role: "user", content: "Which is warm?" }],
-  tools: [{ type: "function", function: { ...tool.function, parse: JSON.parse, function: temperature } }],
-});
-told.warm = await runner.finalContent();
-console.log(JSON.stringify(told));
-"""
+OTHER: dict[str, Any] = {"type": "function", "function": {"name": "other"}}
+PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}
 
 
-def test_openai_of_npm(server: Serving, pytestconfig: pytest.Config) -> None:
-    place = installed(pytestconfig.cache, "openai@7.55.0")  # type: ignore[arg-type]
-    (place / "asking.mjs").write_text(NPM)
-    given = json.dumps([PRODUCT, WARMTH, TEMPERATURE])
-    command = [node(), place / "asking.mjs", f"{server.url}/v1", given]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {
-        "answer": "42",
-        "streamed": "42",
-        "response": "42",
-        "warm": "Rome",
-        "typed": {"name": "Rome", "size": 3000},
-        "asked": ["Oslo", "Rome"],
-    }
+@pytest.mark.parametrize(
+    ("more", "param", "words"),
+    [
+        ({"n": 2}, "n", "send several requests"),
+        ({"functions": [{"name": "f"}]}, "functions", "send tools"),
+        ({"tools": [{"type": "custom", "custom": {"name": "f"}}]}, "tools", "custom"),
+        ({"tool_choice": "required"}, "tool_choice", "needs tools"),
+        ({"tools": [TEMPERATURE], "tool_choice": "sometimes"}, "tool_choice", "sometimes"),
+        ({"tools": [TEMPERATURE], "tool_choice": OTHER}, "tool_choice", "a function of tools by name"),
+        ({"messages": [PICTURE]}, "messages", "/api/files"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else str(value),
+)
+def test_openai_chat_requests_that_are_refused(server: Serving, more: Any, param: str, words: str) -> None:
+    openai = pytest.importorskip("openai")
+    with pytest.raises(openai.BadRequestError, match=words) as refused:
+        talker(server).chat.completions.create(**{"model": "coc", "messages": [user(PRODUCT)], **more})
+    assert refused.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("more", "param", "words"),
+    [
+        ({"background": True}, "background", "POST /api/runs"),
+        ({"previous_response_id": "resp_1"}, "previous_response_id", "send earlier messages again"),
+        ({"tools": [{"type": "web_search"}]}, "tools", "web_search"),
+        ({"tool_choice": "required"}, "tool_choice", "needs tools"),
+        ({"tools": [FLAT], "tool_choice": {"type": "function", "name": "other"}}, "tool_choice", "by name"),
+    ],
+    ids=lambda value: "" if isinstance(value, dict) else str(value),
+)
+def test_openai_responses_that_are_refused(server: Serving, more: Any, param: str, words: str) -> None:
+    openai = pytest.importorskip("openai")
+    with pytest.raises(openai.BadRequestError, match=words) as refused:
+        talker(server).responses.create(model="coc", input=PRODUCT, **more)
+    assert refused.value.param == param
+
+
+def test_openai_values_that_ask_for_nothing_special(server: Serving) -> None:
+    """Clients send them by default."""
+    said = talker(server).chat.completions.create(model="coc", messages=[user(PRODUCT)], n=1, tool_choice="auto")
+    assert [choice.message.content for choice in said.choices] == ["42"]
+    assert talker(server).responses.create(model="coc", input=PRODUCT, background=False).output_text == "42"
 
 
 def test_a_client_that_leaves_with_a_call_open_ends_its_run(server: Serving) -> None:
@@ -255,116 +252,15 @@ def test_schema_output_adds_milliseconds(server: Serving) -> None:
     assert (time.process_time() - started) / 100 < 0.02
 
 
-# --- frameworks ---------------------------------------------------------------------------------------------------
-
-
-def test_langchain(server: Serving) -> None:
-    langchain = pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
-    chat = langchain.ChatOpenAI(base_url=f"{server.url}/v1", api_key="none", model="coc", max_retries=0)
-    assert chat.invoke(PRODUCT).content == "42"
-    assert "".join(str(chunk.content) for chunk in chat.stream(PRODUCT)) == "42"
-    for method in ("function_calling", "json_schema"):
-        assert chat.with_structured_output(City, method=method).invoke("Describe Rome") == City(name="Rome", size=3000)
-    messages = pytest.importorskip("langchain_core.messages")
-    bound, turns = chat.bind_tools([TEMPERATURE]), [messages.HumanMessage("Which is warm, Oslo or Rome?")]
-    for _ in range(5):
-        turns.append(bound.invoke(turns))
-        if not turns[-1].tool_calls:
-            break
-        calls = turns[-1].tool_calls
-        turns += [messages.ToolMessage(str(WARMTH[call["args"]["city"]]), tool_call_id=call["id"]) for call in calls]
-    assert turns[-1].content == "Rome"
-
-
-def test_pydantic_ai(server: Serving) -> None:
-    ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
-    models = pytest.importorskip("pydantic_ai.models.openai")
-    providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url=f"{server.url}/v1", api_key="none")
-    model = models.OpenAIChatModel("coc", provider=provider)
-
-    async def use() -> tuple[Any, Any, Any]:
-        said = await ai.Agent(model).run(PRODUCT)
-        typed = await ai.Agent(model, output_type=City).run("Describe Rome")
-        agent = ai.Agent(model)
-
-        @agent.tool_plain
-        def temperature(city: str) -> int:
-            """The temperature of a city in degrees Celsius."""
-            return WARMTH[city]
-
-        return said.output, typed.output, (await agent.run("Which is warm, Oslo or Rome?")).output
-
-    assert asyncio.run(use()) == ("42", City(name="Rome", size=3000), "Rome")
-
-
-def test_pydantic_ai_with_tools_and_typed_output(server: Serving) -> None:
-    """Its typed output is a tool among others: the program ends by calling it."""
-    ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai-slim is not installed")
-    models = pytest.importorskip("pydantic_ai.models.openai")
-    providers = pytest.importorskip("pydantic_ai.providers.openai")
-    provider = providers.OpenAIProvider(base_url=f"{server.url}/v1", api_key="none")
-    agent = ai.Agent(models.OpenAIChatModel("coc", provider=provider), output_type=City)
-
-    @agent.tool_plain
-    def temperature(city: str) -> int:
-        return WARMTH[city]
-
-    assert asyncio.run(agent.run("Report on Rome")).output == City(name="Rome", size=3000)
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"), [("instructor", ["Rome 3000"]), ("litellm", ["42", "temperature"])], ids=str
-)
-def test_clients_that_pin_older_packages(server: Serving, name: str, expected: list[str]) -> None:
-    python = os.environ.get("COC_CLIENTS", "")
-    if not python:
-        pytest.skip("COC_CLIENTS names no Python with instructor, litellm and mcp, which pin older versions of openai")
-    asked = {"city": "Describe Rome", "product": PRODUCT, "warm": "Which is warm?"}
-    script = str(ROOT / "tests" / "pinned_clients.py")
-    command = [python, script, name, f"{server.url}/v1", json.dumps(asked), json.dumps(TEMPERATURE)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == expected
-
-
-def test_llm(server: Serving, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    pytest.importorskip("llm", reason="llm is not installed")
-    monkeypatch.setenv("LLM_USER_PATH", str(tmp_path))
-    lines = ["- model_id: coc-here", "  model_name: coc", f"  api_base: {server.url}/v1", "  can_stream: true"]
-    (tmp_path / "extra-openai-models.yaml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    import llm
-
-    assert llm.get_model("coc-here").prompt(PRODUCT, key="none").text() == "42"
-
-
-def test_fastmcp(server: Serving) -> None:
-    fastmcp = pytest.importorskip("fastmcp", reason="fastmcp is not installed")
-
-    async def use() -> Any:
-        async with fastmcp.Client(f"{server.url}/mcp") as client:
-            names = [tool.name for tool in await client.list_tools()]
-            return names, await client.call_tool("solve", {"question": PRODUCT})
-
-    names, said = asyncio.run(use())
-    assert "solve" in names and "42" in str(said)
-
-
-# --- the table ----------------------------------------------------------------------------------------------------
-
-# What the tests above show of each client; "—" is what the client does not offer.
-TABLE = {
-    "openai (Python)": ("✓", "✓", "✓", "✓"),
-    "openai (npm)": ("✓", "✓", "✓", "✓"),
-    "langchain-openai": ("✓", "✓", "✓", "✓"),
-    "pydantic-ai": ("✓", "✓", "✓", "—"),
-    "instructor": ("—", "✓", "—", "—"),
-    "litellm": ("✓", "—", "✓", "—"),
-    "llm": ("✓", "—", "—", "✓"),
-    "fastmcp, mcp": ("✓", "✓", "—", "—"),
-}
-
-
-def test_the_documentation_has_this_table() -> None:
-    rows = [f"| {name} | {' | '.join(cells)} |" for name, cells in TABLE.items()]
-    assert "\n".join(rows) in (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+@pytest.mark.alone
+def test_schema_output_costs_a_client_milliseconds(server: Serving) -> None:
+    """It once added 791 ms to each request."""
+    client, seconds = talker(server), {False: list[float](), True: list[float]()}
+    for _ in range(12):
+        for is_typed, taken in seconds.items():
+            more = {"response_format": City} if is_typed else {}
+            started = time.perf_counter()
+            client.chat.completions.parse(model="coc", messages=[user("Describe Rome")], **more)
+            taken.append(time.perf_counter() - started)
+    added = statistics.median(seconds[True]) - statistics.median(seconds[False])
+    assert added < 0.1, seconds

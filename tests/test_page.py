@@ -211,7 +211,7 @@ def test_attempts_are_tabs_and_say_why_they_were_not_the_last(seen: Seen, tmp_pa
     seen.page.focus("[role=tab][aria-selected=true]")
     seen.page.keyboard.press("ArrowLeft")
     assert seen.page.locator("[role=tab][aria-selected=true]").inner_text().startswith("1")
-    assert "division by zero → repair" in seen.text("#then")
+    assert "division by zero. Tried next: repair." in seen.text("#then")
     assert seen.page.locator(".line.failed").get_attribute("data-line") == "1"
     seen.page.click("#calls > summary")
     seen.shows("#calls-list", "answer = 1 / 0")
@@ -224,19 +224,19 @@ def test_an_answer_that_stayed_is_not_said_to_have_been_replaced(seen: Seen, tmp
     step = Step(1, "python", 0, 1, 1, {"answer": "42"})
     objected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
     last = Answer("answered", 42, "42", "variable", sandbox="A")
-    stayed = "This is the answer: what came after it (repair) brought no other."
+    stayed = "This is the final answer: what was tried next (repair) gave no other."
     seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, objected, last])))
     assert seen.text("#said") == "42" and seen.text("#then") == stayed
     error = Failure("ZeroDivisionError", "division by zero", 1, 0)
     failing = [worse, Answer("error", error=error, sandbox="A", then="earlier answer")]
     seen.page.goto(written(tmp_path / "worse.html", Trace(events=[program, step, objected, *failing, last])))
     assert seen.text("#said") == "42"
-    assert seen.text("#then") == "This was not the last word: error: division by zero → earlier answer"
+    assert seen.text("#then") == "Not the final answer: error: division by zero. Tried next: earlier answer."
     seen.page.click("[role=tab] >> nth=0")
     assert seen.text("#then") == stayed
     seen.page.goto(written(tmp_path / "again.html", Trace(events=[program, step, objected, program, step, last])))
     seen.page.click("[role=tab] >> nth=0")
-    assert seen.text("#then") == "This was not the last word: answer 42 → repair"
+    assert seen.text("#then") == "Not the final answer: answer 42. Tried next: repair."
 
 
 def test_no_answer_and_its_reason(seen: Seen, tmp_path: Path) -> None:

@@ -1,4 +1,9 @@
-"""The page as a person uses it: values are whole, the current line is in view, a first visit shows an example."""
+"""The page as a person uses it: values are whole, the current line is in view, a first visit shows an example.
+
+Other people's tests of the page: the model's progress and the program as it is written (test_page_loading.py),
+confidence (test_page.py), questions to a person (test_page_questions.py), the report (test_page_report.py), notebooks
+(test_notebook.py).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ import pytest
 from browsing import ELEMENTS, Seen, is_harmless
 from endpoint import telling
 from serving import Serving, served
+from test_cli import coc
 from test_page_live import OUTCOME, PROGRAM, SCRIPT, ask, opened, rule, serving
 
 from chainofcode.program import Program, Statement
@@ -23,8 +29,13 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed")
 LINES = 60
 LONG = "\n".join([*(f"value_{n} = {n}" for n in range(LINES)), "answer = 'x' * 9000"])
 WORDS = "There are twelve in a dozen.\nSo the answer is 12."
+# A real guest writes these values: `repr` escapes joiners, tags and marks of direction.
+FAMILY = "family = '👩‍👩‍👧'\nflags = ['🏴󠁧󠁢󠁥󠁮󠁧󠁿', 'pass' + chr(0x200d) + 'word']\nשם = greeting_of(family)\nanswer = [family]"
 RULES = [
+    {"when": "call: greeting_of(", "reply": '"صباح الخير"'},
     *SCRIPT,
+    rule("family", FAMILY),
+    rule("long text", "text = ' '.join(str(n) for n in range(90))\nanswer = 1"),
     rule("sixty lines", LONG),
     rule("divide", "answer = 1 / 0"),
     {"when": "dozen", "reply": WORDS},
@@ -143,6 +154,44 @@ def test_cells_of_a_table_are_no_formulas(seen: Seen, tmp_path: Path) -> None:
     assert row["call"] == "'=HYPERLINK(1)" and row["printed"] == '\'@SUM("a")' and row["value"] == "-2"
 
 
+def test_the_value_of_the_current_line_is_whole(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    ask(seen, "A long text?")
+    seen.says("#said", "1")
+    seen.page.keyboard.press("ArrowLeft")
+    seen.shows(".line.now .result", "text = '0 1 2", "88 89'")
+    cut = "(e => e.scrollHeight > e.clientHeight + 1)(document.querySelector('.line.now .result'))"
+    assert not seen.page.evaluate(cut)
+
+
+@pytest.mark.parametrize(
+    ("language", "command"),
+    [
+        (
+            "SQL",
+            ("sql", "examples/sarcasm.sql", "--file", "examples/reviews.csv", "--values", "examples/sarcasm.jsonl"),
+        ),
+        ("JavaScript", ("run", "examples/fruit.js", "--values", "examples/fruit_js.jsonl")),
+    ],
+    ids=["sql", "js"],
+)
+def test_other_languages_have_their_own_colours(seen: Seen, tmp_path: Path, language: str, command: Any) -> None:
+    pytest.importorskip({"SQL": "duckdb", "JavaScript": "_quickjs"}[language])
+    assert coc(*command, "--trace", tmp_path / "run.jsonl").returncode == 0
+    assert coc("show", tmp_path / "run.jsonl", "--html", tmp_path / "run.html").returncode == 0
+    seen.page.goto((tmp_path / "run.html").as_uri())
+    seen.shows(".legend", language)
+    coloured = "kind => [...document.querySelectorAll(`.lines .k-${kind}`)].map(e => e.textContent)"
+    expected = {
+        "SQL": (["is_sarcastic"], ["SELECT", "AS", "FROM", "WHERE", "AND", "GROUP", "BY", "ORDER", "BY", "DESC"]),
+        "JavaScript": (["isFruit"], ["const", "const"]),
+    }
+    found = seen.page.evaluate(coloured, "hole"), seen.page.evaluate(coloured, "keyword")
+    assert found == expected[language]
+    assert seen.page.evaluate(coloured, "comment" if language == "SQL" else "string")
+    assert seen.complaints == []
+
+
 def test_holes_are_coloured_where_the_host_found_them(seen: Seen, tmp_path: Path) -> None:
     source = """class Axes:
     def bar(self, x): return x
@@ -219,7 +268,7 @@ def test_a_fallback_shows_what_was_tried_before(seen: Seen, tmp_path: Path) -> N
     (tmp_path / "fallback.html").write_text(as_html(trace), encoding="utf-8")
     seen.page.goto((tmp_path / "fallback.html").as_uri())
     tabs = seen.page.locator("[role=tab]").all_inner_texts()
-    assert [text.split()[:2] for text in tabs] == [["1", "Program"], ["2", "Words"]]
+    assert [text.split()[:2] for text in tabs] == [["1", "Program"], ["2", "Reasoning"]]
     seen.shows("#words", "There are twelve")
     seen.page.click("[role=tab] >> nth=0")
     assert seen.page.locator("#lines").is_visible() and "1 / 0" in seen.text("#lines")
@@ -230,14 +279,14 @@ def test_a_failed_run_says_what_to_do_next(seen: Seen, server: Serving) -> None:
     server.over(id)
     opened(seen, f"{server.url}/#run={id}")
     seen.shows("#said", "Line 1: ZeroDivisionError")
-    seen.shows("#next-step", "Next: ", "edit the program")
+    seen.shows("#next-step", "Next: correct the program with “Edit” and run it again.")
     assert seen.complaints == []
 
 
 def test_a_timeline_shows_what_overlapped_and_what_was_wasted(seen: Seen, tmp_path: Path) -> None:
     program = Program("x = [f(n) for n in y]\n", (Statement(1, 0, 1, 21, "Assign"),), ("f",))
     calls = [
-        Call("f(0)", "1", "m", seconds=2.0, started=100.0),
+        Call("f(0)", "1", "m", seconds=2.0, started=100.0, answers={"f(0)": 1}),
         Call("f(1)", "1", "m", seconds=2.0, started=101.0),
         Call("f(2)", "", "m", seconds=1.0, started=103.5, is_abandoned=True),
     ]
@@ -249,6 +298,12 @@ def test_a_timeline_shows_what_overlapped_and_what_was_wasted(seen: Seen, tmp_pa
     seen.shows(".timeline", "3 requests in 4.50 s, 5.00 s one by one", "at most 2 at once", "1 sent ahead", "1 wasted")
     bars = seen.page.locator(".bar").evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().left)")
     assert bars[0] < bars[1] < bars[2] and seen.page.locator(".bar.wasted").count() == 1
+    seen.shows(".timeline li", "f(0)")
+    kept = [Call("f(0)", "1", "m", seconds=0.1, started=100.0, answers={"f(0)": 1}, is_cached=True)]
+    (tmp_path / "cached.html").write_text(as_html(Trace(events=[program, *kept, *steps[:1]])), encoding="utf-8")
+    seen.page.goto((tmp_path / "cached.html").as_uri())
+    seen.page.click("#calls > summary")
+    seen.shows(".timeline", "1 cached", "0.10 s · cached")
     assert seen.complaints == []
 
 
@@ -266,12 +321,19 @@ def test_a_what_if_shows_what_changed_and_all_versions(seen: Seen, server: Servi
     seen.says("#said", "3 of 4 are fruit")
     seen.shows("#changes", "is_fruit('saw'): False → True", "count: 2 → 3")
     seen.shows("#versions", "Original", OUTCOME, "What if 1", "3 of 4 are fruit")
+    first = seen.page.evaluate("location.hash")
     seen.page.click("#rewrite")
     seen.page.fill(".rewrite textarea", PROGRAM.replace('"saw"', '"saw", "apple"').replace("{count}", "All: {count}"))
     seen.page.click(".rewrite .primary")
     seen.says("#said", "All: 4 of 5 are fruit")
     seen.shows("#changes", "+ ", "apple", "− ")
     seen.has("#versions a", 3)
+    places = "[...document.querySelectorAll('#versions a')].map(e => [e.getBoundingClientRect().left, e.offsetTop])"
+    (root, *_), (child, _), (grandchild, _) = seen.page.evaluate(places)
+    assert root < child < grandchild  # a tree: each version below the one that it was made of
+    assert [top for _, top in seen.page.evaluate(places)] == sorted({top for _, top in seen.page.evaluate(places)})
+    seen.page.click("#versions a >> nth=1")
+    seen.wait_for(f"location.hash === {json.dumps(first)}")
     seen.page.click("#versions a >> nth=0")
     seen.says("#said", OUTCOME)
     assert seen.complaints == []
@@ -314,6 +376,18 @@ def test_every_script_is_shown_as_written(seen: Seen, tmp_path: Path) -> None:
     )
     seen.page.goto((tmp_path / "rtl.html").as_uri())
     assert seen.page.evaluate("getComputedStyle(document.querySelector('#said')).direction") == "rtl"
+
+
+def test_values_of_a_program_are_shown_as_written(seen: Seen, server: Serving) -> None:
+    opened(seen, server.url)
+    ask(seen, "Which family?")
+    seen.says("#said", "['👩‍👩‍👧']")
+    seen.shows("#state", "'👩‍👩‍👧'", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "pass\\u200dword", "صباح")
+    seen.shows(".line[data-line='3'] .chip", "greeting_of('👩‍👩‍👧')")
+    apart = "[...document.querySelectorAll('.line[data-line=\"3\"] .apart')].map(e => e.getBoundingClientRect().left)"
+    name, value = seen.page.evaluate(apart)
+    assert name < value  # a name from right to left stands before its value all the same
+    assert seen.complaints == []
 
 
 def test_axe_finds_nothing(browser: Any, server: Serving) -> None:
@@ -476,7 +550,7 @@ def test_five_tasks_take_three_clicks_at_most(seen: Seen, server: Serving) -> No
     who = "[...document.querySelectorAll('.line .badge')].map(badge => badge.title)"
     assert {"Python", "the model"} <= set(seen.page.evaluate(who))  # seen without a click
     click("check", "#check")
-    seen.shows("#check-found", "The answer is what the reasoning gave.")
+    seen.shows("#check-found", "The answer follows from the reasoning.")
     click("share", "#share")
     click("share", "#copy-link")
     seen.wait_for("navigator.clipboard.readText().then(text => text === location.href)")

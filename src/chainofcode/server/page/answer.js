@@ -9,7 +9,7 @@ const FOLDED_CHARS = 2000; // of an answer, until a reader asks for the rest
 const UNNAMED_ERRORS = ["NotAProgram", "NoAnswer"];
 const MAX_REPLY_CHARS = 100000;
 const NEXT_STEPS = {
-  error: "Next: ask again (the model may write another program), or edit the program and run it.",
+  error: "Next: ask again (the model may write another program), or correct the program with “Edit” and run it.",
   "emulation failed": "Next: press “Edit” and let the model answer new calls, choose another model, or give the call a value.",
   "guest died": "Next: ask again. If it ends the same way, the program uses more than the sandbox allows.",
   "no answer": "Next: ask again, or say in the question what the answer should be.",
@@ -55,7 +55,7 @@ export function drawAnswer(recording, title, isWhole) {
   setText(byId("said-all"), isWhole ? "Show less" : `Show all ${shown.length.toLocaleString("en")} characters`);
   setText(byId("facts"), factsOf(recording));
   show(byId("next-step"), isMissing);
-  if (isMissing) setText(byId("next-step"), nextStep(answer));
+  if (isMissing) setText(byId("next-step"), nextStep(answer, typeof header?.question === "string"));
 }
 
 /** The words of a model that wrote no program: each reply, and the model that gave it. */
@@ -90,9 +90,10 @@ function causeOf({ reason, error }) {
 }
 
 /** What to do about a run without an answer. */
-function nextStep({ reason, error }) {
+function nextStep({ reason, error }, isQuestion) {
   const kind = String(error?.type ?? "");
   if (Object.hasOwn(NEXT_BY_TYPE, kind)) return NEXT_BY_TYPE[kind];
   if (String(reason).startsWith("limit:")) return `Next: ask for less, or ask the operator for a higher limit (coc serve --limit ${String(reason).slice(6)}=N).`;
+  if (reason === "error" && !isQuestion) return "Next: correct the program with “Edit” and run it again.";
   return Object.hasOwn(NEXT_STEPS, reason) ? NEXT_STEPS[reason] : NEXT_STEPS["no answer"];
 }

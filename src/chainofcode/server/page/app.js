@@ -204,7 +204,7 @@ class App {
     try {
       await this.follow(id, this.stop.signal);
     } catch (error) {
-      if (this.id === id) this.notice(error.status === 404 ? "There is no such run." : error.message);
+      if (this.id === id) this.notice(error.status === 404 ? "No such run: it was deleted, or it belongs to another token." : error.message);
       show(byId("progress"), false);
     }
   }
@@ -275,7 +275,7 @@ class App {
       bytesOf: async (file) => new Uint8Array(await (await this.server.fetch(`${pathOf(id)}/artifacts/${encodeURIComponent(file.sha256)}`)).arrayBuffer()),
     });
     await this.runs.refresh().catch(() => {});
-    if (!signal.aborted) await this.versions.draw(last, recording, this.runs.runs, signal).catch(() => {});
+    if (!signal.aborted) await this.versions.draw(last, recording, signal).catch(() => {});
   }
 
   async compare(about) {
@@ -321,7 +321,7 @@ class App {
   }
 
   gone(isGone) {
-    if (isGone) this.notice("The server is gone. Trying again …");
+    if (isGone) this.notice("Connection lost. Reconnecting …");
     else if (this.isGone) show(byId("notice"), false);
     this.isGone = isGone;
   }
@@ -335,7 +335,7 @@ class App {
   askToken(wasWrong) {
     this.token ??= new Promise((resolve, reject) => {
       const dialog = byId("token-dialog");
-      setText(byId("token-title"), wasWrong ? "That token is not the one" : "This server asks for a token");
+      setText(byId("token-title"), wasWrong ? "Wrong token" : "This server requires a token");
       byId("token-form").onsubmit = (event) => {
         event.preventDefault();
         resolve(byId("token").value);
@@ -344,7 +344,7 @@ class App {
       dialog.onclose = () => {
         this.token = null;
         byId("token").value = "";
-        reject(new ServerError(401, "This server asks for a token: reload the page to sign in."));
+        reject(new ServerError(401, "This server requires a token: reload the page to sign in."));
       };
       dialog.showModal();
     });

@@ -1,19 +1,19 @@
 // @ts-check
-// Whether the answer is what the reasoning gave: what the server finds out about it, in plain words.
+// Whether the answer follows from the reasoning: what the server finds out about it, in plain words.
 
 import { byId, el, setText, show } from "./dom.js";
 import { howSure, perCent, plural } from "./record.js";
 import { pythonText, shortened, unquoted } from "./values.js";
 
 const ORIGINS = {
-  program: "the program, which works it out",
+  program: "the program, which computes it",
   constant: "the program, which only states it",
-  input: "an input at most, which the program hands on",
-  model: "the model alone: the program only hands its value on",
+  input: "an input, which the program passes on",
+  model: "the model alone: the program only passes its value on",
   reply: "the model’s reply, which states it itself",
   none: "nowhere: there is no answer",
 };
-const FILES = { intact: "as it was written", none: "without digests: nobody can tell", broken: "changed since it was written" };
+const FILES = { intact: "unchanged", none: "without digests: changes cannot be detected", broken: "changed after it was written" };
 const WHO = { python: "Python", lm: "the model", tool: "tools" };
 const MAX_FLIPS = 8;
 
@@ -74,7 +74,7 @@ export class Check {
 
 function headline(found) {
   if (found.flags.length) return "Do not rely on it.";
-  return `The answer is what the reasoning gave${Number(found.used) < 0.9 ? ", but a part of the work makes no difference to it" : ""}.`;
+  return `The answer follows from the reasoning${Number(found.used) < 0.9 ? ", but a part of the work makes no difference to it" : ""}.`;
 }
 
 function partsOf(found) {
@@ -85,7 +85,7 @@ function partsOf(found) {
     ["Comes from", ORIGINS[found.origin] ?? found.origin],
     ["Rests on", `${perCent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
     done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${perCent(share)}`).join(", ")],
-    found.flips.length && ["If a value were another", flipsOf(found)],
+    found.flips.length && ["With another value", flipsOf(found)],
   ];
   return parts.filter(Boolean);
 }
@@ -93,7 +93,7 @@ function partsOf(found) {
 function flipsOf(found) {
   const rest = found.flips.length - MAX_FLIPS + Number(found.untried);
   const items = found.flips.slice(0, MAX_FLIPS).map((flip) => {
-    const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "not known: the program then asks for more";
+    const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "unknown: the program then makes other calls";
     const sure = howSure(flip.confidence);
     return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`, sure ? el("span", { class: "faint" }, ` (now ${pythonText(flip.value, 30)}, ${sure})`) : null);
   });

@@ -79,7 +79,7 @@ export function rewriteOf(source, models, { send, close }) {
   const text = el("textarea", { class: "code-text", rows: Math.min(Math.max(whole.split("\n").length + 1, 4), 24), spellcheck: "false", autocapitalize: "off", "aria-label": "The program, to be changed", "aria-describedby": "rewrite-fault" });
   text.value = whole; // as it is: what nobody sees stays in it
   const fault = el("p", { class: "fault", id: "rewrite-fault", role: "alert" });
-  const chosen = el("select", { "aria-label": "Who answers new calls" }, el("option", { value: "" }, "no model: only values of this run"), ...models.map((name) => el("option", { value: name }, name)));
+  const chosen = el("select", { "aria-label": "Who answers new calls" }, el("option", { value: "" }, "recorded values only"), ...models.map((name) => el("option", { value: name }, name)));
   const quit = el("button", { type: "button", class: "quiet" }, "Close");
   const submit = el("button", { type: "submit", class: "primary", title: "Ctrl+Enter" }, "Run again");
   const form = el(

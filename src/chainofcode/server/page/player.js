@@ -2,17 +2,18 @@
 // One run on the page: its answer, its attempts, and a way back and forth through its steps.
 
 import { drawAnswer, drawWords } from "./answer.js";
-import { byId, el, onceAFrame, setText, show, targetOf, ACTOR_WORDS } from "./dom.js";
+import { badge, byId, el, onceAFrame, setText, show, targetOf, ACTOR_WORDS } from "./dom.js";
 import { editorOf, rewriteOf } from "./editor.js";
 import { ProgramView } from "./program.js";
 import { StateView, StepsView, showOutput } from "./side.js";
 import { answerText, plural, whatOf } from "./record.js";
 import { timelineOf } from "./timeline.js";
-import { shortened, visible } from "./values.js";
+import { shortened } from "./values.js";
 
 const PLAY_MS = { whole: 30000, least: 40, most: 700 };
 const LOOK_MS = 90; // a glance in passing dims nothing
 const MAX_CALLS = 200;
+const TRIED = { repair: "Repair", "coc-lm": "Read by the model", "coc-lm-state": "Simulated by the model", cot: "Reasoning in words", direct: "Answer at once" };
 
 export class Player {
   /** `on.replay({set, edit})` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
@@ -87,6 +88,9 @@ export class Player {
       show(byId("copy-program"), Boolean(this.attempt.program));
       show(byId("player"), Boolean(this.attempt.program));
       byId("stage").classList.toggle("wordy", !this.attempt.program);
+      const { language } = this.attempt.program ?? {};
+      const actor = Object.hasOwn(ACTOR_WORDS, language) ? language : "python";
+      byId("legend-code").replaceChildren(badge(actor), ` ${ACTOR_WORDS[actor]}`);
     }
     drawWords(this.attempt);
     show(byId("rewrite"), this.canReplay && !this.rewrite);
@@ -149,7 +153,7 @@ export class Player {
         ...attempts.map((one) => {
           const isChosen = one === this.attempt;
           const end = one.answer ? (answerText(one.answer) ?? one.answer.reason) : "…";
-          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} ${one.program ? "Program" : "Words"} `, el("span", { class: "faint" }, shortened(end, 24)));
+          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} ${triedAs(attempts, one)} `, el("span", { class: "faint" }, shortened(end, 24)));
           made.addEventListener("click", () => this.choose(one));
           return made;
         }),
@@ -158,10 +162,11 @@ export class Player {
     }
     const end = this.attempt.answer;
     const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
+    const next = end?.then && (triedName(end.then) ?? end.then).toLowerCase();
     show(byId("then"), Boolean(end?.then));
     const hasStayed = this.recording.stayed(this.attempt);
     byId("then").classList.toggle("stayed", hasStayed);
-    if (end?.then) setText(byId("then"), hasStayed ? `This is the answer: what came after it (${end.then}) brought no other.` : `This was not the last word: ${shortened(why, 600)} → ${end.then}`);
+    if (end?.then) setText(byId("then"), hasStayed ? `This is the final answer: what was tried next (${next}) gave no other.` : `Not the final answer: ${shortened(why, 600)}. Tried next: ${next}.`);
   }
 
   choose(attempt) {
@@ -395,6 +400,16 @@ export class Player {
     show(place, before !== null);
     if (before === null) return;
     const now = answerText(this.recording.answer) ?? this.recording.answer?.reason ?? "…";
-    place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? ", and still is" : visible(`, is ${shortened(now, 200)}`));
+    place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? " (unchanged)" : "");
   }
+}
+
+/** What an attempt was: the first one by its kind, the others by why they were made. */
+function triedAs(attempts, attempt) {
+  const before = attempts[attempt.number - 1]?.answer?.then;
+  return triedName(before) ?? (attempt.program ? "Program" : "Words");
+}
+
+function triedName(then) {
+  return Object.hasOwn(TRIED, then) ? TRIED[then] : null;
 }

@@ -2,12 +2,13 @@
 // The program as lines that light up: who ran each, and what came of it, beside it.
 
 import { ACTORS, ACTOR_WORDS, badge, el, isCode, scrollTo } from "./dom.js";
-import { coloured } from "./python.js";
-import { cameOf, howSure, leastSure, oneLine, otherwise, perCent } from "./record.js";
+import { cameOf, changesOf, howSure, leastSure, oneLine, otherwise, perCent } from "./record.js";
+import { coloured } from "./syntax.js";
 import { shortened } from "./values.js";
 
 const MAX_VALUES = 12;
 const MAX_SPREAD = 200;
+const MAX_RESULT_CHARS = 400;
 
 export class ProgramView {
   /** `on` hears of `line` (go there), `edit` (a value), `over` (what is looked at, or null). */
@@ -28,14 +29,14 @@ export class ProgramView {
   show(attempt) {
     this.attempt = attempt;
     const program = attempt?.program;
-    const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes, program.hole_places) : [];
+    const lines = program ? coloured(program.source.replace(/\s+$/, ""), program.holes, program.hole_places, program.language) : [];
     const starts = new Set((program?.statements ?? []).map((place) => place[0]));
     this.rows = lines.map((parts, number) => this.row(parts, number + 1, starts.has(number + 1)));
     this.opened = null; // the line whose values are spread out below it
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     if (this.rows.length) this.rows[0].element.tabIndex = 0;
     const forgot = program?.imports ?? [];
-    if (forgot.length) this.list.prepend(el("li", { class: "note" }, `The program forgot: ${forgot.join(", ")}`));
+    if (forgot.length) this.list.prepend(el("li", { class: "note" }, `Imports that the program lacked: ${forgot.join(", ")}`));
   }
 
   row(parts, number, isStart) {
@@ -110,8 +111,12 @@ export class ProgramView {
     const shown = [];
     if (own && !pending.length) {
       const last = isCode(own.last.by) ? own.last : null;
-      const result = last ? resultOf(last, own.asked.length > 0) : "";
-      if (result) shown.push(el("span", { class: "result", title: shortened(result, 1000) }, result));
+      const result = last ? changeParts(resultOf(last, own.asked.length > 0), MAX_RESULT_CHARS) : [];
+      if (result.length) {
+        const made = el("span", { class: "result" }, ...result);
+        made.title = made.textContent;
+        shown.push(made);
+      }
       if (own.asked.length > 1) shown.push(this.group(own.asked, row.number));
       else shown.push(...own.asked.map((step) => chip(step)));
       if (own.times > 1 && !own.asked.length && last?.visit > 1) shown.push(el("span", { class: "faint times" }, `×${last.visit}`));
@@ -215,8 +220,23 @@ function inFlight(calls) {
   );
 }
 
+/** What a line left; of a line that only asked for values, these say it. */
 function resultOf(step, hasAsked) {
-  const deltas = Object.entries(step.delta ?? {}).map(([name, text]) => (text === null ? `${name} is gone` : `${name} = ${text}`));
-  if (step.outcome != null && !(hasAsked && !deltas.length)) deltas.unshift(deltas.length ? step.outcome : `→ ${step.outcome}`);
-  return shortened(deltas.join("   "), 400);
+  const changes = changesOf(step);
+  return hasAsked && changes.length === 1 && changes[0][0] === null ? [] : changes;
+}
+
+/** Changes as elements, of about so many characters. Names and values keep their own direction: one that runs from right to left does not turn the others around. */
+export function changeParts(changes, limit) {
+  const parts = [];
+  let left = limit;
+  for (const [name, text] of changes) {
+    if (left <= 0) return [...parts, "…"];
+    const shown = text === null ? "" : shortened(text, left);
+    if (parts.length) parts.push("   ");
+    if (name !== null) parts.push(el("span", { class: "apart" }, shortened(name, 80)), text === null ? " is gone" : " = ");
+    if (text !== null) parts.push(el("span", { class: "apart" }, shown));
+    left -= shown.length + 3;
+  }
+  return parts;
 }

@@ -2,7 +2,7 @@
 // A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
 
 import { ACTOR_WORDS, isCode } from "./dom.js";
-import { pythonText, shortened } from "./values.js";
+import { pythonText, readable, shortened } from "./values.js";
 
 const KEPT_EVERY = 200; // states that are kept whole; those between are worked out
 const MAX_OUTPUT_CHARS = 20000;
@@ -193,17 +193,21 @@ export function whatOf(step) {
 
 /** The call that a step is about, if it is, what came of it, how sure the model was, and how it was answered. */
 export function partsOfStep(step) {
-  const deltas = Object.entries(step.delta ?? {});
-  const isCall = step.call != null && !deltas.length;
-  const parts = isCall ? [cameOf(step)] : [];
-  for (const [name, text] of deltas) parts.push(text === null ? `${name} is gone` : `${name} = ${text}`);
-  if (step.outcome != null) parts.unshift(parts.length ? step.outcome : `→ ${step.outcome}`);
+  const isCall = step.call != null && !Object.keys(step.delta ?? {}).length;
+  const parts = [...(isCall ? [cameOf(step)] : []), ...changesOf(step).map(([name, text]) => (name === null ? text : text === null ? `${name} is gone` : `${name} = ${text}`))];
   return [isCall ? oneLine(step.call) : "", parts.join("   "), howSure(step.confidence), isCall && step.how ? `(${step.how})` : ""];
+}
+
+/** What a step left: its outcome, which has no name, and the variables that it changed; the text is null where one is gone. */
+export function changesOf(step) {
+  const changes = Object.entries(step.delta ?? {}).map(([name, text]) => [name, text === null ? null : readable(text)]);
+  if (step.outcome != null) changes.unshift([null, `${changes.length ? "" : "→ "}${readable(step.outcome)}`]);
+  return changes;
 }
 
 /** The value of a call, or how it failed. */
 export function cameOf(step) {
-  return step.error != null ? `✗ ${step.error}` : `→ ${pythonText(step.value, 200)}`;
+  return step.error != null ? `✗ ${readable(step.error)}` : `→ ${pythonText(step.value, 200)}`;
 }
 
 /** How sure the model was of a value: `73% sure`, of a score `± 1.2`, of several replies `60% of 5 replies`. */
@@ -234,14 +238,14 @@ export function perCent(share) {
 }
 
 export function oneLine(text) {
-  return String(text).replaceAll("\n", "⏎");
+  return readable(text).replaceAll("\n", "⏎");
 }
 
 /** An answer as a reader wants it: text without its quotes. */
 export function answerText(answer) {
   if (!answer || answer.reason !== "answered") return null;
   if (typeof answer.value === "string") return answer.value;
-  return answer.text || pythonText(answer.value, 4000);
+  return readable(answer.text ?? "") || pythonText(answer.value, 4000);
 }
 
 /** How a run went, in one line. */
@@ -253,7 +257,7 @@ export function factsOf(recording) {
   const tools = steps.filter((step) => step.by === "tool").length;
   const votes = Object.entries(answer?.votes ?? {}).map(([text, count]) => `${shortened(text, 30)} × ${count}`);
   return [
-    answer && sources[answer.source],
+    answer && recording.followed?.program.language !== "sql" && sources[answer.source],
     sureOf(answer, recording.followed),
     steps.length && plural(steps.filter((step) => isCode(step.by)).length, `${ACTOR_WORDS[steps.find((step) => isCode(step.by))?.by] ?? "Python"} step`),
     asked && plural(asked, "LM call"),

@@ -2,8 +2,9 @@
 // Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
 
 import { badge, el, onceAFrame, scrollTo, setText, show } from "./dom.js";
-import { partsOfStep, plural } from "./record.js";
-import { shortened } from "./values.js";
+import { changeParts } from "./program.js";
+import { changesOf, partsOfStep, plural } from "./record.js";
+import { readable, shortened } from "./values.js";
 
 const MAX_NAMES = 300;
 const AROUND = 6; // steps drawn above and below those in sight
@@ -30,7 +31,7 @@ export class StateView {
     const rows = ordered.slice(0, MAX_NAMES).map(([name, { text, at }]) => {
       const isNew = at >= 0 && at === count - 1;
       const mark = isNew ? el("span", { class: "changed-mark", title: "changed" }, "●") : null;
-      return el("tr", { class: isNew ? "changed" : null, "data-at": at, tabindex: 0 }, el("th", { scope: "row" }, name, mark), el("td", {}, shortened(text, 600), isNew ? el("span", { class: "unseen" }, " (changed)") : null));
+      return el("tr", { class: isNew ? "changed" : null, "data-at": at, tabindex: 0 }, el("th", { scope: "row" }, name, mark), el("td", {}, shortened(readable(text), 600), isNew ? el("span", { class: "unseen" }, " (changed)") : null));
     });
     if (!rows.length) rows.push(el("tr", { class: "none" }, el("td", {}, "nothing yet")));
     const focused = this.body.contains(document.activeElement) ? [...this.body.children].indexOf(document.activeElement) : -1;
@@ -120,6 +121,7 @@ export class StepsView {
   row(step, place, size) {
     const [call, came, sure, how] = partsOfStep(step);
     const told = shortened(came || (step.output ?? "").trim() || "·", 200);
+    const value = call || !came ? [told] : changeParts(changesOf(step), 200);
     const kinds = ["step", `by-${step.by}`, place >= this.count && "later", place === this.count - 1 && "now", this.marked?.has(step.number) && "in-slice"];
     const made = el(
       "div",
@@ -127,7 +129,7 @@ export class StepsView {
       el("span", { class: "number" }, step.number),
       badge(step.by),
       el("span", { class: "at", title: `line ${step.line}` }, `L${step.line}`),
-      el("span", { class: "what", title: [call, told, sure, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, told), sure ? el("span", { class: "sure" }, sure) : null), how ? el("span", { class: "faint" }, how) : null),
+      el("span", { class: "what", title: [call, told, sure, how].filter(Boolean).join(" ") }, el("span", { class: "pair" }, call ? el("span", { class: "call" }, shortened(call, 200)) : null, el("span", { class: "value" }, ...value), sure ? el("span", { class: "sure" }, sure) : null), how ? el("span", { class: "faint" }, how) : null),
     );
     made.style.top = `${place * this.rowHeight}px`;
     if (step.call != null) made.append(el("button", { type: "button", class: "quiet edit", tabindex: -1, "data-step": step.number, "aria-label": "Change this value" }, "change"));

@@ -16,15 +16,26 @@ export function timelineOf(attempt) {
   const whole = Math.max(...calls.map((one) => one.to)) - first || 0.001;
   const rows = calls.slice(0, MAX_BARS).map(({ call, from, to }, number) => {
     const bar = el("span", { class: `bar ${call.tool ? "tool" : "lm"}${call.is_abandoned ? " wasted" : ""}` });
-    bar.style.setProperty("--from", `${(100 * (from - first)) / whole}%`);
-    bar.style.setProperty("--size", `${Math.max((100 * (to - from)) / whole, LEAST_PERCENT)}%`);
-    return el("li", { title: shortened(oneLine(call.prompt ?? ""), 300) }, el("span", { class: "number" }, number + 1), el("span", { class: "track" }, bar), el("span", { class: "faint" }, `${(to - from).toFixed(2)} s${noteOf(call)}`));
+    const size = Math.max((100 * (to - from)) / whole, LEAST_PERCENT);
+    bar.style.setProperty("--from", `${Math.min((100 * (from - first)) / whole, 100 - size)}%`);
+    bar.style.setProperty("--size", `${size}%`);
+    return el("li", { title: shortened(oneLine(call.prompt ?? ""), 300) }, el("span", { class: "number" }, number + 1), el("code", { class: "what" }, shortened(nameOf(call, attempt), 120)), el("span", { class: "track" }, bar), el("span", { class: "faint" }, `${(to - from).toFixed(2)} s${noteOf(call)}`));
   });
   return el("section", { class: "timeline", "aria-label": "Timeline of requests" }, el("p", { class: "faint" }, summaryOf(attempt, calls, whole)), el("ol", {}, ...rows));
 }
 
+/** What a request was for: the calls of the program that it answers, a tool, or the program itself. */
+function nameOf(call, attempt) {
+  if (call.tool) return oneLine(call.prompt ?? call.tool);
+  const answered = Object.keys(call.answers ?? {});
+  if (answered.length) return answered.map((text) => oneLine(text)).join(", ");
+  const source = attempt.program?.source.trim();
+  return source && String(call.reply).includes(source) ? "the program" : "";
+}
+
 function noteOf(call) {
   if (call.is_abandoned) return " · wasted";
+  if (call.is_cached) return " · cached";
   return Number(call.usage?.cached_tokens ?? 0) > 0 ? ` · ${plural(Number(call.usage.cached_tokens), "cached token")}` : "";
 }
 
@@ -38,6 +49,7 @@ function summaryOf(attempt, calls, whole) {
     how("ahead") && `${how("ahead")} sent ahead`,
     how("batched") && `${how("batched")} in batches`,
     how("shared") && `${how("shared")} answered from earlier ones`,
+    calls.some((one) => one.call.is_cached) && `${calls.filter((one) => one.call.is_cached).length} cached`,
     wasted && `${wasted} wasted`,
   ].filter(Boolean).join(" · ");
 }

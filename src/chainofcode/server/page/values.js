@@ -101,6 +101,11 @@ export function unquoted(text) {
   return inner ? inner[2] : String(text);
 }
 
+/** Text that Python’s `repr` wrote, with joiners, tags and marks of direction as characters: `visible` writes out those that hide something. */
+export function readable(text) {
+  return String(text).replace(/(\\\\)|\\(?:u(200[c-f]|061c)|U(000e00[0-7][0-9a-f]))/g, (_all, backslash, short, long) => backslash ?? String.fromCodePoint(parseInt(short ?? long, 16)));
+}
+
 /** Text of at most so many characters; no character is cut in two. */
 export function shortened(text, limit) {
   return text.length <= limit ? text : text.slice(0, Math.max(limit - 1, 1)).replace(/[\ud800-\udbff\u200d]+$/, "") + "…";

@@ -3,11 +3,12 @@
 
 import { byId, el, show } from "./dom.js";
 import { Recording, oneLine } from "./record.js";
-import { pythonText, shortened, unquoted } from "./values.js";
+import { pythonText, readable, shortened, unquoted } from "./values.js";
 
 const MAX_CHANGES = 8;
 const MAX_VERSIONS = 40;
 const MAX_UP = 20;
+const MAX_KNOWN = 100; // what-if runs among which versions are looked for
 
 /** How two recordings differ: values of calls, lines of the program, variables at the end. */
 export function changesBetween(before, after) {
@@ -38,7 +39,8 @@ function callsBetween(one, other) {
 function statesBetween(one, other) {
   const [was, is] = [one, other].map((attempt) => attempt.stateAt(attempt.steps.length));
   const names = [...new Set([...was.keys(), ...is.keys()])].filter((name) => was.get(name)?.text !== is.get(name)?.text);
-  return names.map((name) => ["state", `${name}: ${shortened(was.get(name)?.text ?? "none", 60)} → ${shortened(is.get(name)?.text ?? "none", 60)}`]);
+  const text = (state, name) => (state.has(name) ? shortened(readable(state.get(name).text), 60) : "none");
+  return names.map((name) => ["state", `${name}: ${text(was, name)} → ${text(is, name)}`]);
 }
 
 /** The view. `server` is asked for the parent’s events and for the runs around it. */
@@ -55,9 +57,10 @@ export class Versions {
   }
 
   /** Compare a finished run with its parent, and show the family. */
-  async draw(about, recording, known, signal) {
+  async draw(about, recording, signal) {
     this.clear();
-    const family = await this.family(about, known);
+    const { runs } = await this.server.get(`api/runs?method=replay&limit=${MAX_KNOWN}`);
+    const family = await this.family(about, runs);
     if (signal.aborted) return;
     if (family.length > 1) {
       byId("versions").replaceChildren(...family.map(({ run, depth }, place) => this.item(run, depth, place, run.id === about.id)));
