@@ -3,15 +3,20 @@
 python bench/prefix.py CASES.jsonl    (the recorded BBH programs with calls)
 
 No model is asked: a stand-in answers with the recorded values, and the prompts are counted, a token for four
-characters. A provider caches a prefix that an earlier prompt had, from its minimum on, in its steps. Dollars are those
-of the package genai-prices, for input alone.
+characters. Vendors put the schema of a reply in front of the prompt, so that calls with different schemas share no
+prefix; servers of one's own do not. Some providers cache any prefix that an earlier prompt had, others only up to
+marks, all from their minimum on. "short" is the prompt that every provider can get, "sent" the one that this provider
+does get: with more examples, where that pays. "cold" starts with an empty cache. "warm" is the middle of a long
+evaluation: the part that all programs share was sent before with each schema, save labels of one program; the programs
+themselves are new. Dollars are those of the package genai-prices, for input alone.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,26 +29,59 @@ from chainofcode.lm.wrappers import Batched
 from chainofcode.sandbox import Jail
 
 CHARS_PER_TOKEN = 4
-# name, the least tokens that are cached, the steps, and a model whose price counts; None: a server of one's own
-Rules = tuple[str, int, int, RemoteLM | None]
-PROVIDERS: list[Rules] = [
-    ("openai:gpt-5-mini", 1024, 128, OpenAILM("gpt-5-mini", base_url=OpenAILM.vendor_url)),
-    ("anthropic:claude-haiku-4-5", 4096, 1, AnthropicLM("claude-haiku-4-5", base_url=AnthropicLM.vendor_url)),
-    ("anthropic:claude-sonnet-4-5", 1024, 1, AnthropicLM("claude-sonnet-4-5", base_url=AnthropicLM.vendor_url)),
-    ("own server (vLLM…)", 1, 16, None),
+
+
+@dataclass(frozen=True)
+class Provider:
+    """The rules by which an endpoint caches. Its model has the minimum and the price; None: a server of one's own."""
+
+    name: str
+    lm: RemoteLM | None
+    step: int = 1  # tokens: a cached prefix is a multiple of it
+    is_marked: bool = False  # whether a prefix is looked up only where it was marked
+
+    @property
+    def least(self) -> int:
+        return self.lm.cache_minimum if self.lm is not None else 1
+
+
+PROVIDERS = [
+    Provider("openai:gpt-5-mini", OpenAILM("gpt-5-mini", base_url=OpenAILM.vendor_url), step=128),
+    Provider("openai:gpt-5.6", OpenAILM("gpt-5.6", base_url=OpenAILM.vendor_url), is_marked=True),
+    Provider("anthropic:claude-sonnet-5", AnthropicLM("claude-sonnet-5", base_url=AnthropicLM.vendor_url), 1, True),
+    Provider("anthropic:claude-opus-5", AnthropicLM("claude-opus-5", base_url=AnthropicLM.vendor_url), 1, True),
+    Provider("anthropic:claude-haiku-4-5", AnthropicLM("claude-haiku-4-5", base_url=AnthropicLM.vendor_url), 1, True),
+    Provider("own server (vLLM…)", None, step=16),
 ]
 
 
+@dataclass(frozen=True)
+class Prompt:
+    """A request as text, and the lengths up to which it is marked: the part for all programs, and the program."""
+
+    text: str
+    marks: tuple[int, ...]
+
+    def after(self, schema: str) -> Prompt:
+        return Prompt(schema + self.text, tuple(len(schema) + mark for mark in self.marks))
+
+
 class Recorded(LM):
-    """Answers with recorded values, and keeps the prompts."""
+    """Answers with recorded values, and keeps schemas and prompts."""
 
     name, in_flight = "recorded", 16
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values, self.prompts, self.given = values, list[str](), 0
+    def __init__(self, values: dict[str, Any], *, is_long: bool) -> None:
+        self._values, self._is_long, self.given = values, is_long, 0
+        self.prompts: list[tuple[str, Prompt]] = []
+
+    def prefers_longer(self, tokens: int, longer: int) -> bool:
+        return self._is_long
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
-        self.prompts.append("\n".join(f"{turn.role}: {turn.content}" for turn in turns(messages)))
+        kept = max(number for number, message in enumerate(messages, 1) if message.is_kept)
+        marks = tuple(len(_text(messages[:end])) for end in (kept, len(messages) - 1))
+        self.prompts.append((json.dumps(options["schema"]), Prompt(_text(messages), marks)))
         lines = messages[-1].content.split("\n")
         calls = [line.partition(": ")[2] for line in lines if line.startswith("call")]
         keys = ["value"] if any(line.startswith("call: ") for line in lines) else map(str, range(1, len(calls) + 1))
@@ -52,20 +90,32 @@ class Recorded(LM):
         return [Completion(json.dumps(said))]
 
 
-def cost(prompts: Sequence[str], rules: Rules) -> tuple[int, int, float | None]:
+def _text(messages: Sequence[Message]) -> str:
+    return "\n".join(f"{turn.role}: {turn.content}" for turn in turns(messages))
+
+
+def cost(prompts: Sequence[Prompt], provider: Provider, warm: Sequence[Prompt] = ()) -> tuple[int, int, float | None]:
     """Return the tokens of prompts, those of them that were cached, and dollars; None where the price is unknown."""
-    _, least, step, lm = rules
     total = cached_total = 0
     dollars: float | None = 0.0
     for place, prompt in enumerate(prompts):
-        tokens = len(prompt) // CHARS_PER_TOKEN
-        shared = max((_common(prompt, other) for other in prompts[:place]), default=0) // CHARS_PER_TOKEN
-        cached = shared // step * step if shared >= least else 0
-        stored = tokens if not cached and tokens >= least and isinstance(lm, AnthropicLM) else 0
-        price = lm.dollars(tokens, 0, cached=cached, stored=stored) if lm is not None else 0.0
+        tokens = len(prompt.text) // CHARS_PER_TOKEN
+        shared = _shared(prompt, [*warm, *prompts[:place]], provider) // CHARS_PER_TOKEN
+        cached = shared // provider.step * provider.step if shared >= provider.least else 0
+        marked = prompt.marks[-1] // CHARS_PER_TOKEN
+        stored = marked - cached if provider.is_marked and marked >= provider.least else 0
+        price = provider.lm.dollars(tokens, 0, cached=cached, stored=stored) if provider.lm is not None else 0.0
         dollars = None if dollars is None or price is None else dollars + price
         total, cached_total = total + tokens, cached_total + cached
     return total, cached_total, dollars
+
+
+def _shared(prompt: Prompt, earlier: Iterable[Prompt], provider: Provider) -> int:
+    """Return how much of a prompt a provider finds in its cache."""
+    common = [(_common(prompt.text, other.text), other.marks) for other in earlier]
+    if not provider.is_marked:
+        return max((length for length, _ in common), default=0)
+    return max((mark for length, marks in common for mark in marks if mark <= length), default=0)
 
 
 def _common(one: str, other: str) -> int:
@@ -79,26 +129,48 @@ def _common(one: str, other: str) -> int:
     return low
 
 
+def recorded(records: Sequence[dict[str, Any]], rows: int, *, is_long: bool) -> tuple[list[tuple[str, Prompt]], int]:
+    """Run all programs. Return the schemas with their prompts, and how many values were given."""
+    prompts, values = list[tuple[str, Prompt]](), 0
+    with Jail() as jail:
+        for record in records:
+            lm = Recorded({one["call"]: one["value"] for one in record["calls"]}, is_long=is_long)
+            run(record["program"], Batched(lm, rows), sandbox=jail)
+            prompts += lm.prompts
+            values += lm.given
+    return prompts, values
+
+
+def lines(records: Sequence[dict[str, Any]], rows: int) -> Iterator[str]:
+    """Yield the costs at each provider: of the short prompt, then of the one that it gets."""
+    short, longer = (recorded(records, rows, is_long=is_long) for is_long in (False, True))
+    sizes = [prompts[0][1].marks[0] // CHARS_PER_TOKEN for prompts, _ in (short, longer)]
+    for provider in PROVIDERS:
+        is_long = provider.lm is not None and provider.lm.prefers_longer(*sizes)
+        for what, (asked, values) in (("short", short), ("sent", longer if is_long else short)):
+            prompts = [prompt.after(schema if provider.lm is not None else "") for schema, prompt in asked]
+            warm = [
+                Prompt(prompt.text[: prompt.marks[0]], prompt.marks[:1])
+                for (schema, _), prompt in zip(asked, prompts, strict=True)
+                if "enum" not in schema
+            ]
+            cold_cost, warm_cost = cost(prompts, provider), cost(prompts, provider, warm)
+            uncached = [f"{(total - cached) / values:>7.0f}" for total, cached, _ in (cold_cost, warm_cost)]
+            prices = [f"{1000 * (dollars or 0) / values:>8.3f}" for _, _, dollars in (cold_cost, warm_cost)]
+            total = cold_cost[0] / values
+            yield (
+                f"{provider.name:<28}{rows:>5}  {what:<6}{len(prompts):>9}{total:>8.0f}{''.join(uncached)}"
+                f"{''.join(prices) if provider.lm is not None else ''}"
+            )
+
+
 def main() -> None:
     records = [json.loads(line) for line in Path(sys.argv[1]).read_text(encoding="utf-8").splitlines()]
     records = [record for record in records if record["calls"]]
-    print(f"{len(records)} programs\n{'':<28}{'rows':>5}{'requests':>10}{'values':>8}{'tokens/value':>14}"
-          f"{'not cached':>12}{'$/1,000 values':>16}")  # fmt: skip
+    print(f"{len(records)} programs; tokens per value, those not cached (cold, warm), $ per 1,000 values (cold, warm)")
+    print(f"{'':<28}{'rows':>5}  {'prompt':<6}{'requests':>9}{'tokens':>8}{'cold':>7}{'warm':>7}{'cold':>8}{'warm':>8}")
     for rows in (1, 4, 16):
-        prompts, values = list[str](), 0
-        with Jail() as jail:
-            for record in records:
-                lm = Recorded({one["call"]: one["value"] for one in record["calls"]})
-                run(record["program"], Batched(lm, rows), sandbox=jail)
-                prompts += lm.prompts
-                values += lm.given
-        for rules in PROVIDERS:
-            total, cached, dollars = cost(prompts, rules)
-            price = "?" if dollars is None else f"{1000 * dollars / values:.3f}"
-            print(
-                f"{rules[0]:<28}{rows:>5}{len(prompts):>10}{values:>8}{total / values:>14.0f}"
-                f"{(total - cached) / values:>12.0f}{price:>16}"
-            )
+        print("\n".join(lines(records, rows)))
 
 
 if __name__ == "__main__":

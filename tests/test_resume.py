@@ -18,7 +18,7 @@ import pytest
 from endpoint import Endpoint, Server
 from test_cli import COC, coc
 
-from chainofcode import LM, Completion, InputError, Message, Trace, Usage, arun, ask, execute
+from chainofcode import LM, Completion, InputError, Message, Trace, Usage, arun, ask, execute, run
 from chainofcode.audit import replay
 from chainofcode.audit.replay.resume import Resumed
 from chainofcode.emulator import Table, Toolbox
@@ -324,6 +324,27 @@ def test_traces_that_cannot_be_resumed(tmp_path: Path) -> None:
     assert "the value of a request cannot be read" in message(
         Trace(QUESTION, {}, {}, [event for event in trace.events if not isinstance(event, (Step, Answer))] + [bad])
     )
+
+
+def test_a_trace_whose_steps_are_of_another_program(tmp_path: Path) -> None:
+    """The values in it were paid for: the file stays as it is. A trace whose steps fit is resumed."""
+    known = {f"is_good({number})": True for number in range(9)}
+    path, script = tmp_path / "t.jsonl", tmp_path / "script.jsonl"
+    script.write_text('{"when": "is_good", "reply": "{\\"value\\": true}"}\n')
+    whole = run("a = is_good(1)\nb = is_good(2)\nc = is_good(3)\nanswer = a + b + c", known).trace
+    steps = whole.events[1:-2]
+    for source in ("answer = is_good(1)", "def f():\n    return 1\n\n\n\nanswer = is_good(f()) + is_good(2)"):
+        other = run(source, known).trace
+        other.events = [other.events[0], *steps]
+        other.write(path)
+        before = path.read_bytes()
+        done = coc("resume", path, "--model", f"scripted:{script}")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "the trace is of another program: step" in done.stderr
+        assert path.read_bytes() == before
+    whole.events = [whole.events[0], *steps]
+    whole.write(path)
+    assert coc("resume", path, "--model", f"scripted:{script}", "--json").returncode == 0
 
 
 def test_options_of_the_run_are_those_of_the_resumed_one(tmp_path: Path) -> None:

@@ -92,6 +92,30 @@ def test_queries_in_files_and_as_programs(coc: Coc, monkeypatch: pytest.MonkeyPa
     assert json.loads(out)["value"] == COUNTED
 
 
+def test_an_emulator_answers_and_its_values_are_cached(coc: Coc) -> None:
+    lines = [{"when": call, "reply": json.dumps({"value": value})} for call, value in VALUES.items()]
+    Path("model.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    asked = ("sql", COUNT, "--file", "reviews.csv", "--emulator", "scripted:model.jsonl", "--rows", "1", "--json")
+    for cached in (0, 4):
+        data = json.loads(coc(*asked, "--cache", "kept", "--trace", "trace.jsonl")[1])
+        assert (data["value"], data["cached"]) == (COUNTED, cached)
+        assert len(Trace.read(Path("trace.jsonl")).calls) == 4 - cached
+    code, _, err = coc(*asked, "--model", "scripted:model.jsonl")
+    assert (code, "give --model or --emulator, not both" in err) == (2, True)
+
+
+def test_a_query_asks_a_cascade(coc: Coc) -> None:
+    """The first model is never sure: scripts have no log probabilities."""
+    for name, is_right in (("small", False), ("large", True)):
+        lines = [{"when": call, "reply": json.dumps({"value": value is is_right})} for call, value in VALUES.items()]
+        Path(f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    emulators = ("--emulator", "scripted:small.jsonl,scripted:large.jsonl", "--rows", "1", "--trace", "trace.jsonl")
+    code, out, err = coc("sql", COUNT, "--file", "reviews.csv", *emulators, "--json")
+    assert (code, json.loads(out)["value"]) == (0, COUNTED), err
+    assert "returns no log probabilities" in err
+    assert {step.model for step in Trace.read(Path("trace.jsonl")).steps if step.call} == {"scripted:large.jsonl"}
+
+
 def test_explain_says_what_would_be_asked(coc: Coc) -> None:
     Path("q.sql").write_text("SELECT id FROM reviews WHERE is_sarcastic(text) AND sentiment(text) = 'bad'")
     code, out, _ = coc("explain", "q.sql", "--file", "reviews.csv", "--model", "local:qwen2.5-coder-1.5b")

@@ -23,9 +23,9 @@ from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion, Message
 from ..trace import Call
 from ..values.codec import Opaque, decode, encode
-from .accounting import accounted
+from .accounting import accounted, own_part
 from .confidence import is_unsure, judged, likelihood, reconsidered, sampled
-from .image_arguments import images_of, noted
+from .image_arguments import images_of
 from .pause import Answered, Emulator, Pause
 from .replies import delta_in, value_in
 from .types import ANY, Kind, Misfit, kind_of, object_schema
@@ -65,7 +65,7 @@ class Asking(Emulator):
 
     def __init__(self, lm: LM, judging: Judging = ONE_REPLY) -> None:
         self._lm, self._judging = accounted(lm), judging
-        self.in_flight = self._lm.in_flight
+        self.in_flight, self._fixed = self._lm.in_flight, fixed_part(self._lm)
         self._earlier: dict[str, list[tuple[str, Any]]] = {}
         for text, value in judging.seen:
             self._earlier.setdefault(text.partition("(")[0], []).append((_cut(text, 200), decode(value)))
@@ -108,7 +108,7 @@ class Asking(Emulator):
             **self.logprobs,
         }
         with self._paid(answered.calls):
-            ((reply, call),) = await requested(self._lm, messages, as_text(messages), **options)
+            ((reply, call),) = await requested(self._lm, messages, own_part(messages), **options)
         try:
             value = kind.fit(value_in(reply.text))
         except Misfit:  # the first value stands
@@ -127,7 +127,7 @@ class Asking(Emulator):
         for _ in range(2):
             options = {"schema": dict(schema), "max_tokens": kind.max_tokens, **self.logprobs, **self._sampling}
             with self._paid(calls):
-                replies = await requested(self._lm, messages, as_text(messages), **options)
+                replies = await requested(self._lm, messages, own_part(messages), **options)
             fitting, said = [], replies[-1][0]
             for reply, call in replies:
                 calls.append(call)
@@ -200,7 +200,7 @@ class Asking(Emulator):
         images = images_of(pause, self._lm)
         about = ["images: those of the call, in the order of its arguments"] if len(images) > 1 else []
         asked = Message("user", "\n".join([*about, *lines]), images=images)
-        return [*_instructions(), Message("user", program), asked]
+        return [*self._fixed, Message("user", program), asked]
 
     def _context(self, pause: Pause) -> list[str]:
         room = _SMALL_STATE_CHARS if self._lm.is_small else _MAX_STATE_CHARS
@@ -308,22 +308,25 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
 
 
-def as_text(messages: list[Message]) -> str:
-    """Return a request as the trace keeps it: without the part that is the same for every program."""
-    return noted(messages[len(_instructions()) :])
+def fixed_part(lm: LM) -> tuple[Message, ...]:
+    """Return the part of a prompt that is the same for every program: the task, and examples as turns.
+
+    Some endpoints cache only longer prefixes: those get more examples, where that is cheaper.
+    """
+    short, longer = _instructions("emulate.md"), _instructions("emulate.md", "emulate-more.md")
+    sizes = [LM.estimate(lm, messages).prompt_tokens for messages in (short, longer)]
+    return longer if not lm.is_small and lm.prefers_longer(*sizes) else short
 
 
-@functools.cache
-def instructions_digest() -> str:
+def instructions_digest(lm: LM) -> str:
     """Return what changes when the instructions do."""
-    return hashlib.sha256(msgspec.json.encode(_instructions())).hexdigest()
+    return hashlib.sha256(msgspec.json.encode(fixed_part(lm))).hexdigest()
 
 
 @functools.cache
-def _instructions() -> tuple[Message, ...]:
-    """Return the part of a prompt that is the same for every program: the task, and examples as turns."""
-    text = Path(__file__).with_name("emulate.md").read_text(encoding="utf-8").strip()
-    task, _, examples = text.partition("\n\n")
+def _instructions(*names: str) -> tuple[Message, ...]:
+    texts = (Path(__file__).with_name(name).read_text(encoding="utf-8").strip() for name in names)
+    task, _, examples = "\n\n".join(texts).partition("\n\n")
     messages = [Message("system", task)]
     for example in re.split(r"(?<=\})\n\n", examples):
         asked, _, reply = example.rpartition("delta state: ")

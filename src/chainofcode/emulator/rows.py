@@ -15,10 +15,10 @@ from ..errors import BudgetError, EmulationError
 from ..lm import LM, Completion
 from ..trace import Call
 from ..values.codec import encode
-from .accounting import accounted
+from .accounting import accounted, own_part
 from .confidence import judged, likelihood
 from .image_arguments import has_images
-from .model import ONE_REPLY, Asking, Judging, as_text, requested
+from .model import ONE_REPLY, Asking, Judging, requested
 from .pause import Answered, Emulator, Pause
 from .replies import value_in
 from .types import Kind, Misfit, object_schema
@@ -122,7 +122,7 @@ class Rows(Emulator):
         messages = self._alone.messages_for(pauses, kind)
         room = kind.max_tokens * len(pauses)
         options = {"schema": schema, "max_tokens": room, **self._alone.logprobs}
-        ((said, call),) = await requested(self._lm, messages, as_text(messages), **options)
+        ((said, call),) = await requested(self._lm, messages, own_part(messages), **options)
         values = _values(said, dict(zip(names, pauses, strict=True)), kind)
         found = zip(pauses, values, strict=True)
         answers = {pause.text: encode(value.value) for pause, value in found if value is not None}

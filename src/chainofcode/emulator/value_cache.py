@@ -98,7 +98,7 @@ def _identity(given: Any, judging: Judging) -> list[Any] | None:
         return None
     lm = as_lm(given)
     how = [judging.votes, judging.thinks, judging.seen]
-    return [lm.name, lm.version, lm.is_small, lm.rows, lm.has_logprobs, how, instructions_digest()]
+    return [lm.name, lm.version, lm.is_small, lm.rows, lm.has_logprobs, how, instructions_digest(lm)]
 
 
 class _Keeping(AroundEmulator):

@@ -77,6 +77,10 @@ class AnthropicLM(RemoteLM):
     client, resource = "AsyncAnthropic", "messages"
     stream = MessageStream
 
+    def __init__(self, model: str, **options: Any) -> None:
+        super().__init__(model, **options)
+        self.cache_minimum = _cache_minimum(model)
+
     def batch_endpoint(self) -> AnthropicBatches:
         return AnthropicBatches(self)
 
@@ -93,7 +97,7 @@ class AnthropicLM(RemoteLM):
         logprobs: bool = False,
         on_text: OnText | None = None,
     ) -> list[Completion]:
-        fixed = {"model": self._model, **_conversation(messages, _cache_minimum(self._model))}
+        fixed = {"model": self._model, **_conversation(messages, self.cache_minimum)}
         if n > 1 or schema is not None:  # of streamed replies, only the text of one is joined
             on_text = None
         if on_text is not None:
@@ -175,7 +179,10 @@ def _cache_minimum(model: str) -> int:
 
 
 def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, Any]:
-    """Each part a block, marked where the conversation up to it is likely to come again, and long enough to cache."""
+    """Each part a block, marked where the conversation up to it is likely to come again, and long enough to cache.
+
+    A prefix is looked up only at marks: the part that many programs share has its own.
+    """
     parts = [message for message in messages if message.content]  # empty blocks are rejected
     system_parts = [part for part in parts if part.role == "system"]
     others = [part for part in parts if part.role != "system"]
@@ -185,6 +192,10 @@ def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, A
         before_last = turns[-1]["content"][: -1 - len(others[-1].images)]
         for block in before_last[-1:]:
             block.update(_AGAIN)
+    texts = [block for turn in turns for block in turn["content"] if block["type"] == "text"]
+    kept = max((number for number, part in enumerate(others, 1) if part.is_kept), default=0)
+    if kept and system_tokens + _tokens(others[:kept]) >= least_tokens:
+        texts[kept - 1].update(_AGAIN)
     if not system:
         return {"messages": turns}
     if system_tokens >= least_tokens:

@@ -54,6 +54,7 @@ def _token(told: _TokenLogprobs) -> Token:
 
 class _Details(msgspec.Struct):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
 
 
 class ChatTokens(msgspec.Struct):
@@ -66,6 +67,10 @@ class ChatTokens(msgspec.Struct):
     @property
     def cached_tokens(self) -> int:
         return (self.prompt_tokens_details or _Details()).cached_tokens or 0
+
+    @property
+    def cache_write_tokens(self) -> int:
+        return (self.prompt_tokens_details or _Details()).cache_write_tokens or 0
 
 
 class ChatReply(msgspec.Struct):

@@ -30,13 +30,20 @@ class Dialect:
     is_strict: bool = False  # `strict: true` guarantees the schema
     efforts: tuple[str, ...] = ()  # of reasoning, the least first: some models take only the later ones
     has_cache_key: bool = False  # `prompt_cache_key` brings requests with one prefix to one machine
+    cache_minimum: int = 0  # tokens below which no prefix is cached; 0 if that is unknown, or any is cached
+    marked: str = ""  # pattern of the models that cache prefixes only up to `prompt_cache_breakpoint`
 
 
 PLAIN = Dialect()
 OPENAI = Dialect(
-    max_tokens="max_completion_tokens", is_strict=True, efforts=("none", "minimal", "low"), has_cache_key=True
+    max_tokens="max_completion_tokens",
+    is_strict=True,
+    efforts=("none", "minimal", "low"),
+    has_cache_key=True,
+    cache_minimum=1024,
+    marked=r"gpt-(5\.[6-9]|[6-9])",
 )
-GEMINI = Dialect(efforts=("none", "minimal", "low"))
+GEMINI = Dialect(efforts=("none", "minimal", "low"), cache_minimum=2048)  # 4,096 from Gemini 3 on
 
 
 def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -140,6 +140,10 @@ class LM(Protocol):
         images = sum(len(message.images) for message in messages)
         return Usage(requests=1, prompt_tokens=characters // _CHARS_PER_TOKEN + images * _IMAGE_TOKENS)
 
+    def prefers_longer(self, tokens: int, longer: int) -> bool:
+        """Whether a shared prefix of `longer` tokens costs less than one of `tokens`, because only that is cached."""
+        return False
+
     def defer(self, options: BatchOptions) -> None:
         """Send all later requests in batches. Raises LMError if the model has no batch endpoint."""
         raise LMError(f"{self.name} has no batch endpoint")
@@ -164,7 +168,7 @@ def as_lm(given: object) -> LM:
 
 _OPTIONAL = (
     *("in_flight", "rows", "has_logprobs", "has_effort", "has_images", "has_batches", "has_stream", "is_small"),
-    *("version", "prepare", "defer", "problem", "close"),
+    *("version", "prepare", "prefers_longer", "defer", "problem", "close"),
 )
 
 
@@ -200,6 +204,9 @@ class Around(LM):
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         return self._lm.estimate(messages)
+
+    def prefers_longer(self, tokens: int, longer: int) -> bool:
+        return self._lm.prefers_longer(tokens, longer)
 
     def defer(self, options: BatchOptions) -> None:
         self._lm.defer(options)

@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,10 @@ from .reply_stream import ChatStream, OnText
 _decoder = msgspec.json.Decoder(ChatReply)
 # How servers refuse to write several replies at once: llama.cpp now and formerly, vLLM.
 _ONE_REPLY = r"\bn_cmpl\b|one completion choice|\bn must be 1\b"
+# Caches are written at marks alone: the end of a prompt never comes again. As an extra body, because not every version
+# of the package knows the field.
+_MARKED = {"extra_body": {"prompt_cache_options": {"mode": "explicit"}}}
+_MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _REASONING_TOKENS = 4096  # room for thoughts, where a model cannot do without
 
 
@@ -50,8 +54,12 @@ class OpenAILM(RemoteLM):
     def __init__(self, model: str, *, dialect: Dialect | None = None, effort: str = "", **options: Any) -> None:
         super().__init__(model, **options)
         self._dialect = dialect or (OPENAI if self.base_url == self.vendor_url else PLAIN)
-        self._effort = effort
+        self._effort, self.cache_minimum = effort, self._dialect.cache_minimum
+        self._is_marked = bool(self._dialect.marked) and re.match(self._dialect.marked, model) is not None
         self.version += f" effort {effort}" if effort else ""
+
+    def prefers_longer(self, tokens: int, longer: int) -> bool:
+        return "extra_body" not in self._rejected and super().prefers_longer(tokens, longer)
 
     def batch_endpoint(self) -> OpenAIBatches:
         return OpenAIBatches(self)
@@ -82,6 +90,8 @@ class OpenAILM(RemoteLM):
             whole["response_format"] = {"type": "json_schema", "json_schema": self._format(schema)}
         if self._dialect.has_cache_key:
             whole["prompt_cache_key"] = _prefix_digest(messages)
+        if self._is_marked:
+            whole |= _MARKED
 
         async def asked(n: int, seed: int | None) -> list[Completion]:
             def without(rejected: set[str]) -> dict[str, Any]:
@@ -89,6 +99,8 @@ class OpenAILM(RemoteLM):
                 fields |= {"top_logprobs"} if "logprobs" in rejected else set()
                 fields |= {"stream_options"} if "stream" in rejected else set()
                 given = {**whole, **self._limits(max_tokens, rejected, is_quick=is_quick), "n": n, "seed": seed}
+                if self._is_marked and "extra_body" not in rejected:
+                    given["messages"] = _turns(messages, _marked(messages))
                 return {name: value for name, value in given.items() if name not in fields and value is not None}
 
             started = time.monotonic()
@@ -138,27 +150,37 @@ class OpenAILM(RemoteLM):
     def _usage(self, used: ChatTokens) -> Usage:
         prompt, written = bounded_tokens(used.prompt_tokens), bounded_tokens(used.completion_tokens)
         cached = min(bounded_tokens(used.cached_tokens), prompt)
+        stored = min(bounded_tokens(used.cache_write_tokens), prompt - cached)
         return Usage(
             requests=1,
             prompt_tokens=prompt,
             completion_tokens=written,
-            dollars=self.dollars(prompt, written, cached=cached),
+            dollars=self.dollars(prompt, written, cached=cached, stored=stored),
             cached_tokens=cached,
         )
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return each turn as text, for servers that take nothing else; with images, in parts."""
+def _turns(messages: Sequence[Message], marked: Collection[int] = ()) -> list[dict[str, Any]]:
+    """Return each turn as text, for servers that take nothing else; with images or marks, in parts."""
     sent = []
-    for role, group in itertools.groupby(messages, key=lambda message: message.role):
+    for role, group in itertools.groupby(enumerate(messages), key=lambda numbered: numbered[1].role):
         parts = list(group)
-        content: Any = "\n\n".join(part.content for part in parts)
-        if any(part.images for part in parts):
+        content: Any = "\n\n".join(part.content for _, part in parts)
+        if any(part.images or number in marked for number, part in parts):
             content = []
-            for part in parts:  # images come before the text that is about them, and after what comes again
-                content += [*map(_image, part.images), {"type": "text", "text": part.content}]
+            for number, part in parts:  # images come before the text that is about them, and after what comes again
+                text = {"type": "text", "text": part.content, **(_MARK if number in marked else {})}
+                content += [*map(_image, part.images), text]
         sent.append({"role": role, "content": content})
     return sent
+
+
+def _marked(messages: Sequence[Message]) -> set[int]:
+    """Return the parts up to which a conversation is likely to come again; parts of the model itself take no mark."""
+    kept = max((number for number, message in enumerate(messages) if message.is_kept), default=-1)
+    ends = [range(kept + 1), range(len(messages) - 1)]
+    found = (max((number for number in end if messages[number].role != "assistant"), default=-1) for end in ends)
+    return {number for number in found if number >= 0}
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -172,6 +194,8 @@ def _dispensable(error: RequestRejected, request: dict[str, Any], schema: dict[s
         return f"effort {request['reasoning_effort']}" if error.is_about_value else "reasoning_effort"
     if request.get("n", 1) > 1 and (error.blames("n") or re.search(_ONE_REPLY, error.said)):
         return "n"
+    if "extra_body" in request and re.search(r"prompt_cache_(options|breakpoint)", f"{error.param} {error.said}"):
+        return "extra_body"
     for field in ("temperature", "prompt_cache_key", "logprobs", "stream_options", "stream"):
         if field in request and error.blames(field):
             return field

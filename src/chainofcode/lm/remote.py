@@ -38,6 +38,7 @@ _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 # llama.cpp has this status for requests that it will never take, too.
 _REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
+_REPEATS = 10  # requests for which a longer prefix must pay: about one program with many calls
 _Reply = TypeVar("_Reply")
 _Outcome = TypeVar("_Outcome")
 
@@ -96,6 +97,7 @@ class RemoteLM(LM):
     stream: type[ReplyStream]  # what joins a streamed reply
     has_stream = True
     key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
+    cache_minimum = 0  # tokens below which the endpoint caches no prefix; 0 if that is unknown, or any is cached
 
     def __init__(
         self,
@@ -276,17 +278,26 @@ class RemoteLM(LM):
 
     def dollars(self, prompt: int, written: int, *, cached: int = 0, stored: int = 0) -> float | None:
         """Return what tokens cost, None if the price is unknown. `cached` and `stored` are part of the prompt's."""
-        from genai_prices import Usage as Tokens  # optional
-        from genai_prices import calc_price
-
         try:
+            from genai_prices import Usage as Tokens  # optional
+            from genai_prices import calc_price
+
             tokens = Tokens(
                 input_tokens=prompt, output_tokens=written, cache_read_tokens=cached, cache_write_tokens=stored
             )
             price = float(calc_price(tokens, self._model, provider_api_url=self.base_url).total_price)
             return price if self._batches is None else price * BATCH_SHARE
-        except (LookupError, ValueError):
+        except (ImportError, LookupError, ValueError):
             return None
+
+    def prefers_longer(self, tokens: int, longer: int) -> bool:
+        if not tokens < self.cache_minimum <= longer:
+            return False
+        first = self.dollars(longer, 0, stored=longer)
+        later, uncached = self.dollars(longer, 0, cached=longer), self.dollars(tokens, 0)
+        if first is None or later is None or uncached is None:
+            return False
+        return first + (_REPEATS - 1) * later < _REPEATS * uncached
 
     def estimate(self, messages: Sequence[Message]) -> Usage:
         usage = super().estimate(messages)

@@ -92,6 +92,7 @@ class _RecordedRun:
             self._sources.setdefault(text, []).append((call, value))
 
     def add_step(self, step: Step) -> None:
+        self._check(step)
         if step.call is None or step.how == "shared":
             return
         answered = Answered(
@@ -103,6 +104,16 @@ class _RecordedRun:
             model=step.model,
         )
         self.values.setdefault(step.call, []).append(answered)
+
+    def _check(self, step: Step) -> None:
+        """Raise InputError for a step of another program: its values would be dropped as if they had not been paid."""
+        statements = self.program.statements
+        place = statements[step.statement] if 0 <= step.statement < len(statements) else None
+        if place is None or not place.line <= step.line <= place.end_line:
+            raise InputError(
+                f"the trace is of another program: step {step.number}, at line {step.line}, is not a step of the "
+                "program in the trace; the file was not changed"
+            )
 
     def finish(self) -> None:
         """Add the requests to their values, and values that the program had not used yet."""

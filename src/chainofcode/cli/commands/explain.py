@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ...emulator import Table
 from ...errors import InputError
 from ...explain import Expected, aexplain
 from ...languages import SQL, language_of_file
@@ -19,6 +18,7 @@ from ...render import fit, plain
 from ..query_options import add_database, with_files
 from ..run_options import add_options, chosen_sandbox, read_options
 from ..terminal import ANSWERED, note, print_json, print_line, read_text
+from ..value_sources import add_values, known_values
 
 _WIDTH, _NAME_WIDTH, _MAX_CALLS = 60, 24, 100
 _WRITTEN_TOKENS = 12  # of a reply with one value
@@ -38,12 +38,7 @@ def add_to(commands: Any) -> None:
         type=Path,
         help="a program, or a model's reply that contains one (- for standard input)",
     )
-    parser.add_argument(
-        "--values",
-        metavar="FILE",
-        type=Path,
-        help='known values, one per line: {"call": "is_fruit(\'apple\')", "value": true}',
-    )
+    add_values(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per call")
     parser.add_argument("--model", metavar="PROVIDER:MODEL", help="for a query: estimate what this model would cost")
     add_database(parser)
@@ -55,11 +50,10 @@ def _explain(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
         raise InputError("coc explain takes one program, not a file of records")
     source, options = read_text(given.program), read_options(given)
-    values = Table.read(given.values) if given.values else Table([])
     with chosen_sandbox(given, spares=0) as sandbox:
         language = language_of_file(given.program)
         options = with_files(given, dataclasses.replace(options, language=language), language, sandbox)
-        found = asyncio.run(aexplain(source, values, sandbox=sandbox, options=options))
+        found = asyncio.run(aexplain(source, known_values(given), sandbox=sandbox, options=options))
     if given.json:
         for call in found.calls:
             data = {"line": call.line, "call": call.call, "round": call.round, "waits_for": call.waits_for}

@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...emulator import Answering, Delayed, Emulator, First, Table, Toolbox, as_emulator, not_json
-from ...emulator.value_cache import Layer
+from ...emulator import Answering, Emulator, Table, Toolbox, not_json
 from ...engine import Result, RunOptions, arun, execute
 from ...errors import InputError
 from ...languages import language_of_file
@@ -22,9 +21,9 @@ from ...values.codec import decode
 from ..artifact_output import keep_artifacts
 from ..asked_options import asked_options
 from ..hints import hints
-from ..model_options import add_cache, add_emulator, add_model, add_person, chosen_cache, chosen_emulator, chosen_layer
+from ..model_options import add_person
 from ..parser import check_range
-from ..query_options import add_database, with_files
+from ..query_options import with_files
 from ..run_options import add_options, chosen_sandbox, read_options
 from ..terminal import (
     ANSWERED,
@@ -39,6 +38,7 @@ from ..terminal import (
     write_trace,
 )
 from ..tool_options import add_tools, chosen_tools, toolbox_of
+from ..value_sources import add_value_sources, chosen_answering, first_known, known_values
 
 _MAX_DELAY_SECONDS = 3600
 
@@ -58,23 +58,14 @@ def add_to(commands: Any) -> None:
         help="a program, a model's reply that contains one (- for standard input), or a .jsonl file of records",
     )
     run.add_argument(
-        "--values",
-        metavar="FILE",
-        type=Path,
-        help='known values, one per line: {"call": "is_fruit(\'apple\')", "value": true}',
-    )
-    run.add_argument(
         "--value-delay", metavar="S", type=float, default=0.0, help="delay each of these values by S seconds"
     )
     run.add_argument("--json", action="store_true", help="print one JSON object instead of the trace")
     run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     run.add_argument("--all", action="store_true", help="print every step, not only the first three of each statement")
-    add_model(run)
-    add_emulator(run)
-    add_cache(run)
+    add_value_sources(run)
     add_person(run)
     add_tools(run)
-    add_database(run)
     add_options(run)
     run.set_defaults(command=_command)
 
@@ -96,13 +87,9 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
     check_range(given, "value-delay", 0, _MAX_DELAY_SECONDS)
     if given.trace:
         check_place(given.trace)
-    with (
-        chosen_cache(given) as cache,
-        chosen_emulator(given) as answering,
-        chosen_sandbox(given, spares=0) as sandbox,
-    ):
+    with chosen_answering(given) as answering, chosen_sandbox(given, spares=0) as sandbox:
         options = with_files(given, options, language_of_file(given.program), sandbox)
-        emulator = _emulator(_values(given), _layered(answering, chosen_layer(given, cache)), given.value_delay)
+        emulator = first_known(known_values(given), answering, given.value_delay)
         with saving_partial_trace(given.trace) as events:
             asyncio.run(_execute(source, emulator, sandbox, options, events))
     result = Result.of(events)
@@ -131,20 +118,6 @@ def _print(result: Result, given: argparse.Namespace) -> None:
             note(hint)
 
 
-def _values(given: argparse.Namespace) -> Table:
-    return Table.read(given.values) if given.values else Table([])
-
-
-def _layered(answering: Answering, layer: Layer | None) -> Answering:
-    return answering if layer is None else layer.emulator(answering)
-
-
-def _emulator(table: Table, answering: Answering, delay: float) -> Emulator:
-    """Known values, perhaps with a delay; models answer the other calls."""
-    known = Delayed(table.fresh(), delay) if delay else table.fresh()
-    return known if answering is None else First(known, as_emulator(answering))
-
-
 # --- many programs ------------------------------------------------------------------------------------------------
 
 
@@ -154,15 +127,9 @@ async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
         if getattr(given, option):
             raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
-    with (
-        chosen_cache(given) as cache,
-        chosen_emulator(given) as answering,
-        chosen_sandbox(given, spares=cores) as sandbox,
-    ):
+    with chosen_answering(given) as answering, chosen_sandbox(given, spares=cores) as sandbox:
         options = dataclasses.replace(read_options(given), tools=tools)
-        runner = _RecordRunner(
-            options, _values(given), _layered(answering, chosen_layer(given, cache)), sandbox, asyncio.Semaphore(cores)
-        )
+        runner = _RecordRunner(options, known_values(given), answering, sandbox, asyncio.Semaphore(cores))
         lines = read_text(given.program).split("\n")
         tasks = [asyncio.create_task(runner.run(n, line)) for n, line in enumerate(lines, 1) if line.strip()]
         worst = ANSWERED
@@ -198,7 +165,7 @@ class _RecordRunner:
             return _not_run(id, number, error)
         async with self._slots:
             try:
-                emulator = _emulator(table, self._answering, 0)
+                emulator = first_known(table, self._answering)
                 result = await arun(source, emulator, sandbox=self._sandbox, options=options)
             except InputError as error:
                 return _not_run(id, number, error)

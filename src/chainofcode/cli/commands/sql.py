@@ -8,17 +8,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ...emulator import Emulator, First, Table, asking
+from ...emulator import Emulator
 from ...engine import RunOptions
 from ...languages import SQL
-from ...lm import LM
 from ...methods.queries import Noting, QueryResult, execute_query, known_rows
 from ...sandbox import Sandbox
 from ...trace import Event, check_place
 from ..hints import hints
-from ..model_options import add_model, named_model
 from ..parser import add_list
-from ..query_options import add_database, with_files
+from ..query_options import with_files
 from ..query_output import check_output, print_csv, print_table, write_output
 from ..run_options import add_limits, add_overlap, add_sandbox, chosen_sandbox, read_options
 from ..terminal import (
@@ -32,11 +30,12 @@ from ..terminal import (
     saving_partial_trace,
     write_trace,
 )
+from ..value_sources import add_value_sources, chosen_answering, first_known, known_values
 
 # What other commands have as options, and a query has no use for.
 _UNUSED: dict[str, Any] = {
     "question": None, "input": [], "policy": "strict", "allow_package": [], "allow_read": [], "scratch": False,
-    "clock": None, "seed": None, "artifacts": None,
+    "clock": None, "seed": None, "artifacts": None, "ask_me": None,
 }  # fmt: skip
 
 
@@ -49,16 +48,12 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("query", metavar="QUERY", help="the query, a .sql file, or - for standard input")
     add_list(parser, "--file", "FILE", "a table: CSV, TSV, JSON, JSON lines or Parquet; repeat for more")
-    add_database(parser)
-    parser.add_argument(
-        "--values", metavar="FILE", type=Path, help='lines of {"call": "is_sarcastic(\'…\')", "value": true}'
-    )
+    add_value_sources(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of a table")
     parser.add_argument("--csv", action="store_true", help="the rows as CSV on standard output")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the rows to a .csv, .jsonl or .parquet file")
     parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
     parser.add_argument("--show", action="store_true", help="show the steps of the run, too")
-    add_model(parser)
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
@@ -78,10 +73,10 @@ def _command(given: argparse.Namespace) -> int:
         if path:
             check_place(path)
     check_output(given)
-    with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
+    with chosen_answering(given) as answering, chosen_sandbox(given, spares=0) as sandbox:
         options = with_files(given, options, SQL, sandbox)
         with saving_partial_trace(given.trace) as events:
-            emulator = _emulator(given, lm)
+            emulator = Noting(first_known(known_values(given), answering))
             asyncio.run(_execute(query, emulator, sandbox, options, events))
         result = QueryResult.of(events)
         partial = _partial(query, result, emulator, sandbox, options)
@@ -91,12 +86,6 @@ def _command(given: argparse.Namespace) -> int:
         if given.trace:
             write_trace(result.trace, given.trace)
     return ANSWERED if result.is_answered else NO_ANSWER
-
-
-def _emulator(given: argparse.Namespace, lm: LM | None) -> Noting:
-    """Known values; the model answers the other calls."""
-    known = Table.read(given.values) if given.values else Table([])
-    return Noting(known if lm is None else First(known, asking(lm)))
 
 
 async def _execute(query: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:

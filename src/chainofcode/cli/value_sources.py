@@ -1,0 +1,47 @@
+"""Options of commands that run a given program or query: where the values of its calls come from."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..emulator import Answering, Delayed, Emulator, First, Table, as_emulator
+from .model_options import add_cache, add_emulator, add_model, chosen_cache, chosen_emulator, chosen_layer
+from .query_options import add_database
+
+
+def add_values(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--values",
+        metavar="FILE",
+        type=Path,
+        help='known values, one per line: {"call": "is_fruit(\'apple\')", "value": true}',
+    )
+
+
+def known_values(given: argparse.Namespace) -> Table:
+    return Table.read(given.values) if given.values else Table([])
+
+
+def add_value_sources(parser: argparse.ArgumentParser) -> None:
+    add_values(parser)
+    add_model(parser)
+    add_emulator(parser)
+    add_cache(parser)
+    add_database(parser)
+
+
+@contextmanager
+def chosen_answering(given: argparse.Namespace) -> Iterator[Answering]:
+    """The models that answer calls, behind the cache and the person that the options name."""
+    with chosen_cache(given) as cache, chosen_emulator(given) as answering:
+        layer = chosen_layer(given, cache)
+        yield answering if layer is None else layer.emulator(answering)
+
+
+def first_known(table: Table, answering: Answering, delay: float = 0.0) -> Emulator:
+    """Known values, perhaps with a delay; models answer the other calls."""
+    known = Delayed(table.fresh(), delay) if delay else table.fresh()
+    return known if answering is None else First(known, as_emulator(answering))
