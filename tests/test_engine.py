@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import subprocess
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,11 +15,20 @@ from chainofcode import Answer, Limits, Program, Step, arun, execute, run
 from chainofcode.engine import RunKeywords, RunOptions
 from chainofcode.trace import Header, Returned, Sent
 
+Guests = Callable[[], list[str]]
 
-def guests() -> list[str]:
-    """The guest processes that this test process has started and that still live."""
-    listed = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
+
+def children() -> list[str]:
+    """The numbers and commands of the guest processes that this test process has started and that still live."""
+    listed = subprocess.run(["ps", "-eo", "ppid,pid,args"], capture_output=True, text=True, check=True).stdout
     return [line for line in listed.splitlines() if line.split()[0] == str(os.getpid()) and "boot.py" in line]
+
+
+@pytest.fixture
+def guests() -> Guests:
+    """The guest processes that a test has started; other tests of this process may have kept a sandbox."""
+    earlier = children()
+    return lambda: [line for line in children() if line not in earlier]
 
 
 def test_events_in_order() -> None:
@@ -32,7 +42,7 @@ def test_events_in_order() -> None:
     assert (events[2].call, events[2].line, events[2].id) == ("f(1)", 1, events[3].id)
 
 
-def test_leaving_early_ends_the_guest() -> None:
+def test_leaving_early_ends_the_guest(guests: Guests) -> None:
     async def leave() -> None:
         events = execute("x = 1\nwhile True: pass")
         async for event in events:
@@ -44,7 +54,7 @@ def test_leaving_early_ends_the_guest() -> None:
     assert guests() == []
 
 
-def test_cancelling_ends_the_guest_and_its_calls() -> None:
+def test_cancelling_ends_the_guest_and_its_calls(guests: Guests) -> None:
     ended: list[str] = []
     begun = asyncio.Event()
 
@@ -69,7 +79,7 @@ def test_cancelling_ends_the_guest_and_its_calls() -> None:
     assert guests() == []
 
 
-def test_many_at_once() -> None:
+def test_many_at_once(guests: Guests) -> None:
     async def all_of_them() -> list[Any]:
         return await asyncio.gather(*(arun(f"answer = f({n}) + {n}", {f"f({n})": n * 10}) for n in range(12)))
 
@@ -85,7 +95,7 @@ def test_async_function_as_emulator() -> None:
     assert run("answer = [double(n) for n in range(3)]", emulate).answer == [0, 2, 4]
 
 
-def test_emulator_that_fails_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+def test_emulator_that_fails_leaves_nothing_behind(caplog: pytest.LogCaptureFixture, guests: Guests) -> None:
     import gc
 
     def fail(pause: Any) -> Any:

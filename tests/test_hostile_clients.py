@@ -106,6 +106,7 @@ def connected(server: Serving) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=60)
 
 
+@pytest.mark.nightly  # the server waits for half a minute
 def test_a_body_that_drips(server: Serving) -> None:
     """A byte now and then is not a body that comes."""
     with connected(server) as wire:
