@@ -262,7 +262,7 @@ def test_run_that_was_broken_off(seen: Seen, tmp_path: Path) -> None:
     seen.page.goto(written(tmp_path / "broken.html", Trace(events=events)))
     assert seen.text("#answer-label") == "No answer: unfinished"
     assert seen.text("#said") == "The trace ends before the run did."
-    assert "answer 1 → repair" in seen.text("#then")
+    assert seen.text("#then") == "Not the final answer: answer 1. Tried next: repair."
 
 
 def test_values_are_written_as_python_writes_them(seen: Seen, tmp_path: Path) -> None:

@@ -317,7 +317,7 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
         gaps=f"<p><strong>{html.escape(summary.gaps)}</strong></p>" if summary.gaps else "",
         head="".join(f"<th>{html.escape(name)}</th>" for name in head),
         checked="<th>faithful</th>" if is_checked else "",
-        images="".join(f'<p><img src="{html.escape(name, quote=True)}" alt="chart"></p>' for name in pictures),
+        images="".join(_image(name) for name in pictures),
         body="\n".join(body),
         samples="\n".join(_sample_row(score, is_checked, runs.get(score.trace)) for score in summary.scores),
     )
@@ -325,6 +325,11 @@ def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Pa
     with replacing(path) as partial:
         partial.write_text(page, encoding="utf-8")
     return path
+
+
+def _image(name: str) -> str:
+    described = f"Accuracy by {PurePath(name).stem}"
+    return f'<p><img src="{html.escape(name, quote=True)}" alt="{html.escape(described, quote=True)}"></p>'
 
 
 def _table_row(summary: Summary, row: ReportRow, theirs: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 // One run on the page: its answer, its attempts, and a way back and forth through its steps.
 
 import { drawAnswer, drawWords } from "./answer.js";
+import { drawNext, drawTabs } from "./attempts.js";
 import { badge, byId, el, onceAFrame, setText, show, targetOf, ACTOR_WORDS } from "./dom.js";
 import { editorOf, rewriteOf } from "./editor.js";
 import { ProgramView } from "./program.js";
@@ -13,7 +14,6 @@ import { shortened } from "./values.js";
 const PLAY_MS = { whole: 30000, least: 40, most: 700 };
 const LOOK_MS = 90; // a glance in passing dims nothing
 const MAX_CALLS = 200;
-const TRIED = { repair: "Repair", "coc-lm": "Read by the model", "coc-lm-state": "Simulated by the model", cot: "Reasoning in words", direct: "Answer at once" };
 
 export class Player {
   /** `on.replay({set, edit})` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
@@ -143,30 +143,10 @@ export class Player {
 
   drawAttempts() {
     const { attempts } = this.recording;
-    const box = byId("attempts");
-    show(box, attempts.length > 1);
     const drawn = attempts.map((one) => `${one.number}${one === this.attempt}${one.answer?.then}`).join();
-    if (attempts.length > 1 && this.drawnTabs !== drawn) {
-      this.drawnTabs = drawn;
-      const hadFocus = box.contains(document.activeElement);
-      box.replaceChildren(
-        ...attempts.map((one) => {
-          const isChosen = one === this.attempt;
-          const end = one.answer ? (answerText(one.answer) ?? one.answer.reason) : "…";
-          const made = el("button", { type: "button", role: "tab", "aria-selected": String(isChosen), "aria-controls": "run", tabindex: isChosen ? 0 : -1 }, `${one.number + 1} ${triedAs(attempts, one)} `, el("span", { class: "faint" }, shortened(end, 24)));
-          made.addEventListener("click", () => this.choose(one));
-          return made;
-        }),
-      );
-      if (hadFocus) /** @type {HTMLElement | null} */ (box.querySelector('[aria-selected="true"]'))?.focus();
-    }
-    const end = this.attempt.answer;
-    const why = end?.error ? `${end.reason}: ${end.error.message}` : end ? `answer ${answerText(end) ?? end.reason}` : "";
-    const next = end?.then && (triedName(end.then) ?? end.then).toLowerCase();
-    show(byId("then"), Boolean(end?.then));
-    const hasStayed = this.recording.stayed(this.attempt);
-    byId("then").classList.toggle("stayed", hasStayed);
-    if (end?.then) setText(byId("then"), hasStayed ? `This is the final answer: what was tried next (${next}) gave no other.` : `Not the final answer: ${shortened(why, 600)}. Tried next: ${next}.`);
+    if (this.drawnTabs !== drawn) drawTabs(attempts, this.attempt, (one) => this.choose(one));
+    this.drawnTabs = drawn;
+    drawNext(this.recording, this.attempt);
   }
 
   choose(attempt) {
@@ -402,14 +382,4 @@ export class Player {
     const now = answerText(this.recording.answer) ?? this.recording.answer?.reason ?? "…";
     place.replaceChildren("was ", el("a", { href: link }, shortened(before, 200)), now === before ? " (unchanged)" : "");
   }
-}
-
-/** What an attempt was: the first one by its kind, the others by why they were made. */
-function triedAs(attempts, attempt) {
-  const before = attempts[attempt.number - 1]?.answer?.then;
-  return triedName(before) ?? (attempt.program ? "Program" : "Words");
-}
-
-function triedName(then) {
-  return Object.hasOwn(TRIED, then) ? TRIED[then] : null;
 }
