@@ -86,6 +86,34 @@ def test_locks_of_a_program_have_no_effect_outside(wall: Wall, tmp_path: Path, s
     }  # fmt: skip
 
 
+LOCKS_OF_ALL_KINDS = """
+import fcntl, struct
+lock = struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 0, 0, 0)
+answer = set()
+for place in (path, os.path.dirname(path)):
+    fd = os.open(place, os.O_RDONLY)
+    answer |= {tried(fcntl.flock, fd, kind | fcntl.LOCK_NB) for kind in (fcntl.LOCK_SH, fcntl.LOCK_EX)}
+    for command in (36, 37, 38, 1024, 1026, 1033, 1036, 1040):
+        answer.add(tried(fcntl.fcntl, fd, command, lock))
+    answer.add(tried(syscall, 72, fd, 37 | 1 << 40, 0))
+    answer |= {tried(fcntl.ioctl, fd, request, bytes(8)) for request in (0x40086602, 0xC0045877)}
+answer = (answer, [tried(act, 9999) for act in (os.fsync, os.fdatasync)])
+"""
+
+
+@IN_TIER_A
+@pytest.mark.parametrize("scratch", [True, False], ids=["scratch", "read-only"])
+def test_no_lock_lease_or_flush_reaches_a_granted_file(wall: Wall, tmp_path: Path, scratch: bool) -> None:
+    """Also on its directory. `fsync` would have the host write its own data: the kernel does not see it."""
+    path = tmp_path / "granted.txt"
+    path.write_text("x")
+    refused, flushed = wall.run(
+        LOCKS_OF_ALL_KINDS, inputs={"path": str(path)}, reads=(str(tmp_path),), scratch=scratch
+    ).answer
+    assert refused <= {"EPERM", "ENOSYS"}
+    assert flushed == ([True, True] if scratch else ["EPERM", "EPERM"])
+
+
 @IN_TIER_A
 def test_databases_in_a_scratch_directory_work(wall: Wall) -> None:
     program = (

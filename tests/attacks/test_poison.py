@@ -83,7 +83,7 @@ POISONS = {
     "the mask for new files": ("os.umask(0o777)", "answer = os.umask(0) == 0o777", False),
     "a lower limit": (
         "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (9, 9))",
-        "import resource\nanswer = resource.getrlimit(resource.RLIMIT_NOFILE)", (256, 256),
+        "import resource\nanswer = resource.getrlimit(resource.RLIMIT_NOFILE)", (128, 128),
     ),
     "a thread": (
         "import threading, time\nthreading.Thread(target=time.sleep, args=(9,), daemon=True).start()",

@@ -6,6 +6,7 @@ Without a wall the same limits hold, as `test_hostile.py` shows; what would harm
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 from pathlib import Path
 from secrets import token_hex
@@ -165,7 +166,7 @@ def test_threads_are_bounded(wall: Wall) -> None:
 
 
 def test_every_limit_of_the_kernel_is_set(wall: Wall) -> None:
-    most = {"CORE": 0, "FSIZE": 0, "MEMLOCK": 0, "MSGQUEUE": 0, "NOFILE": 256, "SIGPENDING": 64}
+    most = {"CORE": 0, "FSIZE": 0, "MEMLOCK": 0, "MSGQUEUE": 0, "NOFILE": 128, "SIGPENDING": 64}
     program = "import resource\nanswer = {name: resource.getrlimit(getattr(resource, name)) for name in names}"
     found = wall.run(program, inputs={"names": [f"RLIMIT_{name}" for name in most]}).answer
     for name, value in most.items():
@@ -180,7 +181,7 @@ def test_descriptors_are_bounded(wall: Wall) -> None:
     )
     count, error = wall.run(program).answer
     assert error == "EMFILE"
-    assert 100 < count < 256
+    assert 100 < count < 128
 
 
 def test_a_program_without_descriptors_still_answers(wall: Wall) -> None:
@@ -219,6 +220,60 @@ def test_names_that_do_not_exist_are_bounded(wall: Wall) -> None:
     )
     limits = Limits(run_seconds=9, cpu_seconds=9, memory_bytes=80 * 1024**2)
     wall.ends(program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)})
+
+
+LOOKUPS = {
+    "open": "open(name)",
+    "access": "os.access(name, os.R_OK, effective_ids=True)",
+    "readlink": "os.readlink(name)",
+    "chdir": "os.chdir(name)",
+    "statx": "syscall(332, -100, name.encode(), 0, 0, ctypes.create_string_buffer(256))",
+    "through links and dots": "os.lstat(os.path.join(place, 'json', '..', '.', name[len(place) + 1 :]))",
+    "in many directories": "os.stat(name.replace(place, places[n % len(places)]))",
+}
+
+
+@WITH_FILES
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("how", LOOKUPS)
+def test_names_that_do_not_exist_are_bounded_however_they_are_looked_up(wall: Wall, how: str) -> None:
+    if missing_names() == 0 or (how == "statx" and os.uname().machine != "x86_64"):
+        pytest.skip("this kernel does not count the names that it remembers as missing")
+    program = (
+        "place, n = os.path.dirname(os.__file__), 0\n"
+        "places = [entry.path for entry in os.scandir(place) if entry.is_dir()]\n"
+        "while True:\n    n += 1\n"
+        "    name = f'{place}/{salt}{n:0220d}'\n"
+        f"    try: {LOOKUPS[how]}\n    except OSError: pass"
+    )
+    limits = Limits(run_seconds=9, cpu_seconds=9, memory_bytes=80 * 1024**2)
+    wall.ends(program, "limit:memory", "files that do not exist", limits=limits, inputs={"salt": token_hex(8)})
+
+
+WATCHES = """
+import select
+held = [select.epoll() for _ in range(count // 3)], [os.eventfd(0) for _ in range(count // 3)]
+numbers, answer = [], 0
+try:
+    while True:
+        numbers.append(os.dup(held[1][0]))
+except OSError:
+    pass
+os.closerange(numbers[0], numbers[-1] + 1)
+for file in held[1]:
+    for number in numbers:
+        os.dup2(file, number)
+        for watcher in held[0]:
+            watcher.register(number, select.EPOLLIN)
+            answer += 1
+        os.close(number)
+"""
+
+
+def test_watches_of_closed_descriptors_are_few(wall: Wall) -> None:
+    """Epoll keeps a watch (200 bytes in the kernel) for each number that an open file ever had."""
+    most = wall.run("import resource\nanswer = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 8").answer
+    assert 10_000 < wall.run(WATCHES, inputs={"count": most}).answer < 100_000
 
 
 def missing_names() -> int:

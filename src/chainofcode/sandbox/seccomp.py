@@ -45,7 +45,7 @@ _PATHS = {
     "readlinkat": (267, 78), "getdents64": (217, 61), "chdir": (80, 49), "fchdir": (81, 50),
 }  # fmt: skip
 _CHANGES = {
-    "pwrite64": (18, 68), "ftruncate": (77, 46), "truncate": (76, 45), "fsync": (74, 82), "fdatasync": (75, 83),
+    "pwrite64": (18, 68), "ftruncate": (77, 46), "truncate": (76, 45),
     "unlink": (87, -1), "unlinkat": (263, 35), "rename": (82, -1), "renameat": (264, 38),
     "renameat2": (316, 276), "mkdir": (83, -1), "mkdirat": (258, 34), "rmdir": (84, -1), "symlink": (88, -1),
     "symlinkat": (266, 36), "chmod": (90, -1), "fchmod": (91, 52), "fchmodat": (268, 53), "utimensat": (280, 88),
@@ -53,6 +53,7 @@ _CHANGES = {
 }  # fmt: skip
 _ABSENT = {"clone3": (435, 435), "openat2": (437, 437)}
 _FLOCK = (73, 32)
+_SYNCS = ((74, 82), (75, 83))  # fsync, fdatasync: a scratch directory is in memory, granted files are the host's
 _OPEN = {"open": (2, -1), "openat": (257, 56)}
 _CLONE, _KILL, _TGKILL, _FCNTL, _IOCTL = (56, 220), (62, 129), (234, 131), (72, 25), (16, 29)
 _PRLIMIT64, _SCHED_GETAFFINITY, _SOCKETPAIR, _SENDTO = (302, 261), (204, 123), (53, 199), (44, 206)
@@ -84,7 +85,7 @@ def is_supported() -> bool:
 def assemble(pid: int, *, paths: bool, changes: bool, locks: bool = False) -> bytes:
     """The filter for a guest with this process number, with or without calls that take paths or change files.
 
-    With `changes` or `locks`, setting a record lock succeeds and does nothing.
+    With `changes` or `locks`, setting a record lock succeeds and does nothing. With `changes`, so does `fsync`.
     """
     column, architecture = _ARCHITECTURES[MACHINE]
     plain = {**_ALWAYS, **(_PATHS if paths else {}), **(_CHANGES if changes else {})}
@@ -94,8 +95,11 @@ def assemble(pid: int, *, paths: bool, changes: bool, locks: bool = False) -> by
         _step(_RETURN, _KILL_PROCESS),
         _step(_LOAD, _NUMBER),  # x32 calls have numbers of their own, above 0x40000000: none is allowed below
     ]
-    for numbers in [*_ABSENT.values(), *([_FLOCK] if changes else [])]:
-        code += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, _NO_SUCH_CALL)]
+    settled = dict.fromkeys(_ABSENT.values(), _NO_SUCH_CALL)
+    if changes:
+        settled |= {_FLOCK: _NO_SUCH_CALL, **dict.fromkeys(_SYNCS, _SUCCEED)}
+    for numbers, result in settled.items():
+        code += [_step(_JUMP_EQUAL, numbers[column], 0, 1), _step(_RETURN, result)]
     for numbers, checks in _guarded(pid, paths, changes, locks or changes):
         if numbers[column] >= 0:
             code += [_step(_JUMP_EQUAL, numbers[column], 0, len(checks)), *checks]

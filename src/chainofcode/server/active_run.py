@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+import msgspec
 
 from ..lm import Usage
 from ..program import Program
@@ -22,6 +25,8 @@ from .trace_files import TraceLog
 PATIENCE_SECONDS = 1.0  # that a run which only waits for a person keeps its process
 _MAX_WAITING, _MAX_CALL_CHARS = 64, 300
 
+Recorded = Callable[[RunRecord], Awaitable[Continuation | None]]  # reads the recorded part of a run
+
 
 class ActiveRun:
     """A run that is queued or running."""
@@ -33,18 +38,19 @@ class ActiveRun:
         sandbox: Sandbox,
         *,
         detach: bool,
-        continued: Continuation | None = None,
+        recorded: Recorded | None = None,
         is_claimed: bool = False,
     ) -> None:
         self.run, self.source, self.is_detached = run, source, detach
-        self.sandbox, self.continued = sandbox, continued
+        self.sandbox, self.recorded = sandbox, recorded
+        self.continued: Continuation | None = None  # the recorded part, once a resumed run has its turn
         self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
         self.draft = Draft()  # the program that the model is writing
         self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
         self.store: dict[str, bytes] = {}
         self.file: TraceLog | None = None
-        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
+        self.usage, self.answer = msgspec.convert(run.usage, Usage), Answer(Reason.INTERRUPTED)
         self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
         self.state_if_cancelled: State = "cancelled"
         self.is_begun = self.is_ending = False
@@ -52,7 +58,11 @@ class ActiveRun:
         self.changed, self.over = asyncio.Event(), asyncio.Event()
         self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
         self._noted = time.monotonic()
-        for event in continued.events if continued is not None else ():
+
+    def go_on(self, continued: Continuation) -> None:
+        """Take up the recorded part of a resumed run."""
+        self.continued, self.usage = continued, Usage()
+        for event in continued.events:
             self.note(event)
 
     def expect_answer(self, question: str) -> asyncio.Event:

@@ -23,7 +23,7 @@ from . import patterns
 from .fair_share import FairSlots
 from .quotas import Ledger, seconds_to_midnight
 from .refusal import Refusal, StorageError, invalid
-from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, replay_of, source_of
+from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, deferred, replay_of, source_of
 from .runs import ActiveRun, Runs, new_run
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
 from .store import RunRecord, Store, StoredFile, new_file
@@ -35,11 +35,12 @@ _MAX_READ_BYTES = 16 * 1024**2  # of a trace that is replayed, resumed, or retur
 
 
 class KeptRequest(msgspec.Struct):
-    """What a run is resumed from."""
+    """What a run is started from when it is its turn, and resumed from; a replay cannot be resumed."""
 
     request: RunRequest
     schema: dict[str, Any] | None = None
     is_detached: bool = True
+    replay: ReplayRequest | None = None
 
 
 class Intake:
@@ -69,6 +70,7 @@ class Intake:
         kept = None
         if not tools:  # those are answered by the client of this request alone
             kept = as_json(KeptRequest(request, None if schema is None else dict(schema), detach))
+            source = self.kept_source(run)
         return await self.runs.submit(run, source, detach=detach, request=kept)
 
     async def start(self, owner: str, request: RunRequest) -> RunRecord:
@@ -90,6 +92,7 @@ class Intake:
         is_asking = request.program is None
         model = self.models.named(request.model) if is_asking or request.model is not None else None
         self.check_start(owner, model)
+        await self._check_values(owner, request)
         source = await self.source(owner, request, model=model, schema=schema, tools=tools)
         method = request.method if is_asking else "run"
         given = {"files": request.files, "type": request.type, "ask_me": request.ask_me}
@@ -104,12 +107,24 @@ class Intake:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> EventSource:
-        """Check a request. Return what carries it out. Raises Refusal."""
-        check_counts(request)
+        """Check a request whose values can be decoded. Return what carries it out. Raises Refusal."""
         paths = [await self.store.local_file(await self._file(id, owner)) for id in request.files]
-        await self._check_values(owner, request)
         make = functools.partial(source_of, request, paths, self.settings, model=model, schema=schema, tools=tools)
         return await self.in_thread(owner, make)
+
+    def kept_source(self, run: RunRecord) -> EventSource:
+        """What carries out a run whose request is stored."""
+
+        async def make() -> EventSource:
+            kept = await self.kept_request(run)
+            assert kept is not None
+            return await self.source(run.owner, kept.request, model=run.model, schema=kept.schema)
+
+        return deferred(make)
+
+    async def kept_request(self, run: RunRecord) -> KeptRequest | None:
+        data = await self.store.request(run.id)
+        return None if data is None else msgspec.json.decode(data, type=KeptRequest)
 
     def check_start(self, owner: str, model: str | None) -> None:
         """Raise Refusal if a run may not begin now: its owner's budget is spent, or the queue is full."""
@@ -135,14 +150,25 @@ class Intake:
         """Run the programs of a run again: unchanged, or with changes. A model, if named, answers new calls."""
         parent = await self.finished(id, owner)
         model = self.models.named(request.model) if request.model is not None else None
-        if model is not None:
-            self._check_budget(owner)
-        trace = await self.trace(parent)
-        source = await self.in_thread(owner, lambda: replay_of(trace, request, model))
+        self.check_start(owner, model)
+        await self._replay_source(parent, request, model)  # raises if it cannot be replayed
         run = new_run(owner, parent.question, "replay", model, parent=parent.id, files=parent.files)
-        return await self.runs.submit(run, source)
+
+        async def make() -> EventSource:
+            kept = await self.kept_request(run)
+            assert kept is not None
+            assert kept.replay is not None
+            return await self._replay_source(await self.finished(id, owner), kept.replay, model)
+
+        kept = as_json(KeptRequest(RunRequest(), is_detached=False, replay=request))
+        return await self.runs.submit(run, deferred(make), request=kept)
+
+    async def _replay_source(self, parent: RunRecord, request: ReplayRequest, model: str | None) -> EventSource:
+        trace = await self.trace(parent)
+        return await self.in_thread(parent.owner, lambda: replay_of(trace, request, model))
 
     async def _check_values(self, owner: str, request: RunRequest) -> None:
+        check_counts(request)
         values = [value["value"] for value in request.values if isinstance(value, dict) and "value" in value]
         try:
             await self.workers.check_values(owner, [*request.inputs.values(), *values])

@@ -60,19 +60,19 @@ class Resuming:
             raise Refusal(409, "not_over", "the run is not over yet")
 
     async def _kept(self, run: RunRecord) -> KeptRequest:
-        data = await self._store.request(run.id)
-        if data is None:
+        kept = await self._intake.kept_request(run)
+        if kept is None or kept.replay is not None:
             raise Refusal(
                 409,
                 "cannot_resume",
                 "the run cannot be resumed: it is a replay, has tools of a client, or is of an older version",
             )
-        return msgspec.json.decode(data, type=KeptRequest)
+        return kept
 
     async def _go_on(self, run: RunRecord, kept: KeptRequest, model: str | None) -> RunRecord:
         name = self._intake.models.named(model) if model is not None else None
         self._intake.check_start(run.owner, name)
-        source = await self._intake.source(run.owner, kept.request, model=name, schema=kept.schema)
+        await self._intake.source(run.owner, kept.request, model=name, schema=kept.schema)  # raises if it cannot start
         run = msgspec.structs.replace(
             run,
             state="queued",
@@ -88,15 +88,14 @@ class Resuming:
         if self._runs.peers is not None:
             await self._runs.enqueue(run)
             return run
-        continued = await self._recorded(run)
-        return (await self._runs.submit(run, source, continued=continued)).run
+        return (await self._runs.submit(run, self._intake.kept_source(run), recorded=self._recorded)).run
 
     async def take_up(self, claimed: ClaimedRun) -> None:
         """Carry out a run from the shared queue: a new one, or one that another server could not finish."""
         run = claimed.run
         kept = msgspec.json.decode(claimed.request or b"", type=KeptRequest)
         source = await self._intake.source(run.owner, kept.request, model=run.model, schema=kept.schema)
-        await self._runs.submit(run, source, continued=await self._recorded(run), is_claimed=True)
+        await self._runs.submit(run, source, recorded=self._recorded, is_claimed=True)
 
     async def _recorded(self, run: RunRecord) -> Continuation | None:
         """The recorded part of a run, None if it ended before anything happened."""

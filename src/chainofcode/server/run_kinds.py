@@ -7,11 +7,12 @@ cannot name paths, tools or grants.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,18 @@ class RunContext:
 
 
 EventSource = Callable[[RunContext], AsyncIterator[Event]]
+
+
+def deferred(make: Callable[[], Awaitable[EventSource]]) -> EventSource:
+    """Make the source when it is the run's turn: until then the run holds neither its values nor a trace in memory."""
+
+    async def events(context: RunContext) -> AsyncIterator[Event]:
+        source = await make()
+        async with contextlib.aclosing(source(context)) as made:  # type: ignore[type-var]
+            async for event in made:
+                yield event
+
+    return events
 
 
 class _StreamedLM(Around):

@@ -21,7 +21,7 @@ from ..errors import ChainOfCodeError
 from ..methods.presentation import in_words
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
-from .active_run import ActiveRun, is_set_within
+from .active_run import ActiveRun, Recorded, is_set_within
 from .continuation import Continuation
 from .draft import DraftReader
 from .fair_share import FairSlots, has_room
@@ -90,21 +90,22 @@ class Runs:
         *,
         detach: bool = True,
         request: bytes | None = None,
-        continued: Continuation | None = None,
+        recorded: Recorded | None = None,
         is_claimed: bool = False,
     ) -> ActiveRun:
         """Store a run and queue it on this server. Raises Refusal when the queue is full.
 
-        `request` is what it can be resumed from, `continued` the recorded part of a run that is resumed. A run that is
-        claimed from the shared queue is stored already and has its place.
+        `request` is what it is started and resumed from. `recorded` reads the recorded part of a run that is resumed:
+        now, to prepare its trace for clients that follow it, and again when it is its turn, because it may be large. A
+        run that is claimed from the shared queue is stored already and has its place.
         """
         if not is_claimed:
             self.check_room(run.owner)
-        active = ActiveRun(run, source, self.sandbox, detach=detach, continued=continued, is_claimed=is_claimed)
+        active = ActiveRun(run, source, self.sandbox, detach=detach, recorded=recorded, is_claimed=is_claimed)
         self._active[run.id] = active
         try:
-            if continued is not None:
-                await self._rewrite(active, continued)
+            if recorded is not None and not is_claimed:
+                await self._prepare_trace(run, recorded)
             if not is_claimed:
                 await self._store.keep(run, request=request)
         except asyncio.CancelledError:  # the client has left, but the run is being written
@@ -112,8 +113,6 @@ class Runs:
             active.task = asyncio.create_task(self._carry_out(active))
             raise
         except BaseException:
-            if active.file is not None:
-                active.file.close()
             del self._active[run.id]
             raise
         self._say_taken("claimed" if is_claimed else "queued", run)
@@ -168,10 +167,10 @@ class Runs:
                 state = "waiting"
         except ChainOfCodeError as error:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
-        except StorageError as error:
-            state, run.error = "failed", {"type": error.kind, "message": error.message}
         except TakenOver:
             state = "interrupted"
+        except Refusal as error:  # what it needs could not be read, or nothing can be written
+            state, run.error = "failed", {"type": error.kind, "message": error.message}
         except Exception as error:  # a served run: the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
@@ -185,6 +184,9 @@ class Runs:
     async def _work(self, active: ActiveRun) -> None:
         owner = active.run.owner
         self.workers.share(owner)
+        if active.recorded is not None and (continued := await active.recorded(active.run)) is not None:
+            active.go_on(continued)
+            await self._rewrite(active, continued)
         context = RunContext(
             active.sandbox,
             lambda name: self._metered(name, owner),
@@ -220,6 +222,12 @@ class Runs:
             await before.flush()
             before.close()
         active.file = await self._store.replace_trace(active.run.id, continued.lines)
+
+    async def _prepare_trace(self, run: RunRecord, recorded: Recorded) -> None:
+        """Replace the trace of a run that is to be resumed by its recorded part, which clients can follow."""
+        continued = await recorded(run)
+        if continued is not None:
+            (await self._store.replace_trace(run.id, continued.lines)).close()
 
     def _metered(self, name: str, owner: str) -> MeteredLM:
         return MeteredLM(self._models.shared(name, owner), owner, self._ledger, self._telemetry)
