@@ -91,8 +91,18 @@ QUICK = {
     "words",
     "wrappers",
 }
+# What needs no sandbox, and so works on every platform (test_portable.py).
+PORTABLE = {
+    "connect",
+    "fair_share",
+    "openai",
+    "reply_stream",
+    "shots",
+    "values",
+    "wrappers",
+}
 RULES = {"house", "words"}  # one case for each file of the project: all of them
-FILES = {"quick": QUICK, "not once": VERSIONED}  # for -m
+FILES = {"quick": QUICK, "not once": VERSIONED, "portable": PORTABLE}  # for -m
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
@@ -126,6 +136,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tests[item.nodeid.partition("[")[0]].append(item)
         if subject(item.path) not in VERSIONED:
             item.add_marker("once")
+        if subject(item.path) in PORTABLE:
+            item.add_marker("portable")
     left_out: set[pytest.Item] = set()
     for cases in tests.values():
         cases.sort(key=draw)
