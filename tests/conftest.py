@@ -95,8 +95,6 @@ QUICK = {
 PORTABLE = {
     "connect",
     "fair_share",
-    "openai",
-    "reply_stream",
     "shots",
     "values",
     "wrappers",

@@ -21,7 +21,7 @@ PACKET_BYTES = 1 << 20
 MAX_SENT_FILES = 1000
 MAX_SENT_BYTES = 64 * 1024**2  # of all files that a program is granted
 _HEAD = struct.Struct("<BI")
-_Told = TypeVar("_Told")
+_Content = TypeVar("_Content")
 
 
 class Packet(IntEnum):
@@ -79,7 +79,7 @@ def packet(kind: Packet, data: bytes) -> bytes:
     return _HEAD.pack(kind, len(data)) + data
 
 
-def told(kind: Packet, message: msgspec.Struct) -> bytes:
+def json_packet(kind: Packet, message: msgspec.Struct) -> bytes:
     return packet(kind, msgspec.json.encode(message))
 
 
@@ -91,7 +91,7 @@ async def read_packet(reader: asyncio.StreamReader) -> tuple[Packet, bytes]:
     return Packet(kind), await reader.readexactly(size)
 
 
-def understood(data: bytes, kind: type[_Told]) -> _Told:
+def understood(data: bytes, kind: type[_Content]) -> _Content:
     """Decode the content of a packet. Raises PacketError."""
     try:
         return msgspec.json.decode(data, type=kind)

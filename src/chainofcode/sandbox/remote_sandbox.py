@@ -31,9 +31,9 @@ from .packets import (
     PacketError,
     SentFile,
     StartedGuest,
+    json_packet,
     packet,
     read_packet,
-    told,
     understood,
 )
 from .session import Exit, Session, session_of
@@ -148,8 +148,8 @@ async def _upgrade(url: SplitResult, token: str, reader: asyncio.StreamReader, w
         raise SandboxError(f"the server at {url.netloc} starts no guest: {why}") from None
     status = head.partition("\r\n")[0].split(" ")
     if status[1:2] != ["101"]:
-        why = {"401": "it needs another token (COC_SANDBOX_TOKEN)", "429": "it is busy; try again later"}
-        reason = why.get(status[1] if len(status) > 1 else "", f"it replied {' '.join(status)[:100]!r}")
+        reasons = {"401": "it needs another token (COC_SANDBOX_TOKEN)", "429": "it is busy; try again later"}
+        reason = reasons.get(status[1] if len(status) > 1 else "", f"it replied {' '.join(status)[:100]!r}")
         raise SandboxError(f"the server at {url.netloc} starts no guest: {reason}")
 
 
@@ -247,7 +247,7 @@ class _RemoteGuest:
             scratch=job.scratch,
             is_shadow=job.is_shadow,
         )
-        self._writer.write(told(Packet.ORDER, order))
+        self._writer.write(json_packet(Packet.ORDER, order))
         for data in contents.values():
             for start in range(0, len(data), PACKET_BYTES):
                 self._writer.write(packet(Packet.FILES, data[start : start + PACKET_BYTES]))
@@ -305,10 +305,10 @@ def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
     return contents
 
 
-def _exit_of(told: GuestExit) -> Exit:
+def _exit_of(report: GuestExit) -> Exit:
     """How the guest ended, as far as the server may say."""
-    limit = (told.reason, _short(told.message.encode())) if told.reason in _LIMITS else None
-    return Exit(told.code, told.cpu_seconds, is_out_of_memory=told.is_out_of_memory, limit=limit)
+    limit = (report.reason, _short(report.message.encode())) if report.reason in _LIMITS else None
+    return Exit(report.code, report.cpu_seconds, is_out_of_memory=report.is_out_of_memory, limit=limit)
 
 
 def _short(data: bytes) -> str:

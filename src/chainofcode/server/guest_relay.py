@@ -34,9 +34,9 @@ from ..sandbox.packets import (
     Packet,
     PacketError,
     StartedGuest,
+    json_packet,
     packet,
     read_packet,
-    told,
     understood,
 )
 from ..sandbox.tiers import NAMESPACED
@@ -144,7 +144,7 @@ class GuestRelay:
         wire.begin(self._wake, self._send_noise)
         tasks: list[asyncio.Task[None]] = []
         try:
-            self._writer.write(told(Packet.STARTED, StartedGuest(guest.wall)))
+            self._writer.write(json_packet(Packet.STARTED, StartedGuest(guest.wall)))
             async with asyncio.timeout(_ORDER_SECONDS):
                 start, rest = await self._start_frame(guest, job, grant)
             if job.is_shadow and guest.pid:
@@ -253,7 +253,7 @@ class GuestRelay:
         guest.wire.hear_noise()
         reason, message = self._limit or ("", "")
         out = GuestExit(ended.code, ended.cpu_seconds, ended.is_out_of_memory, reason, message)
-        self._writer.write(told(Packet.EXIT, out))
+        self._writer.write(json_packet(Packet.EXIT, out))
 
 
 def _with_files(grant: Grant, files: Mapping[str, str]) -> Grant:

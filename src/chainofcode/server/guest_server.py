@@ -31,7 +31,7 @@ _REFRESH_SECONDS = 2.0
 
 
 class GuestServer:
-    """Serves guests until it is told to stop; then the connected ones may finish for a while."""
+    """Serves guests until a signal; then connected ones may finish for a while."""
 
     def __init__(self, settings: ServerSettings, access: Access, jail: Jail) -> None:
         self._settings, self._access, self._jail = settings, access, jail
