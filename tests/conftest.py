@@ -92,13 +92,7 @@ QUICK = {
     "wrappers",
 }
 # What needs no sandbox, and so works on every platform (test_portable.py).
-PORTABLE = {
-    "connect",
-    "fair_share",
-    "shots",
-    "values",
-    "wrappers",
-}
+PORTABLE = {"connect", "expect", "wrappers"}
 RULES = {"house", "words"}  # one case for each file of the project: all of them
 FILES = {"quick": QUICK, "not once": VERSIONED, "portable": PORTABLE}  # for -m
 ROOT = Path(__file__).parent.parent
