@@ -125,14 +125,14 @@ def frame_microseconds() -> float:
     guest = ProcessGuest(sys.executable)
     job = Job(f"for i in range({PAUSES}):\n    value = ask(i)\nanswer = value")
     reader, moments = Reader(1 << 24, 1 << 24), []
-    os.write(guest.pipes.write_fd, encode({**job.message(), "package_names": [], "package_paths": [], "processes": 0}))
+    os.write(guest.wire.write_fd, encode({**job.message(), "package_names": [], "package_paths": [], "processes": 0}))
     while True:
         signal = reader.next()
         if signal is None:
-            reader.feed(os.read(guest.pipes.read_fd, 1 << 16))
+            reader.feed(os.read(guest.wire.read_fd, 1 << 16))
         elif isinstance(signal, Paused):
             moments.append(time.perf_counter())
-            os.write(guest.pipes.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
+            os.write(guest.wire.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
         elif isinstance(signal, Ended):
             break
     guest.kill()

@@ -129,13 +129,13 @@ async def callback(place: Jail | NoWall) -> float:
     moments = []
     async with place.start(Job(f"for i in range({CALLS}):\n    value = ask(i)\nanswer = value")) as session:
         reader, guest = Reader(1 << 24, 1 << 24), session._guest
-        os.set_blocking(guest.pipes.read_fd, True)
+        os.set_blocking(guest.wire.read_fd, True)
         while not isinstance(signal := reader.next(), Ended):
             if isinstance(signal, Paused):
                 moments.append(time.perf_counter())
-                os.write(guest.pipes.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
+                os.write(guest.wire.write_fd, encode({"type": "resume", "id": signal.id, "value": 1}))
             elif signal is None:
-                reader.feed(os.read(guest.pipes.read_fd, 1 << 16))
+                reader.feed(os.read(guest.wire.read_fd, 1 << 16))
     return median(later - earlier for earlier, later in pairwise(moments)) * 1e6
 
 

@@ -93,6 +93,8 @@ QUICK = {
     "wrappers",
 }
 OTHERS_SHARE = 3  # on the other versions of Python, every third case of each test
+# What needs no sandbox, and so works on every platform (test_portable.py).
+PORTABLE = {"connect", "expect", "wrappers"}
 RULES = {"house", "words"}  # one case for each file of the project: all of them
 ROOT = Path(__file__).parent.parent
 ALONE = {
@@ -100,7 +102,7 @@ ALONE = {
     for path in Path(__file__).parent.glob("test_*.py")
     if "mark.alone" in path.read_text(encoding="utf-8")
 }
-FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE}  # for -m
+FILES = {"quick": QUICK, "not once": VERSIONED, "alone": ALONE, "portable": PORTABLE}  # for -m
 SHARED = ROOT.parent / "shared"
 ALL = bool(os.environ.get("COC_ALL"))  # the nightly run: all cases, more random programs
 
@@ -133,6 +135,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         tests[item.nodeid.partition("[")[0]].append(item)
         if subject(item.path) not in VERSIONED:
             item.add_marker("once")
+        if subject(item.path) in PORTABLE:
+            item.add_marker("portable")
     left_out: set[pytest.Item] = set()
     for cases in tests.values():
         cases.sort(key=draw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -293,7 +294,7 @@ def test_free_memory_of_a_machine(tmp_path: Path) -> None:
     assert free_memory_bytes(*machine(tmp_path, 8 * GB, "0::/\n")) == pytest.approx(8 * GB, rel=1e-6)
     assert free_memory_bytes(tmp_path / "nowhere", tmp_path / "nowhere") is None
     here = free_memory_bytes()
-    assert here is not None and here > 0
+    assert (here is not None and here > 0) == (sys.platform == "linux")
 
 
 def test_free_memory_of_a_group(tmp_path: Path) -> None:

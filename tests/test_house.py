@@ -18,6 +18,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 # A module imports only from those before it.
 ORDER = [
     "boot",
+    "platforms",
     "reasons",
     "errors",
     "lm",
@@ -83,7 +84,7 @@ def test_sizes_and_manners(path: Path) -> None:
 
 
 # What runs in the zygote and in guests: nothing may be needed there that is not Python's own.
-ZYGOTE = [SOURCE / "sandbox" / f"{name}.py" for name in ("kernel", "seccomp", "jail", "witness", "zygote")]
+ZYGOTE = [SOURCE / "sandbox" / f"{name}.py" for name in ("kernel", "seccomp", "tiers", "jail", "witness", "zygote")]
 
 
 @pytest.mark.parametrize(

@@ -258,7 +258,7 @@ def test_no_program_is_parsed_in_the_event_loop() -> None:
     parsed: list[bool] = []
 
     def note(event: str, given: Any) -> None:
-        if event == "subprocess.Popen" and given[1][-1] == "parse":
+        if event == "subprocess.Popen" and given[1][-1] == "languages.guest.parsing":
             parsed.append(threading.current_thread() is threading.main_thread())
 
     sys.addaudithook(note)

@@ -12,6 +12,7 @@ from .boot import boot_command
 from .errors import ProgramError
 from .languages import PYTHON, Language
 from .languages.source import NotAProgram, check_readable
+from .platforms import environment
 
 _PARSE_SECONDS = 20
 
@@ -68,10 +69,10 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
                 "package_paths": language.package_paths(),
             }
         )
-        command = boot_command(sys.executable, "languages.guest.entry", "parse")
+        command = boot_command(sys.executable, "languages.guest.parsing")
         try:
             child = subprocess.run(
-                command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env={}
+                command, input=start, capture_output=True, timeout=_PARSE_SECONDS, check=False, env=environment()
             )
         except subprocess.TimeoutExpired:
             raise ProgramError(f"the source took over {_PARSE_SECONDS} seconds to parse") from None

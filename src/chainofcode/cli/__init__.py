@@ -124,13 +124,15 @@ def _methods(given: argparse.Namespace) -> int:
 
 def _doctor(given: argparse.Namespace) -> int:
     from ..sandbox.doctor import examine
+    from ..sandbox.remote_sandbox import SCHEMES
 
-    report = asyncio.run(examine())
+    chosen = os.environ.get("COC_SANDBOX", "")
+    report = asyncio.run(examine(chosen if chosen.startswith(SCHEMES) else ""))
     if given.json:
         print_json(report.as_dict())
     else:
         print_lines(report.lines())
-    return ANSWERED if report.tier else COULD_NOT_RUN
+    return ANSWERED if report.works else COULD_NOT_RUN
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 
 from ..engine import Result
 from ..errors import InputError
+from ..platforms import Directory
 from ..render import plain
 from .terminal import note, write_picture
 
@@ -29,8 +30,6 @@ _MAX_SHOWN_PIXELS = 40_000_000
 _MAX_NUMBER = 1000
 _MAX_PART_BYTES = 200
 _KITTY_CHUNK = 4096
-_INTO = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_AT = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ArtifactsAction(argparse.Action):
@@ -67,12 +66,12 @@ def write(artifacts: Mapping[str, bytes], directory: Path) -> dict[str, Path]:
     written: dict[str, Path] = {}
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(directory, _AT & ~os.O_NOFOLLOW))
+        Directory(directory).close()
     except OSError as error:
         raise InputError(f"cannot write into {directory}: {error.strerror}") from None
     for name, data in artifacts.items():
         try:
-            written[name] = directory / _write(os.open(directory, _AT & ~os.O_NOFOLLOW), _parts(name), data)
+            written[name] = directory / _write(Directory(directory), _parts(name), data)
         except OSError as error:  # the others can still be written
             note(f"cannot write {plain(name)[:100]!r} into {directory}: {error.strerror}")
     return written
@@ -89,33 +88,25 @@ def _last_bytes(part: str) -> str:
     return os.fsencode(part[-100:])[-_MAX_PART_BYTES:].decode(errors="ignore")
 
 
-def _write(at: int, parts: list[str], data: bytes) -> str:
-    """Write a file, opening one directory after the other without following links. Closes the descriptor `at`."""
+def _write(at: Directory, parts: list[str], data: bytes) -> str:
+    """Write a file, entering one directory after the other without following links. Closes `at`."""
     *above, name = parts
-    made: list[str] = []
-    try:
-        for part in above:
-            free, below = _below(at, part)
-            os.close(at)
-            at = below
-            made.append(free)
+    with contextlib.closing(at):
+        made = [_enter(at, part) for part in above]
         for free in _numbered(name):
             with contextlib.suppress(FileExistsError):
-                with os.fdopen(os.open(free, _INTO, 0o644, dir_fd=at), "wb") as file:
+                with os.fdopen(at.create(free), "wb") as file:
                     file.write(data)
                 return "/".join([*made, free])
         raise FileExistsError(0, f"there are {_MAX_NUMBER} files like {name} already")
-    finally:
-        os.close(at)
 
 
-def _below(at: int, name: str) -> tuple[str, int]:
-    """Make or open a directory in a directory; if a file or a link has its name, it gets a number."""
+def _enter(at: Directory, name: str) -> str:
+    """Go on to a directory; if a file or a link has its name, it gets a number. Return its name."""
     for free in _numbered(name):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(free, 0o755, dir_fd=at)
         try:
-            return free, os.open(free, _AT, dir_fd=at)
+            at.enter(free)
+            return free
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise

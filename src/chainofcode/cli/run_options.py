@@ -6,6 +6,7 @@ import argparse
 import ast
 import datetime
 import keyword
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -108,8 +109,9 @@ def add_sandbox(parser: argparse.ArgumentParser) -> None:
     either.add_argument(
         "--sandbox",
         metavar="WHICH",
-        default="auto",
-        help=f"{', '.join(CHOICES)}; auto is the best that this machine offers (see coc doctor), none is no sandbox",
+        default=os.environ.get("COC_SANDBOX") or "auto",
+        help=f"{', '.join(CHOICES)}; auto is the best that this machine offers (see coc doctor), none is no sandbox, a "
+        "URL is a server started with coc serve --sandbox-only (COC_SANDBOX, COC_SANDBOX_TOKEN)",
     )
     either.add_argument(
         "--sandbox-at-least",

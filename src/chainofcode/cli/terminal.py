@@ -12,7 +12,6 @@ import logging
 import os
 import shutil
 import sys
-import termios
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -25,6 +24,7 @@ import msgspec
 from ..engine import Result
 from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
+from ..platforms import drop_typed
 from ..reasons import Reason
 from ..render import Page, for_terminal, plain
 from ..sandbox.frames import Failure
@@ -125,8 +125,10 @@ def write_question(question: str) -> None:
 async def ask_in_terminal(question: str) -> str:
     """Ask a question at the terminal. Unlike a thread that reads, this can be cancelled."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
-    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # drop what was typed before the question
+    drop_typed(sys.stdin)
     write_question(question)
+    if sys.platform == "win32":  # its event loop cannot wait for standard input
+        return (await asyncio.to_thread(sys.stdin.readline)).strip()
     loop.add_reader(sys.stdin, answered.set)
     try:
         await answered.wait()

@@ -10,7 +10,6 @@ DIR/results.parquet   the same rows as a table, written at the end
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -25,6 +24,7 @@ import msgspec
 
 from ..emulator.documents import at_line, numbered, read_text
 from ..errors import InputError
+from ..platforms import lock, lock_directory
 from ..trace import Trace
 from .runner import EvalJob, tries
 from .samples import Sample, Score
@@ -139,9 +139,9 @@ class ResultsDirectory:
 
 def _locked(directory: Path) -> int:
     """Lock the directory: two runs at once would mix their lines. The kernel unlocks it."""
-    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    place = lock_directory(directory)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(place, waits=False)
     except BlockingIOError:
         os.close(place)
         raise InputError(f"another run is keeping its results in {directory} right now") from None

@@ -11,7 +11,6 @@ import contextlib
 import http.client
 import importlib.util
 import json
-import os
 import secrets
 import select
 import socket
@@ -28,6 +27,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from ..errors import LMError
+from ..platforms import usable_cores
 from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
 from .interface import LM, Completion, Message, Usage, turns
 from .prefixes import Prefixes
@@ -60,7 +60,7 @@ class LocalLM(LM):
         self.rows = _ROWS.get(model, 1)
         self.version = weights(model).sha256 if not model.endswith(".gguf") else _stamp(Path(model))
         self._model, self._progress = model, progress
-        self._threads = threads or max(1, len(os.sched_getaffinity(0)))
+        self._threads = threads or max(1, usable_cores())
         # One for each event loop: a lock belongs to the loop in which it was waited for.
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._server: _LlamaServer | None = None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import subprocess
@@ -27,6 +26,7 @@ from typing import Any
 import msgspec
 
 from ..errors import LMError
+from ..platforms import lock
 from .prefixes import forget
 
 _CHUNK_BYTES = 1 << 20
@@ -219,7 +219,7 @@ def _alone(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
     while True:
         with _lock_of(model).open("w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file.fileno(), waits=is_patient)
             except BlockingIOError:
                 raise LMError(f"{model.name} is being downloaded; it can be removed when that has ended") from None
             if os.fstat(file.fileno()).st_nlink:  # else it was removed meanwhile, and is nobody's any more

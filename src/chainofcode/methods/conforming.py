@@ -8,12 +8,12 @@ from __future__ import annotations
 import datetime
 import importlib
 import json
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
-from .job_process import carry_out, timed
+from ..platforms import end_after
+from .job_process import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -36,7 +36,7 @@ def main() -> None:
 def _conformed(job: dict[str, Any]) -> dict[str, Any]:
     """Return why the schema cannot be used (`unfit`) or why the data do not fit (`misfit`). Data are optional."""
     jsonschema: Any = importlib.import_module("jsonschema")
-    with timed(job["seconds"], signal.ITIMER_PROF):  # CPU time: a busy machine changes nothing
+    with end_after(job["seconds"], counts_cpu=True):
         try:
             checking = _checking(jsonschema, job["schema"])
             if "data" not in job:

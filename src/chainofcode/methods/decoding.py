@@ -5,10 +5,9 @@ Standard library only.
 
 from __future__ import annotations
 
-import signal
-
+from ..platforms import end_after
 from ..values.codec import ValueFormatError, decode
-from .job_process import carry_out, timed
+from .job_process import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -21,7 +20,7 @@ def main() -> None:
 
 def _decoded(job: dict[str, Any]) -> dict[str, Any]:
     """Return why values are `invalid`; an empty dict if they can be decoded."""
-    with timed(job["seconds"], signal.ITIMER_PROF):  # CPU time, so that a busy machine makes no difference
+    with end_after(job["seconds"], counts_cpu=True):
         try:
             for value in job["values"]:
                 decode(value)

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import csv
 import os
-import signal
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
+from ..platforms import end_after
 from ..values.brief import brief
 from ..values.cells import Column
-from .job_process import carry_out, timed
+from .job_process import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -83,7 +83,7 @@ def _inspected(job: dict[str, Any]) -> dict[str, Any]:
     """Return `words` that describe a file, and the `separator` of its rows; or why it is `unreadable`."""
     path, words_for = job["path"], _WORDS[job.get("language", "python")]
     try:
-        with timed(job["seconds"], signal.ITIMER_PROF):  # CPU time, so that a busy machine makes no difference
+        with end_after(job["seconds"], counts_cpu=True):
             if job["kind"] == "rows":
                 return _table(path, words_for)
             if job["kind"] == "database":

@@ -11,16 +11,13 @@ import contextlib
 import contextvars
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from .. import boot
-
-_OUT_OF_TIME = (-signal.SIGALRM, -signal.SIGPROF, -signal.SIGXCPU)
+from .. import boot, platforms
 
 Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a module and a job
 
@@ -96,7 +93,10 @@ def carried_out(module: str, job: dict[str, Any], *, seconds: float, memory: int
     with _PROCESSES.get(_Processes()).started(_command(module)) as process:
         if process is None:
             return {"error": "it was cancelled"}
-        output, _ = process.communicate(message)
+        try:
+            output, _ = process.communicate(message, timeout=platforms.parent_timeout(seconds))
+        except subprocess.TimeoutExpired:
+            return {"error": why_ended(platforms.OUT_OF_TIME[0], seconds)}
         code = process.returncode
     if code != 0:
         return {"error": why_ended(code, seconds)}
@@ -139,7 +139,7 @@ async def finished(process: asyncio.subprocess.Process, message: bytes, seconds:
         async with asyncio.timeout(seconds):
             output, _ = await process.communicate(message)
     except TimeoutError:
-        return -signal.SIGALRM, b""
+        return platforms.OUT_OF_TIME[0], b""
     finally:
         await ended(process)
     return process.returncode or 0, output
@@ -149,13 +149,13 @@ async def ended(process: asyncio.subprocess.Process) -> None:
     """Kill a process, and all that it started, if it is still running."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            platforms.kill_group(process.pid)
     await process.wait()
 
 
 def why_ended(code: int, seconds: float) -> str:
     """Why a process ended without a result."""
-    if code in _OUT_OF_TIME:
+    if code in platforms.OUT_OF_TIME:
         return f"it took over {seconds:g} seconds"
     return "it used too much memory, or crashed the process"
 
@@ -163,7 +163,7 @@ def why_ended(code: int, seconds: float) -> str:
 def environment(variables: Sequence[str] = ()) -> dict[str, str]:
     """The environment of a process for untrusted data: the module path and the named variables, so no secrets."""
     named = {name: os.environ[name] for name in variables if name in os.environ}
-    return {**named, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return {**platforms.environment(), **named, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
 
 def _command(module: str) -> list[str]:

@@ -10,9 +10,10 @@ import json
 import os
 from urllib.parse import quote
 
+from ..platforms import end_after
 from ..values.arrays import numbered
 from ..values.codec import encode
-from .job_process import carry_out, timed
+from .job_process import carry_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
@@ -56,7 +57,7 @@ def _sqlite(job: dict[str, Any]) -> dict[str, Any]:
         return {"unreadable": str(error)}
     connection.set_authorizer(lambda what, *_: sqlite3.SQLITE_OK if what in reading else sqlite3.SQLITE_DENY)
     try:
-        with timed(job["seconds"]):
+        with end_after(job["seconds"]):
             connection.execute(_AS_PART.format(query))
             return {"rows": [] if path is None else _rows(connection.execute(query), job)}
     except (sqlite3.Error, sqlite3.Warning, ValueError, OverflowError) as error:
@@ -94,7 +95,7 @@ def _duck(job: dict[str, Any]) -> dict[str, Any]:
     except duckdb.Error as error:
         return {"unreadable": _first_line(error)}
     try:
-        with timed(job["seconds"]):
+        with end_after(job["seconds"]):
             if len(connection.extract_statements(query)) != 1:
                 raise _Failed("it is more than one statement")
             connection.execute(_AS_PART.format(query))

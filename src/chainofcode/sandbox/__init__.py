@@ -12,6 +12,7 @@ from .container import ENGINES, Container
 from .job import MAX_IN_FLIGHT, File, Job, Limits
 from .pool import TIERS, Jail
 from .process import NoWall
+from .remote_sandbox import SCHEMES, RemoteSandbox, open_remote
 from .session import Session
 
 __all__ = [
@@ -24,13 +25,14 @@ __all__ = [
     "Job",
     "Limits",
     "NoWall",
+    "RemoteSandbox",
     "Sandbox",
     "Session",
     "open_sandbox",
     "opened",
 ]
 
-CHOICES = ("auto", "A", "B", "C", "A-", *ENGINES, "none")
+CHOICES = ("auto", "A", "B", "C", "A-", *ENGINES, "none", "URL")
 
 
 class Sandbox(Protocol):
@@ -44,9 +46,12 @@ class Sandbox(Protocol):
 def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
     """Open a sandbox by name. `auto` is the best tier that this machine can build, or an error; `A+` is A or better.
 
-    `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's.
+    `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's. A URL is that of a server that
+    was started with `coc serve --sandbox-only`; its token is read from `COC_SANDBOX_TOKEN`.
     """
     engine, _, image = name.partition(":")
+    if name.startswith(SCHEMES):
+        return open_remote(name)
     if engine in ENGINES:
         return Container(engine, image)
     if name == "none":

@@ -7,12 +7,12 @@ process has a directory of groups, locked while the process lives; the next proc
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+from ..platforms import lock, lock_directory
 from .foreign import mounts
 from .job import Limits
 
@@ -39,8 +39,8 @@ class GuestGroups:
         self._home.mkdir()
         self._adding, self._removing = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._added: dict[int, Future[None]] = {}
-        self._lock = os.open(self._home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        self._lock = lock_directory(self._home)
+        lock(self._lock, waits=True)
         try:
             _enable(self._home, controllers)
         except OSError:
@@ -176,13 +176,13 @@ def remove_stale(place: Path) -> None:
     """Remove the groups that killed processes of this user left."""
     for home in place.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # in use, or another process is removing it
-            lock = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held = lock_directory(home)
             try:
-                if os.fstat(lock).st_uid == os.geteuid():
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.fstat(held).st_uid == os.geteuid():
+                    lock(held, waits=False)
                     _remove_all(home)
             finally:
-                os.close(lock)
+                os.close(held)
 
 
 def _remove_all(home: Path) -> None:

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import threading
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,11 +26,13 @@ from math import ceil
 from .. import boot
 from ..errors import SandboxError
 from .handle import runtime_paths
-from .jail import WORK
 from .job import Job
+from .linux_only import IMAGE, require_linux
 from .packages import Grant, Packages
+from .pipes import Pipes
 from .process import ENVIRONMENT
-from .session import Exit, Pipes, Session, session_of
+from .session import Exit, Session, session_of
+from .tiers import WORK
 
 ENGINES = ("docker", "podman")
 _EMPTY = "chainofcode-empty"
@@ -59,21 +62,19 @@ class Container:
         """Check that the engine works and has the image. Raises SandboxError."""
         if self._is_ready:
             return
-        if shutil.which(self._engine) is None:
-            raise SandboxError(f"there is no command `{self._engine}` on this machine")
+        if sys.platform == "win32":
+            require_linux(f"--sandbox {self._engine}")
+        if sys.platform != "linux" and not self._image:
+            raise SandboxError(f"--sandbox {self._engine} needs an image with a Python here: {self._engine}:{IMAGE}")
+        check_engine(self._engine)
         if not self._image:
             if _run_engine(self._engine, "image", "inspect", _EMPTY).returncode != 0:
                 nothing = io.BytesIO()
                 tarfile.open(fileobj=nothing, mode="w").close()
-                self._check(_run_engine(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
+                _check(self._engine, _run_engine(self._engine, "import", "-", _EMPTY, given=nothing.getvalue()))
         elif _run_engine(self._engine, "image", "inspect", self._image).returncode != 0:
-            self._check(_run_engine(self._engine, "pull", self._image, seconds=1800))
+            _check(self._engine, _run_engine(self._engine, "pull", self._image, seconds=1800))
         self._is_ready = True
-
-    def _check(self, done: subprocess.CompletedProcess[bytes]) -> None:
-        if done.returncode != 0:
-            lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
-            raise SandboxError(f"{self._engine} cannot run containers here: {lines[-1][:300]}")
 
     def _command(self, job: Job, grant: Grant) -> list[str]:
         limits, files = job.limits, max(job.scratch_bytes, 1)
@@ -102,11 +103,36 @@ class Container:
         return [*options, self._image or _EMPTY, *job.language.command(python, "stdio")]
 
 
+def check_engine(engine: str) -> None:
+    """Check that an engine is installed and that its daemon, if it has one, answers. Raises SandboxError."""
+    if shutil.which(engine) is None:
+        raise SandboxError(f"there is no command `{engine}` on this machine")
+    _check(engine, _run_engine(engine, "version"))
+
+
+def _check(engine: str, done: subprocess.CompletedProcess[bytes]) -> None:
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise SandboxError(f"{engine} cannot run containers here: {lines[-1][:300]}")
+
+
 def _mount(source: str, target: str) -> str:
     """A read-only mount in the engines' notation, which is a line of CSV."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(["type=bind", f"source={source}", f"target={target}", "readonly"])
     return f"--mount={line.getvalue()}"
+
+
+def _exit_of(process: subprocess.Popen[bytes]) -> int:
+    """A descriptor that is readable when the process has ended, on any system that has pipes."""
+    read_fd, write_fd = os.pipe()
+
+    def wait() -> None:
+        process.wait()
+        os.close(write_fd)
+
+    threading.Thread(target=wait, daemon=True).start()
+    return read_fd
 
 
 def _run_engine(
@@ -140,8 +166,8 @@ class _ContainerGuest:
         for pipe in pipes:
             if pipe is not None:
                 pipe.close()
-        exit_fd = os.pidfd_open(self._process.pid)
-        self.pipes = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
+        exit_fd = _exit_of(self._process)
+        self.wire = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
         self.pid = 0  # only the client's number is known
         self._is_killed = False
         self._signallers: list[subprocess.Popen[bytes]] = []
@@ -180,4 +206,4 @@ class _ContainerGuest:
             await asyncio.to_thread(_run_engine, self._engine, "rm", "--force", self._name)
         for signaller in self._signallers:
             await asyncio.to_thread(signaller.wait)
-        self.pipes.close()
+        self.wire.close()

@@ -25,11 +25,12 @@ from ..boot import boot_command
 from ..errors import SandboxError
 from ..languages import LANGUAGES, language_named
 from .cgroups import GuestGroups
-from .jail import NAMESPACED, TIERS
 from .job import Job
 from .packages import Grant, is_below
+from .pipes import Pipes
 from .process import ENVIRONMENT
-from .session import Exit, Pipes
+from .session import Exit
+from .tiers import NAMESPACED, TIERS
 
 _LIBRARY = os.path.dirname(os.__file__)
 _START_SECONDS = 120  # importing packages may take long
@@ -275,7 +276,7 @@ class JailGuest:
     """A fork of a zygote, by its pipes and its pidfd."""
 
     def __init__(self, zygote: ZygoteHandle, number: int, pipes: Pipes, *, wall: str, counts_processes: bool) -> None:
-        self._zygote, self._number, self.pipes = zygote, number, pipes
+        self._zygote, self._number, self.wire = zygote, number, pipes
         self.wall, self.counts_processes = wall, counts_processes
         groups = zygote.groups
         self._grouped = groups.add(number, self.pid) if groups is not None and self.pid else None
@@ -286,11 +287,11 @@ class JailGuest:
 
     @functools.cached_property
     def pid(self) -> int:
-        return _pid_of(self.pipes.exit_fd)
+        return _pid_of(self.wire.exit_fd)
 
     def is_dead(self) -> bool:
         poll = select.poll()
-        poll.register(self.pipes.exit_fd, select.POLLIN)
+        poll.register(self.wire.exit_fd, select.POLLIN)
         return bool(poll.poll(0))
 
     def interrupt(self) -> None:
@@ -301,7 +302,7 @@ class JailGuest:
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.pipes.exit_fd, number)
+            signal.pidfd_send_signal(self.wire.exit_fd, number)
 
     def limit(self, job: Job) -> None:
         """Set the limits of a job on its group, where there are groups."""
@@ -319,7 +320,7 @@ class JailGuest:
         """Kill it without waiting: the zygote reaps it."""
         self.kill()
         self._zygote.forget(self._number)
-        self.pipes.close()
+        self.wire.close()
         if self._zygote.groups is not None:
             self._zygote.groups.remove(self._number)
 

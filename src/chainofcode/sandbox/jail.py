@@ -27,10 +27,8 @@ import signal
 from collections.abc import Callable
 
 from . import kernel, seccomp
+from .tiers import NAMESPACED, WORK
 
-TIERS = ("A", "A-", "B", "C")  # the best first
-NAMESPACED = ("A", "A-")  # the tiers with namespaces and a root of their own
-WORK = "/guest"  # the guest's working directory in these tiers
 KEPT = "/.kept"  # for files that packages write while they are imported; read-only afterwards
 CANARY = "/.canary"  # an empty file that only Landlock protects
 HOST_NAME = "guest"

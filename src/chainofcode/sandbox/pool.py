@@ -13,11 +13,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..errors import InputError, SandboxError
-from .handle import SandboxStatus, ZygoteHandle
-from .jail import TIERS
+from .handle import JailGuest, SandboxStatus, ZygoteHandle
 from .job import Job
+from .linux_only import require_linux
 from .packages import Grant, Packages
 from .session import Session, session_of
+from .tiers import TIERS
 
 __all__ = ["TIERS", "Jail"]
 
@@ -59,7 +60,13 @@ class Jail:
     async def start(self, job: Job) -> AsyncIterator[Session]:
         if not job.language.is_ours:
             raise SandboxError(f"the jail cannot start guests of {job.language.name}; run it with sandbox='none'")
-        grant = self._grant(job)
+        grant = self.grant(job)
+        async with self.guest(job, grant) as guest, session_of(guest, job, grant) as session:
+            yield session
+
+    @asynccontextmanager
+    async def guest(self, job: Job, grant: Grant) -> AsyncIterator[JailGuest]:
+        """Start a guest for a job, without its program. The caller closes it."""
         async with self._ready(grant) as zygote:
             status = zygote.status
             if job.scratch and not status.has_scratch:
@@ -68,8 +75,7 @@ class Jail:
                 raise SandboxError(f"files can be granted in tiers A and B of the sandbox{status.why_not('B')}")
             guest = await zygote.start_guest(job.scratch_bytes)
             guest.limit(job)
-            async with session_of(guest, job, grant) as session:
-                yield session
+            yield guest
 
     async def status(self) -> SandboxStatus:
         """Build the sandbox. Raises SandboxError with the reasons if none can be built."""
@@ -78,6 +84,7 @@ class Jail:
 
     @asynccontextmanager
     async def _ready(self, grant: Grant) -> AsyncIterator[ZygoteHandle]:
+        require_linux("the built-in sandbox")
         zygote = self._zygote(grant)
         try:
             await zygote.ready()
@@ -99,7 +106,8 @@ class Jail:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _grant(self, job: Job) -> Grant:
+    def grant(self, job: Job) -> Grant:
+        """The packages and files of a job. Raises InputError for those that do not exist."""
         names = job.all_packages
         if names not in self._packages:
             self._packages[names] = Packages(names)

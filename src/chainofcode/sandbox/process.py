@@ -19,8 +19,10 @@ from contextlib import asynccontextmanager
 from ..errors import SandboxError
 from ..languages import Language
 from .job import Job
+from .linux_only import require_linux
 from .packages import Grant, Packages
-from .session import Exit, Pipes, Session, session_of
+from .pipes import Pipes
+from .session import Exit, Session, session_of
 
 # The whole environment of a guest: nothing of the host's, and the same hashes, time zone and encoding everywhere.
 ENVIRONMENT = {
@@ -44,6 +46,7 @@ class NoWall:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
+        require_linux("running without a sandbox")
         if job.scratch_bytes:
             raise SandboxError("without a sandbox there is no scratch directory: a program can write where you can")
         grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
@@ -81,7 +84,7 @@ class ProcessGuest:
                 os.close(fd)
         self.pid = self._process.pid
         exit_fd = os.pidfd_open(self.pid)
-        self.pipes = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
+        self.wire = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
         self._exit: Exit | None = None
 
     def interrupt(self) -> None:
@@ -116,4 +119,4 @@ class ProcessGuest:
     async def close(self) -> None:
         self.kill()
         await self.wait()
-        self.pipes.close()
+        self.wire.close()

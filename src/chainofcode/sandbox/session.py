@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,14 +17,28 @@ from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
-from .usage import MAX_NAME_BYTES, NameCache, ProcessUsage
+from .pipes import Wire
+from .usage import NameCache, ProcessUsage, exceeded, seconds_of
 
-_READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
+_SIGXCPU = 24
+# The numbers of Linux, where guests run, whatever system this is.
+_SIGNALS = {
+    4: "Illegal instruction",
+    5: "Trace/breakpoint trap",
+    6: "Aborted",
+    7: "Bus error",
+    8: "Floating point exception",
+    9: "Killed",
+    11: "Segmentation fault",
+    15: "Terminated",
+    _SIGXCPU: "CPU time limit exceeded",
+    25: "File size limit exceeded",
+    31: "Bad system call",
+}
 _LOW_PRIORITY = 10
 _REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
-_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
 
 
 @dataclass(frozen=True)
@@ -36,28 +49,17 @@ class Exit:
     cpu_seconds: float
     has_started: bool = True  # False: the container engine could not start it
     is_out_of_memory: bool = False  # its control group was
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pipes:
-    """The host's ends of a guest's pipes, and a descriptor of its process."""
-
-    read_fd: int
-    write_fd: int
-    noise_fd: int  # what the process writes outside the protocol
-    exit_fd: int  # readable when the process has ended: what it started may hold its pipes open
-
-    def close(self) -> None:
-        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
-            os.close(fd)
+    limit: tuple[str, str] | None = None  # reason and message, if a server killed it for a limit
 
 
 class Guest(Protocol):
     """A started guest process."""
 
-    pipes: Pipes
     wall: str  # the tier of the sandbox, or the name of a container engine, or `none`
     counts_processes: bool  # whether the kernel's limit on processes counts only its own
+
+    @property
+    def wire(self) -> Wire: ...
 
     @property
     def pid(self) -> int:
@@ -72,14 +74,14 @@ class Guest(Protocol):
     async def wait(self) -> Exit: ...
 
     async def close(self) -> None:
-        """Kill it, and close the pipes."""
+        """Kill it, and close the wire."""
 
 
 class Session:
     """Iterate over the guest's signals; the last is always an Ended."""
 
     def __init__(self, guest: Guest, job: Job, grant: packages.Grant) -> None:
-        self._guest, self._pipes = guest, guest.pipes
+        self._guest, self._wire = guest, guest.wire
         self._job, self._limits, self._grant = job, job.limits, grant
         self._loop = asyncio.get_running_loop()
         self._reader = Reader(
@@ -96,11 +98,10 @@ class Session:
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._posted: deque[Any] = deque()
-        self._outbox = bytearray()
         self._halting: tuple[str, str] | None = None
         self._last_ran: Ran | None = None
         self._noise, self._noise_bytes = b"", 0
-        self._is_gone = self._has_exited = self._is_listening = False
+        self._is_gone = False
         self._ran_seconds = 0.0
         self._signals = self._received = self._rested = 0
         self._cpu_seconds = self._checked_at = self._paused_at = 0.0
@@ -108,10 +109,7 @@ class Session:
         self._names = NameCache()
 
     def begin(self) -> None:
-        for fd in (self._pipes.read_fd, self._pipes.write_fd, self._pipes.noise_fd):
-            os.set_blocking(fd, False)
-        self._loop.add_reader(self._pipes.noise_fd, self._hear_noise)
-        self._loop.add_reader(self._pipes.exit_fd, self._hear_exit)
+        self._wire.begin(self._wake, self._hear_noise)
         shortest = min(self._limits.run_seconds, self._limits.wall_seconds)
         self._tick_seconds = min(0.1, max(0.005, shortest / 10))
         self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
@@ -125,9 +123,7 @@ class Session:
 
     async def close(self) -> None:
         self._timer.cancel()
-        self._loop.remove_writer(self._pipes.write_fd)
-        for fd in (self._pipes.read_fd, self._pipes.noise_fd, self._pipes.exit_fd):
-            self._loop.remove_reader(fd)
+        self._wire.end()
         await self._guest.close()
 
     @property
@@ -289,10 +285,9 @@ class Session:
 
     def _receive(self) -> bool:
         """Whether more bytes came from the guest."""
-        try:
-            data = os.read(self._pipes.read_fd, _READ_BYTES)
-        except BlockingIOError:
-            self._is_gone = self._has_exited
+        data = self._wire.receive()
+        if data is None:
+            self._is_gone = self._wire.has_exited
             return False
         self._reader.feed(data)
         self._received += len(data)
@@ -301,75 +296,44 @@ class Session:
 
     async def _wait(self) -> None:
         self._waiter = self._loop.create_future()
-        if not self._is_listening:
-            self._loop.add_reader(self._pipes.read_fd, self._hear)
-            self._is_listening = True
+        self._wire.listen()
         try:
             await self._waiter
         finally:
             self._waiter = None
 
-    def _hear(self) -> None:
-        """The guest has sent something. Without a waiter, stop listening until there is one."""
-        if self._waiter is None:
-            self._loop.remove_reader(self._pipes.read_fd)
-            self._is_listening = False
-        self._wake()
-
-    def _wake(self) -> None:
+    def _wake(self) -> bool:
+        """Go on, if the session waits; whether it does."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-    def _hear_exit(self) -> None:
-        self._loop.remove_reader(self._pipes.exit_fd)
-        self._has_exited = True
-        self._wake()
+        return self._waiter is not None
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._outbox += encode(message)
-        self._write()
-
-    def _write(self) -> None:
-        """Write what the pipe takes now; the event loop calls again for the rest."""
-        try:
-            with _without_sigpipe():
-                while self._outbox:
-                    del self._outbox[: os.write(self._pipes.write_fd, self._outbox)]
-        except BlockingIOError:
-            self._loop.add_writer(self._pipes.write_fd, self._write)
-            return
-        except BrokenPipeError:  # it died; reading finds out how
-            self._outbox.clear()
-        self._loop.remove_writer(self._pipes.write_fd)
+        self._wire.send(encode(message))
 
     # --- limits and death -------------------------------------------------------------------------------------
 
     def _check_time(self) -> None:
         now = time.monotonic()
         if now - self._started > self._limits.wall_seconds:
-            self._halt("limit:wall", f"the run took over {_seconds(self._limits.wall_seconds)} in all")
+            self._halt("limit:wall", f"the run took over {seconds_of(self._limits.wall_seconds)} in all")
         elif self.program_seconds > self._limits.run_seconds:
-            self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
+            self._halt("limit:run", f"the program ran for over {seconds_of(self._limits.run_seconds)}")
         else:
             self._check_usage()
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
 
     def _check_usage(self) -> None:
         """Check the limits from outside; the kernel enforces them inside."""
-        use = ProcessUsage.of(self._guest.pid) if self._verdict is None and not self._has_exited else None
+        use = ProcessUsage.of(self._guest.pid) if self._verdict is None and not self._wire.has_exited else None
         if use is None:
             return
         if self._awaited and self._paused_at < self._checked_at:  # it has been waiting since the last check
             self._ran_seconds += use.cpu_seconds - self._cpu_seconds
         self._cpu_seconds, self._checked_at = use.cpu_seconds, time.monotonic()
-        if use.cpu_seconds > self._limits.cpu_seconds + _LAST_CPU_SECONDS:
-            self.end("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
-        elif use.memory_bytes > self._limits.memory_bytes:
-            self.end("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
-        elif self._names.look(use) > min(MAX_NAME_BYTES, self._limits.memory_bytes):
-            self.end("limit:memory", "the program looked up too many files that do not exist")
-        elif use.threads > self._limits.processes:
-            self.end("limit:processes", f"the program started over {self._limits.processes:,} threads")
+        limit = exceeded(use, self._names, self._limits)
+        if limit is not None:
+            self.end(*limit)
 
     def _halt(self, reason: str, message: str) -> None:
         """Ask the guest to stop and to report where it is; kill it if it does not answer in time."""
@@ -386,14 +350,8 @@ class Session:
             return _ended(reason, message)
         return _ended(reason, message, line=ended.error.line, statement=ended.error.statement)
 
-    def _hear_noise(self) -> None:
+    def _hear_noise(self, data: bytes) -> None:
         """Count what the process writes outside the protocol (C code, child processes), and keep the end of it."""
-        try:
-            data = os.read(self._pipes.noise_fd, _READ_BYTES)
-        except BlockingIOError:
-            return
-        if not data:
-            self._loop.remove_reader(self._pipes.noise_fd)
         self._noise = (self._noise + data)[-_NOISE_BYTES:]
         self._noise_bytes += len(data)
         if self._noise_bytes > self._limits.output_bytes:
@@ -407,17 +365,19 @@ class Session:
             self._guest.kill()
             # If it was halted: on a busy machine, dying takes a while, too.
             return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
-        self._hear_noise()
+        self._wire.hear_noise()
         if self._halting is not None:  # it was halted before it could listen
             return _ended(*self._halting)
         noise = self._noise.decode("utf-8", "replace").strip().splitlines()
         detail = f": {noise[-1][:300]}" if noise else ""
         if not ended.has_started:
             raise SandboxError(f"{self._guest.wall} could not start the guest{detail}")
-        if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
-            return _ended("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
+        if ended.code == -_SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
+            return _ended("limit:cpu", f"the program used over {seconds_of(self._limits.cpu_seconds)} of CPU")
         if ended.is_out_of_memory:
             return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
+        if ended.limit is not None:
+            return _ended(*ended.limit)
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
         return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
 
@@ -429,7 +389,7 @@ def _ended(reason: str, message: str, **more: Any) -> Ended:
 def _how(code: int) -> str:
     if code >= 0:
         return f"with exit code {code}"
-    return f"of signal {-code} ({signal.strsignal(-code) or 'a real-time one'})"
+    return f"of signal {-code} ({_SIGNALS.get(-code, 'an unusual one')})"
 
 
 @contextlib.asynccontextmanager
@@ -441,21 +401,3 @@ async def session_of(guest: Guest, job: Job, grant: packages.Grant) -> AsyncIter
         yield session
     finally:
         await session.close()
-
-
-@contextlib.contextmanager
-def _without_sigpipe() -> Iterator[None]:
-    """A guest that closes its pipe must not kill a host with the default SIGPIPE."""
-    if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
-        yield
-        return
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
-    try:
-        yield
-    finally:
-        signal.sigtimedwait([signal.SIGPIPE], 0)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
-def _seconds(number: float) -> str:
-    return f"{number:g} second" + ("" if number == 1 else "s")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-_TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-MAX_NAME_BYTES = 512 << 20
+from .job import Limits
+
+_MAX_NAME_BYTES = 512 << 20
 _NAME_BYTES = 768  # kernel memory for a long name that does not exist
 _NAMES_PER_SECOND = 400_000  # that a process can add per second of system time
+_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,13 @@ class ProcessUsage:
                 fields = file.read().rpartition(b")")[2].split()
         except OSError:  # the process has ended, or there is no /proc
             return None
+        ticks = os.sysconf("SC_CLK_TCK")
         user, system, threads, pages = (int(fields[place]) for place in (11, 12, 17, 21))
         return cls(
-            cpu_seconds=(user + system) / _TICKS,
-            system_seconds=system / _TICKS,
+            cpu_seconds=(user + system) / ticks,
+            system_seconds=system / ticks,
             threads=threads,
-            memory_bytes=pages * _PAGE_BYTES,
+            memory_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
         )
 
 
@@ -61,3 +64,21 @@ def _missing_names() -> int:
             return int(file.read().split()[4])
     except (OSError, IndexError):
         return 0
+
+
+def exceeded(use: ProcessUsage, names: NameCache, limits: Limits) -> tuple[str, str] | None:
+    """The limit that a guest exceeds, with a message; checked from outside, because the kernel's limits are inside."""
+    if use.cpu_seconds > limits.cpu_seconds + _LAST_CPU_SECONDS:
+        return "limit:cpu", f"the program used over {seconds_of(limits.cpu_seconds)} of CPU"
+    if use.memory_bytes > limits.memory_bytes:
+        return "limit:memory", f"the program used over {limits.memory_bytes:,} bytes of memory"
+    if names.look(use) > min(_MAX_NAME_BYTES, limits.memory_bytes):
+        return "limit:memory", "the program looked up too many files that do not exist"
+    if use.threads > limits.processes:
+        return "limit:processes", f"the program started over {limits.processes:,} threads"
+    return None
+
+
+def seconds_of(number: float) -> str:
+    """A time as text."""
+    return f"{number:g} second" + ("" if number == 1 else "s")

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import partial
 
 from . import kernel
-from .jail import CANARY, HOST_NAME, KEPT, WORK, Wall, limits
+from .jail import CANARY, HOST_NAME, KEPT, Wall, limits
+from .tiers import WORK
 
 # System calls that must be refused: number on x86_64, on aarch64.
 _CALLS = {

@@ -23,10 +23,11 @@ import select
 import signal
 import sys
 
-from ..languages.guest.entry import guest_of, serve
-from ..languages.guest.granted import GrantedPackages
+from ..languages.guest.entry import serve
+from ..languages.guest.granted import GrantedPackages, guest_of
 from . import kernel
-from .jail import KEPT, NAMESPACED, Wall
+from .jail import KEPT, Wall
+from .tiers import NAMESPACED
 from .witness import Witness
 
 TYPE_CHECKING = False

@@ -46,6 +46,23 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
         asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
 
 
+def serve_guests(settings: ServerSettings, tokens: TokenStore | None = None) -> None:
+    """Serve guests, and nothing else, until SIGTERM or SIGINT. Raises InputError for unsafe settings.
+
+    For clients that cannot run programs on their own machine: `RemoteSandbox`.
+    """
+    access = Access(settings, tokens or TokenFile(settings.data))
+    settings.check(has_tokens=access.is_required)
+    from ..sandbox import Jail
+    from .guest_server import GuestServer
+
+    with (
+        _bound(settings.host, settings.port) as listening,
+        Jail(at_least=settings.sandbox_at_least, spares=min(_SPARES, os.cpu_count() or 1)) as jail,
+    ):
+        asyncio.run(GuestServer(settings, access, jail).serve(listening))
+
+
 def _opened(settings: ServerSettings) -> Store:
     """The store that the settings name."""
     if not settings.store:

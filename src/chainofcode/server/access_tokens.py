@@ -7,7 +7,6 @@ secrets that can be guessed; a random one of this length cannot, and every reque
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -22,6 +21,7 @@ from typing import Protocol
 import msgspec
 
 from ..errors import InputError
+from ..platforms import lock, lock_directory
 
 SCOPES: Mapping[str, str] = {
     "read": "get runs, events, traces, audits and files",
@@ -165,9 +165,9 @@ class TokenFile:
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = lock_directory(self._directory)
         try:
-            fcntl.flock(directory, fcntl.LOCK_EX)
+            lock(directory, waits=True)
             yield
             os.fsync(directory)
         finally:

@@ -17,7 +17,8 @@ from typing import Any
 
 from ..audit import afollow, averify, check_chain, given_of, verify_data, why_data
 from ..errors import ChainOfCodeError, InputError, SandboxError, TraceError
-from ..methods.job_process import carry_out, timed
+from ..methods.job_process import carry_out
+from ..platforms import end_after
 from ..sandbox import Jail, Limits, Sandbox, open_sandbox
 from ..trace import Trace, as_json
 from .sharing import as_html
@@ -40,7 +41,7 @@ async def _prepared(sandbox: Sandbox) -> None:
 
 
 def _carried_out(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
-    with timed(job["seconds"]):  # for a server that was killed: nothing else ends this process then
+    with end_after(job["seconds"]):  # for a server that was killed: nothing else ends this process then
         return asyncio.run(_audited(job, sandbox))
 
 

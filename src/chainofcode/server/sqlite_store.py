@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import sqlite3
 import threading
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ..errors import InputError
+from ..platforms import lock
 from ..trace import as_json
 from . import pending, removal, search_index
 from .disk_reserve import DiskReserve
@@ -71,11 +71,11 @@ class SQLiteStore:
         try:
             for part in ("", "traces", "files", "artifacts"):
                 (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise InputError(f"cannot keep runs in {directory}: {error.strerror}") from None
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock, waits=False)
         except OSError:
             os.close(self._lock)
             raise InputError(f"another server keeps its runs in {directory}: give this one its own --data") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...errors import InputError
 from ...sandbox import TIERS
-from ...server import serve
+from ...server import serve, serve_guests
 from ...server.settings import ServerSettings
 from ..model_options import announced_default, read_budget
 from ..parser import add_list, check_range
@@ -34,6 +34,11 @@ def add_to(commands: Any) -> None:
         metavar="HOST",
         default="127.0.0.1",
         help="the address to listen on (127.0.0.1); any other needs a token",
+    )
+    parser.add_argument(
+        "--sandbox-only",
+        action="store_true",
+        help="serve a sandbox alone, without models, API and page: clients use it with --sandbox URL",
     )
     parser.add_argument("--port", metavar="N", type=int, default=8321, help="the port (8321); 0 chooses a free one")
     add_list(
@@ -129,7 +134,11 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    models = tuple(dict.fromkeys(given.model)) or (announced_default(),)
+    if given.sandbox_only and given.model:
+        raise InputError("--sandbox-only serves no models: leave out --model")
+    models = tuple(dict.fromkeys(given.model))
+    if not given.sandbox_only:
+        models = models or (announced_default(),)
     for option in ("port", "admin-port"):
         check_range(given, option, 0, 65535)
     settings = ServerSettings(
@@ -162,7 +171,7 @@ def _serve(given: argparse.Namespace) -> int:
         store=given.store or os.environ.get("COC_STORE", ""),
         objects=given.objects,
     )
-    serve(settings)
+    (serve_guests if given.sandbox_only else serve)(settings)
     return ANSWERED
 
 

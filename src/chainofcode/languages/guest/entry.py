@@ -7,16 +7,13 @@ it, `rehearse` prepares a fresh process. Standard library only.
 from __future__ import annotations
 
 import ctypes
-import importlib
-import json
 import math
 import os
 import resource
 import signal
-import sys
 
 from ..source import NotAProgram
-from .granted import GrantedPackages
+from .granted import GrantedPackages, guest_of
 from .link import GuestLink
 from .scratch import ScratchFiles
 
@@ -25,14 +22,10 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
-_PARSE_CPU_SECONDS = 20
 
 
 def main(*arguments: str) -> None:
-    """`parse`; `stdio` in a container; or the two descriptors of a guest without a wall."""
-    if arguments == ("parse",):
-        _parse()
-        return
+    """`stdio` in a container, or the two descriptors of a guest without a wall."""
     if arguments == ("stdio",):
         serve(*_own_stdio())
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
@@ -47,11 +40,6 @@ def _own_stdio() -> tuple[int, int]:
     os.dup2(2, 1)
     os.close(nothing)
     return wire
-
-
-def guest_of(language: str) -> Any:
-    """Import the guest of a language."""
-    return importlib.import_module(f"..{language}.guest.main", __package__)
 
 
 def serve(read_fd: int, write_fd: int) -> NoReturn:
@@ -78,18 +66,6 @@ def _scratch() -> str:
     home = os.getcwd()
     os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
     return home
-
-
-def _parse() -> None:
-    """Only parse: a job on standard input, the program in it on standard output."""
-    start = json.loads(sys.stdin.buffer.read())
-    resource.setrlimit(resource.RLIMIT_CPU, (_PARSE_CPU_SECONDS, _PARSE_CPU_SECONDS))
-    GrantedPackages(start["package_names"], start["package_paths"]).install()
-    try:
-        reply: dict[str, Any] = {"program": guest_of(start["language"]).describe(start)}
-    except NotAProgram as error:
-        reply = {"error": str(error)}
-    sys.stdout.write(json.dumps(reply))
 
 
 def _limit(start: dict[str, Any]) -> None:

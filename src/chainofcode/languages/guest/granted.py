@@ -1,7 +1,8 @@
-"""Makes granted packages importable in a guest. Standard library only."""
+"""Imports in a guest: the guest of a language, and granted packages. Standard library only."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import sys
 from collections.abc import Collection, Sequence
@@ -32,3 +33,8 @@ class GrantedPackages:
     def install(self) -> None:
         if self._names:
             sys.meta_path.append(self)
+
+
+def guest_of(language: str) -> Any:
+    """Import the guest of a language."""
+    return importlib.import_module(f"..{language}.guest.main", __package__)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import secrets
 import shutil
@@ -20,6 +19,7 @@ from pathlib import Path
 import psycopg
 
 from ...errors import InputError
+from ...platforms import lock
 from ..fair_share import FairSlots
 from ..objects import ObjectStorage
 from ..refusal import Refusal, StorageError
@@ -306,21 +306,21 @@ def _locked(directory: Path) -> int:
     """Take a directory for local copies; what an earlier server left in it is removed."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        held = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise InputError(f"cannot keep copies in {directory}: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock(held, waits=False)
     except OSError:
-        os.close(lock)
+        os.close(held)
         raise InputError(f"another server uses {directory}: give this one its own --data") from None
     if (directory / "runs.sqlite").exists():
-        os.close(lock)
+        os.close(held)
         raise InputError(f"{directory} has the runs of an SQLite store: give --store postgresql:// its own --data")
     for part in ("traces", "files", "artifacts"):
         shutil.rmtree(directory / part, ignore_errors=True)
         (directory / part).mkdir(mode=0o700)
-    return lock
+    return held
 
 
 def _said(error: psycopg.Error) -> str:

@@ -1,0 +1,52 @@
+"""System calls that differ between Linux, macOS and Windows, outside the sandbox. Standard library only.
+
+Programs run on Linux alone (in `sandbox`). Everything else runs anywhere, and uses this package for what systems do in
+different ways: locks, limits of a process, directories that are opened without following links.
+"""
+
+from __future__ import annotations
+
+import sys
+
+if sys.platform == "win32":
+    from .windows import (
+        OUT_OF_TIME,
+        drop_typed,
+        end_after,
+        environment,
+        kill_group,
+        limit_process,
+        lock,
+        lock_directory,
+        parent_timeout,
+        usable_cores,
+    )
+    from .windows import WindowsDirectory as Directory
+else:
+    from .posix import (
+        OUT_OF_TIME,
+        drop_typed,
+        end_after,
+        environment,
+        kill_group,
+        limit_process,
+        lock,
+        lock_directory,
+        parent_timeout,
+        usable_cores,
+    )
+    from .posix import PosixDirectory as Directory
+
+__all__ = [
+    "OUT_OF_TIME",
+    "Directory",
+    "drop_typed",
+    "end_after",
+    "environment",
+    "kill_group",
+    "limit_process",
+    "lock",
+    "lock_directory",
+    "parent_timeout",
+    "usable_cores",
+]

@@ -1,0 +1,103 @@
+"""The calls of this package on Linux and macOS."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import resource
+import signal
+import sys
+import termios
+from collections.abc import Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for start-up time
+    from pathlib import Path
+    from typing import TextIO
+
+OUT_OF_TIME = (-signal.SIGALRM, -signal.SIGPROF, -signal.SIGXCPU)  # exit codes of processes that took too long
+_NICENESS = 5  # the process that waits for the result has priority
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def lock(fd: int, *, waits: bool) -> None:
+    """Lock an open file until it is closed. Raises BlockingIOError if it is locked, unless `waits`."""
+    fcntl.flock(fd, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_directory(directory: Path) -> int:
+    """Open the file that stands for a directory, to `lock` it."""
+    return os.open(directory, _DIRECTORY)
+
+
+def environment() -> dict[str, str]:
+    """The variables that every process needs."""
+    return {}
+
+
+def limit_process(seconds: float, memory: int, *, file_bytes: int, is_inherited: bool) -> None:
+    """Limit this process; if the limits are inherited, also its CPU time and the size of files that it writes."""
+    os.nice(_NICENESS)
+    limits = [(resource.RLIMIT_DATA, memory), (resource.RLIMIT_CORE, 0)]
+    if is_inherited:
+        limits += [(resource.RLIMIT_FSIZE, file_bytes), (resource.RLIMIT_CPU, math.ceil(seconds) + 1)]
+    for which, most in limits:
+        hard = resource.getrlimit(which)[1]
+        allowed = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(which, (allowed, allowed if is_inherited else hard))
+
+
+@contextlib.contextmanager
+def end_after(seconds: float, *, counts_cpu: bool = False) -> Iterator[None]:
+    """Have the kernel end this process after that time, or that CPU time: then a busy machine makes no difference."""
+    timer = signal.ITIMER_PROF if counts_cpu else signal.ITIMER_REAL
+    signal.setitimer(timer, seconds)
+    yield
+    signal.setitimer(timer, 0)
+
+
+def parent_timeout(seconds: float) -> float | None:
+    """How long to wait for a process with these limits: it ends by itself."""
+    return None
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process that leads its group, and the group."""
+    os.killpg(pid, signal.SIGKILL)
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def drop_typed(stream: TextIO) -> None:
+    """Drop what was typed before now."""
+    termios.tcflush(stream, termios.TCIFLUSH)
+
+
+class PosixDirectory:
+    """An open directory. Links in it are not followed, even if they are made while it is open."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._fd = os.open(path, _DIRECTORY)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def create(self, name: str) -> int:
+        """Create a file. Raises FileExistsError if the name is taken."""
+        return os.open(name, _NEW_FILE, 0o644, dir_fd=self._fd)
+
+    def enter(self, name: str) -> None:
+        """Go on to a directory in this one, made if necessary. Raises OSError if a file or a link has its name."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, 0o755, dir_fd=self._fd)
+        below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._fd)
+        os.close(self._fd)
+        self._fd = below

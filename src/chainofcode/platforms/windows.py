@@ -1,0 +1,111 @@
+"""The calls of this package on Windows.
+
+Not covered: limits on memory and CPU time of a process, which Windows sets in other ways. The parent ends a process
+that takes too long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import msvcrt
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for start-up time
+    from pathlib import Path
+    from typing import TextIO
+
+assert sys.platform == "win32"
+OUT_OF_TIME = (-14,)  # no process ends with it: the parent notes it for one that it ended
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)  # names of devices, with any suffix
+_LOCK_SECONDS = 0.05
+
+
+def lock(fd: int, *, waits: bool) -> None:
+    """Lock an open file until it is closed. Raises BlockingIOError if it is locked, unless `waits`."""
+    while True:
+        try:
+            os.lseek(fd, 0, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+            return
+        except PermissionError as error:
+            if not waits:
+                raise BlockingIOError(errno.EWOULDBLOCK, error.strerror) from None
+        time.sleep(_LOCK_SECONDS)
+
+
+def lock_directory(directory: Path) -> int:
+    """Open the file that stands for a directory, to `lock` it."""
+    return os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+
+
+def environment() -> dict[str, str]:
+    """The variables that every process needs: Python does not start without this one."""
+    return {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+
+
+def limit_process(seconds: float, memory: int, *, file_bytes: int, is_inherited: bool) -> None:
+    """Nothing: the parent limits the time."""
+
+
+@contextlib.contextmanager
+def end_after(seconds: float, *, counts_cpu: bool = False) -> Iterator[None]:
+    """Nothing: the parent limits the time."""
+    yield
+
+
+def parent_timeout(seconds: float) -> float | None:
+    """How long to wait for a process with these limits: it has none."""
+    return seconds
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process; Windows has no groups of processes."""
+    os.kill(pid, signal.SIGTERM)
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return os.cpu_count() or 1
+
+
+def drop_typed(stream: TextIO) -> None:
+    """Drop what was typed before now."""
+    while msvcrt.kbhit():
+        msvcrt.getwch()
+
+
+class WindowsDirectory:
+    """A directory, by its path. Links in it are not followed if they are there before."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._path = os.path.abspath(path)
+        if not os.path.isdir(self._path):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def create(self, name: str) -> int:
+        """Create a file. Raises FileExistsError if the name is taken."""
+        if _RESERVED.fullmatch(name):
+            raise OSError(errno.EINVAL, "the name of a device")
+        return os.open(os.path.join(self._path, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_BINARY, 0o644)
+
+    def enter(self, name: str) -> None:
+        """Go on to a directory in this one, made if necessary. Raises OSError if a file or a link has its name."""
+        if _RESERVED.fullmatch(name):
+            raise OSError(errno.EINVAL, "the name of a device")
+        below = os.path.join(self._path, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(below, 0o755)
+        is_link = os.path.realpath(below) != os.path.join(os.path.realpath(self._path), name)
+        if is_link or not os.path.isdir(below):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        self._path = below

@@ -1,0 +1,132 @@
+"""The wire between the host and one guest, and its usual form: pipes of a process on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+_READ_BYTES = 1 << 18
+
+
+class Wire(Protocol):
+    """The host's end of the connection with a guest."""
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the guest process has ended; what it started may hold its end of the wire open."""
+
+    def begin(self, wake: Callable[[], bool], noise: Callable[[bytes], None]) -> None:
+        """Begin to listen. `wake` is called when there is something to receive or the process has ended; it returns
+        whether anything waited for that. `noise` takes what the process writes outside the protocol."""
+
+    def receive(self) -> bytes | None:
+        """Return the bytes that have come; none: the guest has closed its end; None: nothing has come yet."""
+
+    def listen(self) -> None:
+        """Have `wake` called for the next bytes."""
+
+    def send(self, data: bytes) -> None:
+        """Send bytes, as soon as the guest takes them."""
+
+    def hear_noise(self) -> None:
+        """Take the noise that has come."""
+
+    def end(self) -> None:
+        """Stop listening."""
+
+
+class Pipes:
+    """The host's ends of a guest's pipes, and a descriptor of its process."""
+
+    def __init__(self, *, read_fd: int, write_fd: int, noise_fd: int, exit_fd: int) -> None:
+        """`noise_fd` is what the process writes outside the protocol; `exit_fd` is readable when it has ended."""
+        self.read_fd, self.write_fd, self.noise_fd, self.exit_fd = read_fd, write_fd, noise_fd, exit_fd
+        self.has_exited = self._is_listening = False
+        self._outbox = bytearray()
+
+    def close(self) -> None:
+        for fd in (self.read_fd, self.write_fd, self.noise_fd, self.exit_fd):
+            os.close(fd)
+
+    def begin(self, wake: Callable[[], bool], noise: Callable[[bytes], None]) -> None:
+        self._wake, self._noise = wake, noise
+        self._loop = asyncio.get_running_loop()
+        for fd in (self.read_fd, self.write_fd, self.noise_fd):
+            os.set_blocking(fd, False)
+        self._loop.add_reader(self.noise_fd, self.hear_noise)
+        self._loop.add_reader(self.exit_fd, self._hear_exit)
+
+    def end(self) -> None:
+        self._loop.remove_writer(self.write_fd)
+        for fd in (self.read_fd, self.noise_fd, self.exit_fd):
+            self._loop.remove_reader(fd)
+
+    def receive(self) -> bytes | None:
+        try:
+            return os.read(self.read_fd, _READ_BYTES)
+        except BlockingIOError:
+            return None
+
+    def listen(self) -> None:
+        if not self._is_listening:
+            self._loop.add_reader(self.read_fd, self._hear)
+            self._is_listening = True
+
+    def _hear(self) -> None:
+        """The guest has sent something. If nothing waits for it, stop listening until something does."""
+        if not self._wake():
+            self._loop.remove_reader(self.read_fd)
+            self._is_listening = False
+
+    def _hear_exit(self) -> None:
+        self._loop.remove_reader(self.exit_fd)
+        self.has_exited = True
+        self._wake()
+
+    def hear_noise(self) -> None:
+        try:
+            data = os.read(self.noise_fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove_reader(self.noise_fd)
+        self._noise(data)
+
+    def send(self, data: bytes) -> None:
+        self._outbox += data
+        self._write()
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._outbox)
+
+    def _write(self) -> None:
+        """Write what the pipe takes now; the event loop calls again for the rest."""
+        try:
+            with _without_sigpipe():
+                while self._outbox:
+                    del self._outbox[: os.write(self.write_fd, self._outbox)]
+        except BlockingIOError:
+            self._loop.add_writer(self.write_fd, self._write)
+            return
+        except BrokenPipeError:  # it died; reading finds out how
+            self._outbox.clear()
+        self._loop.remove_writer(self.write_fd)
+
+
+@contextlib.contextmanager
+def _without_sigpipe() -> Iterator[None]:
+    """A guest that closes its pipe must not kill a host with the default SIGPIPE."""
+    if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
+        yield
+        return
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGPIPE])
+    try:
+        yield
+    finally:
+        signal.sigtimedwait([signal.SIGPIPE], 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)

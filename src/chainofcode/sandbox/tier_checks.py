@@ -1,0 +1,106 @@
+"""What `coc doctor` finds about the tiers of the sandbox on this Linux machine, and how to get what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..errors import SandboxError
+from . import kernel, seccomp
+from .cgroups import delegated
+from .findings import Finding, TierFindings
+from .pool import Jail
+from .tiers import NAMESPACED, TIERS
+
+_IN_CONTAINER = "in docker or podman: --security-opt seccomp=unconfined, as root also --cap-add SYS_ADMIN"
+# Patterns of refusals, and remedies.
+_REMEDIES = (
+    (
+        r"^((unshare|mount|pivot_root|sethostname|open_tree).*not permitted|Permission denied: .*_map)",
+        "ordinary users cannot create namespaces here. Debian: sysctl kernel.unprivileged_userns_clone=1; Ubuntu: "
+        f"sysctl kernel.apparmor_restrict_unprivileged_userns=0; {_IN_CONTAINER}",
+    ),
+    (r"^unshare.*No space left", "sysctl user.max_user_namespaces=10000"),
+    (r"^unshare.*Invalid argument", "a kernel with user, pid, net, ipc, uts and cgroup namespaces"),
+    (r"^mount_setattr.*not implemented", "Linux 5.12 or later"),
+    (r"^landlock.*not implemented", "Linux 5.13 or later, built with Landlock"),
+    (r"^landlock.*not supported", "boot with lsm=landlock,… (the kernel has Landlock, switched off)"),
+    (r"^landlock.*not permitted", "the container's seccomp profile forbids Landlock: use a newer docker or podman"),
+    (r"^prctl\(PR_SET_SECCOMP\)", "a kernel with CONFIG_SECCOMP_FILTER"),
+    (r"^seccomp: no list", "an x86_64 or aarch64 machine, or --sandbox=docker"),
+    (
+        r"^guests never run as root",
+        "run coc as an ordinary user, or put Python and what is granted where other users may read it",
+    ),
+    (
+        r"cgroup v2|memory controller|not delegated|topmost group|would escape",
+        "systemd-run --user --scope coc …; in a service Delegate=yes and DelegateSubgroup=coc",
+    ),
+    (r"^version \d", "Linux 6.12 or later has all of Landlock that is used"),
+)
+
+
+async def examine_tiers() -> TierFindings:
+    """Try every tier, with its witness."""
+    tiers: list[Finding] = []
+    missing: dict[str, str] = {}
+    for tier in _tiers():
+        with Jail(tier, spares=0) as jail:
+            try:
+                missing |= (await jail.status()).missing
+            except SandboxError:
+                why = jail.refusals.get(tier, "it did not start")
+                tiers.append(Finding(f"{tier}  {_WALLS[tier]}", False, why, _remedy(why)))
+            else:
+                tiers.append(Finding(f"{tier}  {_WALLS[tier]}", True))
+    best = next((tier for tier, finding in zip(_tiers(), tiers, strict=True) if finding.holds), "")
+    layers = [
+        _namespaces(any(finding.holds and finding.name.startswith(NAMESPACED) for finding in tiers)),
+        _landlock(missing),
+        _seccomp(tiers),
+        Finding("rlimits", bool(best), "set and found set by the witness" if best else ""),
+        _cgroups(),
+    ]
+    user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
+    return TierFindings(best, user, tiers, layers)
+
+
+_WALLS = {"A": "all walls", "A-": "no Landlock", "B": "no namespaces", "C": "no files at all"}
+
+
+def _tiers() -> list[str]:
+    """Those to try: A- is for kernels without Landlock."""
+    try:
+        kernel.landlock_abi()
+    except OSError:
+        return list(TIERS)
+    return [tier for tier in TIERS if tier != "A-"]
+
+
+def _remedy(why: str) -> str:
+    return next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, why)), "")
+
+
+def _namespaces(holds: bool) -> Finding:
+    return Finding("namespaces", holds, "user, mount, pid, net, ipc, uts, cgroup" if holds else "")
+
+
+def _cgroups() -> Finding:
+    place, controllers, why = delegated()
+    if place is None:
+        return Finding("cgroups", False, why, _remedy(why))
+    return Finding("cgroups", True, f"{', '.join(controllers)}: a group for each guest")
+
+
+def _landlock(missing: dict[str, str]) -> Finding:
+    try:
+        abi = kernel.landlock_abi()
+    except OSError as error:
+        return Finding("Landlock", False, str(error.strerror), _remedy(str(error.strerror)))
+    lacks = missing.get("Landlock", "")
+    return Finding("Landlock", True, lacks or f"version {abi}", _remedy(lacks))
+
+
+def _seccomp(tiers: list[Finding]) -> Finding:
+    holds = seccomp.is_supported() and any(finding.holds for finding in tiers)
+    return Finding("seccomp", holds, f"a list of system calls for {kernel.MACHINE}" if holds else "")

@@ -1,0 +1,9 @@
+"""Every interpreter with this directory on PYTHONPATH looks like one of `darwin`."""
+
+import os
+import sys
+
+sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+import foreign_platform
+
+foreign_platform.become("darwin", imported=os.environ.get("COC_IMPORTED", "").split())

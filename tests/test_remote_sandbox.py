@@ -1,0 +1,280 @@
+"""Programs in a sandbox on another machine: the same runs, hostile clients, hostile servers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import part, records
+from guest_servers import TOKEN, Serving, guest_server
+from processes import descendants, wait_for
+
+from chainofcode import InputError, Limits, Pause, Result, SandboxError, Table, run
+from chainofcode.sandbox import Jail, RemoteSandbox
+from chainofcode.sandbox.packets import PACKET_BYTES, PATH, PROTOCOL, Packet, packet
+from chainofcode.trace import Step
+
+HOLES = records("cases/holes.jsonl")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Serving]:
+    limits = ["--limit", "memory=300000000", "--limit", "cpu=20"]
+    with guest_server("--scratch", "--runs", "4", "--queue", "2", *limits) as serving:
+        yield serving
+
+
+@pytest.fixture(scope="module")
+def remote(server: Serving) -> RemoteSandbox:
+    return RemoteSandbox(server.url, TOKEN)
+
+
+def steps(result: Result) -> list[tuple[Any, ...]]:
+    events = result.trace.events
+    return [(e.statement, e.by, e.delta, e.output) for e in events if isinstance(e, Step)]
+
+
+# --- the same runs ------------------------------------------------------------------------------------------------
+
+
+def test_cases_give_the_same_steps_and_answers(remote: RemoteSandbox) -> None:
+    assert HOLES
+    with Jail() as jail:
+        for case in part(HOLES, 20):
+            table = Table.of_records(case["calls"], case["id"])
+            here, there = (run(case["program"], table, sandbox=place) for place in (jail, remote))
+            assert there.trace.answer.text == case["expect"], case["id"]
+            assert steps(here) == steps(there), case["id"]
+
+
+def test_files_and_artifacts(remote: RemoteSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "n.txt").write_text("41")
+    (tmp_path / "m.txt").write_bytes(b"x" * 3_000_000)
+    program = """
+n = int(open('data/n.txt').read())
+size = len(open('m.txt').read())
+open('out.txt', 'w').write(str(n + 1))
+answer = (n, size)
+"""
+    absolute = str(tmp_path / "m.txt")  # in the working directory, like every granted file
+    result = run(program, sandbox=remote, reads=("data", absolute), scratch=True)
+    assert result.answer == (41, 3_000_000), result.trace.answer
+    assert result.artifacts == {"out.txt": b"42"}
+    (tmp_path / "large").write_bytes(b"x" * (65 << 20))
+    with pytest.raises(InputError, match="cannot send over"):
+        run("answer = 1", sandbox=remote, reads=("large",))
+
+
+def test_calls_go_out_ahead_of_the_program(remote: RemoteSandbox) -> None:
+    """Lookahead has a guest of its own, also there."""
+    pending, most = 0, 0
+
+    async def judge(pause: Pause) -> int:
+        nonlocal pending, most
+        pending += 1
+        most = max(most, pending)
+        await asyncio.sleep(2)
+        pending -= 1
+        return 1
+
+    program = "answer = 0\nfor word in ['a', 'bb', 'ccc', 'dddd']:\n    answer += judge(word)"
+    assert run(program, judge, sandbox=remote, in_flight=4).answer == 4
+    assert most > 1
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("x = bytearray(500_000_000)", "limit:memory"),
+        ("while True: pass", "limit:run"),
+        ("import os\nos._exit(3)", "guest died"),
+        ("print('x' * 2_000_000)", "limit:output"),
+    ],
+)
+def test_limits(remote: RemoteSandbox, program: str, reason: str) -> None:
+    """Those of the client, and those of the server where they are lower."""
+    result = run(program, sandbox=remote, limits=Limits(run_seconds=3))
+    assert result.reason == reason, result.trace.answer
+
+
+def test_what_a_server_refuses(server: Serving, remote: RemoteSandbox) -> None:
+    with pytest.raises(SandboxError, match="COC_SANDBOX_TOKEN"):
+        run("answer = 1", sandbox=RemoteSandbox(server.url, "wrong"))
+    with pytest.raises(SandboxError, match="does not grant the package 'numpy'"):
+        run("answer = 1", sandbox=remote, packages=("numpy",))
+    with pytest.raises(InputError, match="URL"):
+        RemoteSandbox("ftp://somewhere")
+
+
+def test_a_lost_server_ends_the_run() -> None:
+    with guest_server() as server:
+        remote = RemoteSandbox(server.url, TOKEN)
+
+        def judge(pause: Pause) -> int:
+            server.process.kill()
+            server.process.wait()
+            return 1
+
+        with pytest.raises(SandboxError, match="lost the connection to the sandbox at 127"):
+            run("answer = judge('a') + judge('b')", judge, sandbox=remote)
+    with pytest.raises(SandboxError, match="cannot reach the sandbox"):
+        run("answer = 1", sandbox=remote)
+
+
+# --- hostile clients ----------------------------------------------------------------------------------------------
+
+UPGRADE = (
+    f"GET {PATH} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n"
+    f"Authorization: Bearer {TOKEN}\r\n\r\n"
+).encode()
+ORDER = (
+    b'{"language":"python","limits":{"cpu_seconds":1e9,"wall_seconds":1e9,"memory_bytes":1000000000000}'
+    b',"files":[%s],"packages":[]}'
+)
+
+
+def connected(server: Serving, *sent: bytes) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+    for data in sent:
+        with contextlib.suppress(OSError):
+            client.sendall(data)
+    return client
+
+
+def read_all(client: socket.socket) -> bytes:
+    data = b""
+    with contextlib.suppress(ConnectionError):
+        while more := client.recv(1 << 16):
+            data += more
+    client.close()
+    return data
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"x" * 100_000, b""),  # a head without an end
+        (b"GET /runs HTTP/1.1\r\n\r\n", b"401"),
+        (UPGRADE.replace(TOKEN.encode(), b"t"), b"401"),
+        (UPGRADE.replace(PROTOCOL.encode(), b"websocket"), b"404"),
+        (UPGRADE + b"\x09\x00\x00\x00\x00", b"101"),  # no such packet
+        (UPGRADE + struct.pack("<BI", Packet.ORDER, PACKET_BYTES + 1), b"101"),
+        (UPGRADE + packet(Packet.WIRE, b"{}"), b"101"),
+        (UPGRADE + packet(Packet.ORDER, b"[]"), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER.replace(b"python", b"../x") % b""), b"unknown language"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"../../x","size":1}'), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"a","size":1000000000000}'), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"a","size":1}') + packet(Packet.FILES, b"xx"), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, b"\xff" * 8), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, struct.pack("<I", 2) + b"{}"), b"101"),
+    ],
+)
+def test_hostile_clients(server: Serving, sent: bytes, told: bytes) -> None:
+    assert told in read_all(connected(server, sent))
+    assert server.process.poll() is None
+
+
+def test_clients_that_leave_leave_nothing(server: Serving, remote: RemoteSandbox) -> None:
+    """Guests of clients that are gone are killed, and their files removed."""
+    run("answer = 1", sandbox=remote)
+    before = len(descendants(server.process.pid))
+    files = ORDER % b'{"name":"a","size":1}'
+    clients = [connected(server, UPGRADE + packet(Packet.ORDER, ORDER % b"")) for _ in range(2)]
+    clients.append(connected(server, UPGRADE + packet(Packet.ORDER, files) + packet(Packet.FILES, b"x")))
+    for client in clients:
+        data = b""
+        while b'"wall"' not in data:
+            data += client.recv(1000)
+        client.close()
+    wait_for(lambda: len(descendants(server.process.pid)) <= before + 1, 30)
+    assert not list(Path("/tmp").glob("coc-sandbox-*")) or wait_for(
+        lambda: not list(Path("/tmp").glob("coc-sandbox-*")), 30
+    )
+    assert run("answer = 1", sandbox=remote).answer == 1
+
+
+def test_a_token_does_not_starve_another(server: Serving) -> None:
+    """One token holds all the slots that it may; more of its programs wait, and too many are refused."""
+    order = UPGRADE + packet(Packet.ORDER, ORDER % b"")
+    clients = [connected(server, order) for _ in range(6)]
+    time.sleep(1)
+    refused = [b"429" in read_all(connected(server, order)) for _ in range(1)]
+    assert refused == [True]
+    other = RemoteSandbox(server.url, f"another-{TOKEN}")
+    assert run("answer = 1", sandbox=other).answer == 1
+    for client in clients:
+        client.close()
+
+
+# --- hostile servers ----------------------------------------------------------------------------------------------
+
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
+STARTED = packet(Packet.STARTED, b'{"wall":"A"}')
+
+
+@contextlib.contextmanager
+def lying(*replies: bytes) -> Iterator[str]:
+    """A server that sends these bytes, whatever it is sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                client, _ = listening.accept()
+                with client:
+                    client.recv(1 << 16)
+                    for reply in replies:
+                        client.sendall(reply)
+                        time.sleep(0.2)
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+def frame(body: bytes) -> bytes:
+    return packet(Packet.WIRE, struct.pack("<I", len(body)) + body)
+
+
+@pytest.mark.parametrize(
+    ("replies", "told"),
+    [
+        ([b"HTTP/1.1 200 OK\r\n\r\n"], "starts no guest: it replied"),
+        ([b"\x00" * 100_000], "starts no guest"),
+        ([SWITCHED], "lost the connection"),
+        ([SWITCHED, packet(Packet.REFUSED, b"no\x1b[31m room")], "starts no guest: no.\\[31m room"),
+        ([SWITCHED, packet(Packet.STARTED, b"[]")], "lost the connection .* malformed packet"),
+        ([SWITCHED, STARTED, b"\xff" * 100], "lost the connection .* packet of kind 255"),
+        ([SWITCHED, STARTED, STARTED], "lost the connection .* unexpected packet"),
+        ([SWITCHED, STARTED], "lost the connection"),
+        ([SWITCHED, STARTED, packet(Packet.EXIT, b"{}")], "lost the connection .* malformed packet"),
+    ],
+)
+def test_servers_that_break_the_protocol(replies: list[bytes], told: str) -> None:
+    with lying(*replies) as url, pytest.raises(SandboxError, match=told):
+        run("answer = 1", sandbox=RemoteSandbox(url, TOKEN))
+
+
+@pytest.mark.parametrize(
+    ("replies", "told"),
+    [
+        ([frame(b"{}")], "it broke the protocol: malformed frame"),
+        ([packet(Packet.WIRE, b"\xff\xff\xff\xff")], "it broke the protocol: a frame of 4,294,967,295 bytes"),
+        ([frame(b'{"type":"ended","reason":"limit:wall"}')], "it broke the protocol: an end for the reason"),
+        ([packet(Packet.EXIT, b'{"code":-9,"cpu_seconds":0,"reason":"answered"}')], "ended of signal 9 (Killed)"),
+        ([packet(Packet.EXIT, b'{"code":0,"cpu_seconds":0,"reason":"limit:wall","message":"late"}')], "late"),
+        ([packet(Packet.NOISE, b"x" * 1_000_000)] * 2, "past its own output"),
+    ],
+)
+def test_servers_that_lie_are_guests_that_lie(replies: list[bytes], told: str) -> None:
+    with lying(SWITCHED, STARTED, *replies) as url:
+        answer = run("answer = 1", sandbox=RemoteSandbox(url, TOKEN)).trace.answer
+    assert answer is not None and answer.error is not None and told in answer.error.message
