@@ -393,7 +393,7 @@ def _(bench: Bench) -> None:
     assert "".join(llm_model(bench).prompt(PRODUCT, key="none", stream=True)) == "42"
 
 
-@cell("llm", "no answer", "empty text; `refusal` is in `response_json` with `--no-stream`")
+@cell("llm", "no answer", "empty text; unless streamed, `response_json` has `refusal`")
 def _(bench: Bench) -> None:
     said = llm_model(bench).prompt(DIVISION, key="none", stream=False)
     assert said.text() == ""

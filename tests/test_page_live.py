@@ -260,7 +260,7 @@ def test_lost_connections_are_taken_up_again(seen: Seen, server: Serving, model:
     relay.cuts = [700, 1500, 900, 1237]
     opened(seen, relay.url)
     id = ask(seen, "How many are fruit? (äöü 🍐 …)", model="openai:m")
-    seen.shows("#notice", "gone")
+    seen.shows("#notice", "Connection lost")
     seen.shows(".chip.pending", "is_fruit('kiwi')")
     assert relay.cuts == [] and relay.reached >= 5
     seen.wait_for("!document.querySelector('#notice').checkVisibility()")
@@ -284,7 +284,7 @@ def test_server_that_is_away_for_a_while(seen: Seen, server: Serving, model: Mod
     seen.shows(".chip.pending", "is_fruit('kiwi')")
     relay.is_down = True
     relay.cut()
-    seen.shows("#notice", "gone")
+    seen.shows("#notice", "Connection lost")
     model.release()
     relay.is_down = False
     seen.says("#said", OUTCOME)
@@ -300,7 +300,7 @@ def test_server_that_is_away_when_a_run_is_opened(seen: Seen, server: Serving) -
     relay.is_down = True
     relay.cut()
     seen.page.evaluate(f"location.hash = 'run={id}'")
-    seen.shows("#notice", "gone")
+    seen.shows("#notice", "Connection lost")
     relay.is_down = False
     seen.says("#said", OUTCOME)
     seen.wait_for("!document.querySelector('#notice').checkVisibility()")
