@@ -7,12 +7,16 @@ import contextlib
 import importlib.util
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
 from .access import Access
 from .access_tokens import TokenFile, TokenStore
 from .settings import ServerSettings
 from .store import Store
+
+if TYPE_CHECKING:
+    from .postgres.shared_tokens import SharedTokens
 
 _SPARES = 4
 
@@ -21,10 +25,10 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
     Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
-    `settings.data`. `tokens` are added to those of the settings; without them, a file in that directory is read.
+    `settings.data`. `tokens` are added to those of the settings; without them, those of a file in that directory and of
+    that PostgreSQL are.
     """
-    access = Access(settings, tokens or TokenFile(settings.data))
-    settings.check(has_tokens=access.is_required)
+    settings.check(has_tokens=True)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
     from ..sandbox import Jail
@@ -33,6 +37,8 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     from .spans import Spans
 
     with contextlib.ExitStack() as stack:
+        access = Access(settings, *([tokens] if tokens is not None else _token_stores(settings, stack)))
+        settings.check(has_tokens=access.is_required)
         listening = Listening(stack.enter_context(_bound(settings.host, settings.port)))
         if settings.admin_port is not None:
             listening.admin = stack.enter_context(_bound(settings.admin_host, settings.admin_port))
@@ -46,14 +52,33 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
         asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
 
 
+def _token_stores(settings: ServerSettings, stack: contextlib.ExitStack) -> list[TokenStore]:
+    stores: list[TokenStore] = [TokenFile(settings.data)]
+    if settings.store:
+        stores.append(stack.enter_context(opened_tokens(settings.store)))
+    return stores
+
+
+def opened_tokens(url: str) -> contextlib.closing[SharedTokens]:
+    """The tokens of all servers with this database. Raises InputError."""
+    _check_postgres()
+    from .postgres.shared_tokens import SharedTokens
+
+    return contextlib.closing(SharedTokens(url))
+
+
+def _check_postgres() -> None:
+    if importlib.util.find_spec("psycopg") is None:
+        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
+
+
 def _opened(settings: ServerSettings) -> Store:
     """The store that the settings name."""
     if not settings.store:
         from .sqlite_store import SQLiteStore
 
         return SQLiteStore(settings.data)
-    if importlib.util.find_spec("psycopg") is None:
-        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
+    _check_postgres()
     from .objects import objects_at
     from .postgres.postgres_store import PostgresStore
 
