@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..errors import InputError, SandboxError
-from .handle import SandboxStatus, ZygoteHandle
+from .handle import JailGuest, SandboxStatus, ZygoteHandle
 from .jail import TIERS
 from .job import Job
 from .packages import Grant, Packages
@@ -57,6 +57,12 @@ class Jail:
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
+        async with self.guest(job) as (guest, grant), session_of(guest, job, grant) as session:
+            yield session
+
+    @asynccontextmanager
+    async def guest(self, job: Job) -> AsyncIterator[tuple[JailGuest, Grant]]:
+        """Start a guest for a job, without a session. The caller closes it."""
         if not job.language.is_ours:
             raise SandboxError(f"the jail cannot start guests of {job.language.name}; run it with sandbox='none'")
         grant = self._grant(job)
@@ -68,8 +74,7 @@ class Jail:
                 raise SandboxError(f"files can be granted in tiers A and B of the sandbox{status.why_not('B')}")
             guest = await zygote.start_guest(job.scratch_bytes)
             guest.limit(job)
-            async with session_of(guest, job, grant) as session:
-                yield session
+            yield guest, grant
 
     async def status(self) -> SandboxStatus:
         """Build the sandbox. Raises SandboxError with the reasons if none can be built."""

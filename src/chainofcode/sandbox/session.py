@@ -18,14 +18,12 @@ from . import packages
 from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
-from .usage import MAX_NAME_BYTES, NameCache, ProcessUsage
+from .usage import LOW_PRIORITY, ProcessUsage, UsageCheck, as_seconds
 
 _READ_BYTES = 1 << 18
 _NOISE_BYTES = 4096
-_LOW_PRIORITY = 10
 _REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
-_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
 
 
 @dataclass(frozen=True)
@@ -36,6 +34,7 @@ class Exit:
     cpu_seconds: float
     has_started: bool = True  # False: the container engine could not start it
     is_out_of_memory: bool = False  # its control group was
+    limit: tuple[str, str] | None = None  # that another machine ended it for: the reason, and a message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +104,7 @@ class Session:
         self._signals = self._received = self._rested = 0
         self._cpu_seconds = self._checked_at = self._paused_at = 0.0
         self._started = self._resumed = time.monotonic()
-        self._names = NameCache()
+        self._usage_check = UsageCheck(job.limits)
 
     def begin(self) -> None:
         for fd in (self._pipes.read_fd, self._pipes.write_fd, self._pipes.noise_fd):
@@ -179,7 +178,7 @@ class Session:
         """Lower the CPU priority of the guest."""
         if self._guest.pid:  # 0 would be this process
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
+                os.setpriority(os.PRIO_PROCESS, self._guest.pid, LOW_PRIORITY)
 
     @property
     def program_seconds(self) -> float:
@@ -347,9 +346,9 @@ class Session:
     def _check_time(self) -> None:
         now = time.monotonic()
         if now - self._started > self._limits.wall_seconds:
-            self._halt("limit:wall", f"the run took over {_seconds(self._limits.wall_seconds)} in all")
+            self._halt("limit:wall", f"the run took over {as_seconds(self._limits.wall_seconds)} in all")
         elif self.program_seconds > self._limits.run_seconds:
-            self._halt("limit:run", f"the program ran for over {_seconds(self._limits.run_seconds)}")
+            self._halt("limit:run", f"the program ran for over {as_seconds(self._limits.run_seconds)}")
         else:
             self._check_usage()
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
@@ -362,14 +361,9 @@ class Session:
         if self._awaited and self._paused_at < self._checked_at:  # it has been waiting since the last check
             self._ran_seconds += use.cpu_seconds - self._cpu_seconds
         self._cpu_seconds, self._checked_at = use.cpu_seconds, time.monotonic()
-        if use.cpu_seconds > self._limits.cpu_seconds + _LAST_CPU_SECONDS:
-            self.end("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
-        elif use.memory_bytes > self._limits.memory_bytes:
-            self.end("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
-        elif self._names.look(use) > min(MAX_NAME_BYTES, self._limits.memory_bytes):
-            self.end("limit:memory", "the program looked up too many files that do not exist")
-        elif use.threads > self._limits.processes:
-            self.end("limit:processes", f"the program started over {self._limits.processes:,} threads")
+        exceeded = self._usage_check.exceeded(use)
+        if exceeded is not None:
+            self.end(*exceeded)
 
     def _halt(self, reason: str, message: str) -> None:
         """Ask the guest to stop and to report where it is; kill it if it does not answer in time."""
@@ -410,12 +404,14 @@ class Session:
         self._hear_noise()
         if self._halting is not None:  # it was halted before it could listen
             return _ended(*self._halting)
+        if ended.limit is not None:
+            return _ended(*ended.limit)
         noise = self._noise.decode("utf-8", "replace").strip().splitlines()
         detail = f": {noise[-1][:300]}" if noise else ""
         if not ended.has_started:
             raise SandboxError(f"{self._guest.wall} could not start the guest{detail}")
         if ended.code == -signal.SIGXCPU or ended.cpu_seconds >= 0.98 * self._limits.cpu_seconds:
-            return _ended("limit:cpu", f"the program used over {_seconds(self._limits.cpu_seconds)} of CPU")
+            return _ended("limit:cpu", f"the program used over {as_seconds(self._limits.cpu_seconds)} of CPU")
         if ended.is_out_of_memory:
             return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
@@ -455,7 +451,3 @@ def _without_sigpipe() -> Iterator[None]:
     finally:
         signal.sigtimedwait([signal.SIGPIPE], 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-
-
-def _seconds(number: float) -> str:
-    return f"{number:g} second" + ("" if number == 1 else "s")

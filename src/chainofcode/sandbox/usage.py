@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from .job import Limits
+
 _TICKS, _PAGE_BYTES = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-MAX_NAME_BYTES = 512 << 20
+LOW_PRIORITY = 10
+_MAX_NAME_BYTES = 512 << 20
+_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
 _NAME_BYTES = 768  # kernel memory for a long name that does not exist
 _NAMES_PER_SECOND = 400_000  # that a process can add per second of system time
 
@@ -53,6 +57,30 @@ class NameCache:
         self._bytes += max(0, added) * _NAME_BYTES
         self._names, self._system_seconds = names, use.system_seconds
         return self._bytes
+
+
+class UsageCheck:
+    """Checks the limits of a guest from outside; the kernel enforces them inside."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._names = limits, NameCache()
+
+    def exceeded(self, use: ProcessUsage) -> tuple[str, str] | None:
+        """The reason to end the guest, and a message. Call it regularly."""
+        limits = self._limits
+        if use.cpu_seconds > limits.cpu_seconds + _LAST_CPU_SECONDS:
+            return "limit:cpu", f"the program used over {as_seconds(limits.cpu_seconds)} of CPU"
+        if use.memory_bytes > limits.memory_bytes:
+            return "limit:memory", f"the program used over {limits.memory_bytes:,} bytes of memory"
+        if self._names.look(use) > min(_MAX_NAME_BYTES, limits.memory_bytes):
+            return "limit:memory", "the program looked up too many files that do not exist"
+        if use.threads > limits.processes:
+            return "limit:processes", f"the program started over {limits.processes:,} threads"
+        return None
+
+
+def as_seconds(number: float) -> str:
+    return f"{number:g} second" + ("" if number == 1 else "s")
 
 
 def _missing_names() -> int:

@@ -10,6 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..sandbox import CheckedSandbox, Jail
 from .access import Access
 from .access_tokens import TokenFile, TokenStore
 from .settings import ServerSettings
@@ -31,7 +32,6 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     settings.check(has_tokens=True)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
-    from ..sandbox import Jail
     from .hosting import Listening, host
     from .run_kinds import Models
     from .spans import Spans
@@ -46,10 +46,21 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
             store = stack.enter_context(contextlib.closing(_opened(settings)))
         models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, access.owners)))
         spares = min(_SPARES, os.cpu_count() or 1)
-        jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
+        sandbox = stack.enter_context(contextlib.closing(_sandbox(settings, spares)))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
-        asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
+        asyncio.run(host(settings, listening, access=access, store=store, models=models, sandbox=sandbox, spans=spans))
+
+
+def _sandbox(settings: ServerSettings, spares: int) -> CheckedSandbox:
+    """Where programs run: on this machine, or on the nodes of a Ray cluster."""
+    if settings.engine == "local":
+        return Jail(at_least=settings.sandbox_at_least, spares=spares)
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("--engine ray needs Ray: pip install 'chainofcode[ray]'")
+    from ..sandbox.ray_guests import RaySandbox
+
+    return RaySandbox(settings.ray_address, at_least=settings.sandbox_at_least, spares=spares)
 
 
 def _token_stores(settings: ServerSettings, stack: contextlib.ExitStack) -> list[TokenStore]:

@@ -35,23 +35,31 @@ class ActiveRun:
         detach: bool,
         continued: Continuation | None = None,
         is_claimed: bool = False,
+        is_resumable: bool = False,
     ) -> None:
         self.run, self.source, self.is_detached = run, source, detach
-        self.sandbox, self.continued = sandbox, continued
+        self.sandbox = sandbox
         self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
+        self.is_resumable = is_resumable  # what it is resumed from is stored
         self.draft = Draft()  # the program that the model is writing
-        self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
-        self.store: dict[str, bytes] = {}
         self.file: TraceLog | None = None
-        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
-        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
         self.state_if_cancelled: State = "cancelled"
         self.is_begun = self.is_ending = False
         self.followers = 0
         self.changed, self.over = asyncio.Event(), asyncio.Event()
         self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
+        self.begin(continued)
+
+    def begin(self, continued: Continuation | None) -> None:
+        """Start from what is recorded of the run, if anything is."""
+        self.continued = continued
+        self._sent: dict[int, Sent] = {}  # calls that are under way
+        self.store: dict[str, bytes] = {}
+        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
+        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
         self._noted = time.monotonic()
+        self.draft.clear()
         for event in continued.events if continued is not None else ():
             self.note(event)
 

@@ -43,6 +43,7 @@ class Resuming:
 
     def __init__(self, intake: Intake, log: ServerLog) -> None:
         self._intake, self._store, self._runs, self._log = intake, intake.store, intake.runs, log
+        self._runs.recorded = self._recorded
 
     async def resume(self, owner: str, id: str, model: str | None = None) -> RunRecord:
         """Queue a run again, reusing what its trace has. Raises Refusal if nothing is left to do."""

@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import secrets
 import time
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
 from ..audit import parted
 from ..engine import Result
-from ..errors import ChainOfCodeError
+from ..errors import ChainOfCodeError, WorkerLostError
 from ..methods.presentation import in_words
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
@@ -31,13 +29,14 @@ from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store, new_run
 from .telemetry import Telemetry
 from .trace_files import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
 _CANCEL_SECONDS = 15.0  # that another server has to end a run
+_MAX_RESUMED = 5  # a run that brings workers down is not resumed for ever
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
@@ -70,6 +69,7 @@ class Runs:
             self.peers = Peers(store.shared, settings.runs, owners=self.owners, models=models.names, log=self._log)
         lowest = f"{settings.sandbox_at_least}+" if settings.sandbox_at_least else "auto"
         self.workers = Workers(self.owners, settings.limits.memory_bytes, sandbox=lowest)
+        self.recorded: Callable[[RunRecord], Awaitable[Continuation | None]] = _nothing_recorded
         self.is_draining = False
         self._streams = 0
         self._metrics.gauges |= {
@@ -100,7 +100,15 @@ class Runs:
         """
         if not is_claimed:
             self.check_room(run.owner)
-        active = ActiveRun(run, source, self.sandbox, detach=detach, continued=continued, is_claimed=is_claimed)
+        active = ActiveRun(
+            run,
+            source,
+            self.sandbox,
+            detach=detach,
+            continued=continued,
+            is_claimed=is_claimed,
+            is_resumable=is_claimed or request is not None or continued is not None,
+        )
         self._active[run.id] = active
         try:
             if continued is not None:
@@ -168,10 +176,10 @@ class Runs:
                 state = "waiting"
         except ChainOfCodeError as error:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
-        except StorageError as error:
-            state, run.error = "failed", {"type": error.kind, "message": error.message}
         except TakenOver:
             state = "interrupted"
+        except Refusal as error:
+            state, run.error = "failed", {"type": error.kind, "message": error.message}
         except Exception as error:  # a served run: the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
@@ -183,6 +191,29 @@ class Runs:
         return self._slots.taken(run.owner) if self.peers is None else self.peers.turn(run)
 
     async def _work(self, active: ActiveRun) -> None:
+        """Carry out a run. If its Ray worker is lost, resume it on another from what is recorded."""
+        while True:
+            try:
+                await self._carry_on(active)
+                return
+            except WorkerLostError:
+                if active.run.resumed >= _MAX_RESUMED or not (active.is_resumable or active.file is None):
+                    raise
+                self._log.say("worker lost", run=active.run.id)
+                await self._begin_again(active)
+
+    async def _begin_again(self, active: ActiveRun) -> None:
+        active.run.resumed += 1
+        continued = None
+        if active.file is not None:
+            await active.file.flush()
+            continued = await self.recorded(active.run)
+        active.begin(continued)
+        if continued is not None:
+            await self._rewrite(active, continued)
+        active.wake()
+
+    async def _carry_on(self, active: ActiveRun) -> None:
         owner = active.run.owner
         self.workers.share(owner)
         context = RunContext(
@@ -441,6 +472,10 @@ class Runs:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _nothing_recorded(run: RunRecord) -> Continuation | None:
+    return None
+
+
 def _words(answer: Answer) -> str:
     return in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
 
@@ -456,20 +491,6 @@ def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
 
 def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
     return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]
-
-
-def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:
-    """A queued run with an id that cannot be guessed."""
-    return RunRecord(
-        id=secrets.token_hex(12),
-        state="queued",
-        question=question,
-        method=method,
-        model=model,
-        created=round(time.time(), 3),
-        owner=owner,
-        **more,
-    )
 
 
 __all__ = ["KEEP_SECONDS", "ActiveRun", "Runs", "StreamEvent", "new_run"]

@@ -54,6 +54,8 @@ class ServerSettings:
     has_scratch: bool = False
     limits: Limits = field(default_factory=Limits)
     sandbox_at_least: str = ""  # the lowest tier that is allowed
+    engine: Literal["local", "ray"] = "local"  # where programs run
+    ray_address: str = "auto"
     log: Literal["text", "json"] = "text"
     logs_content: bool = False
     has_spans: bool = False
