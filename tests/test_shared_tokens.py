@@ -143,7 +143,7 @@ def test_the_command(postgres: PostgresServer, tmp_path: Path) -> None:
     for options, message in (
         (["--store", url, "--data", str(tmp_path)], "--data and --store exclude each other"),
         (["--store", "mysql://x"], "--store takes an address such as postgresql://"),
-        (["--store", "postgresql://127.0.0.1:1/x"], "cannot keep tokens in PostgreSQL"),
+        (["--store", "postgresql://127.0.0.1:1/x"], "cannot use the PostgreSQL database"),
     ):
         done = coc(*options)
         assert done.returncode == 2 and message in done.stderr, done.stderr

@@ -125,14 +125,14 @@ def connected(url: str) -> Postgres:
     return connection
 
 
-def prepare(what: str, url: str) -> None:
-    """Create or upgrade the tables in which `what` is kept. Raises InputError."""
+def prepare(url: str) -> None:
+    """Create or upgrade the tables of a database. Raises InputError."""
     try:
         with connected(url) as connection:
             schema.prepare(connection)
     except psycopg.Error as error:
         said = str(error).partition("\n")[0][:300] or reason(error)
-        raise InputError(f"cannot keep {what} in PostgreSQL: {said}") from None
+        raise InputError(f"cannot use the PostgreSQL database: {said}") from None
 
 
 @contextlib.contextmanager

@@ -56,7 +56,7 @@ class PostgresStore:
     def __init__(self, url: str, directory: Path, objects: ObjectStorage) -> None:
         self._lock = _locked(directory)
         try:
-            prepare("runs", url)
+            prepare(url)
         except InputError:
             os.close(self._lock)
             raise

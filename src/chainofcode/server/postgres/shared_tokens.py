@@ -22,7 +22,7 @@ class SharedTokens:
     """A `TokenStore` in PostgreSQL. It has one connection, which is opened again after a failure."""
 
     def __init__(self, url: str) -> None:
-        prepare("tokens", url)
+        prepare(url)
         self._database = Connections(url, 1, "tokens")
 
     def close(self) -> None:
