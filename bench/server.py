@@ -6,7 +6,13 @@ starts the next. What a run takes beyond the model's own seconds is what the ser
 stream, and waiting for a core. Says how long that is, what was lost, and what the server held before and after: memory,
 descriptors, guests. Exits 1 where something was lost or kept, or a target is missed. With --kill, the server is killed
 (SIGKILL) in the middle and started again: every run that it had acknowledged must be there. With --store, the server
-keeps its runs in that PostgreSQL database, and files in a directory.
+keeps its runs in that PostgreSQL database, and files in a directory. With --before DIR, the server of another checkout
+is measured first, and a table compares the two; with --store, that needs a new database, which the newer server
+upgrades. 300 runs at once, beside the last release:
+
+    git worktree add ../before TAG
+    python bench/server.py --clients 300 --before ../before
+    python bench/server.py --clients 300 --before ../before --store postgresql://USER@HOST/NEW_DATABASE
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +32,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from statistics import quantiles
+from typing import NamedTuple
 
 QUESTION = "How many are fruit?"
 PROGRAM = """total = 0
@@ -47,15 +55,18 @@ def script(path: Path, writing: float, value: float) -> Path:
 
 
 @contextlib.contextmanager
-def served(place: Path, clients: int, store: str) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """The server's address and process; its log goes to a file."""
+def served(
+    place: Path, clients: int, store: str, checkout: Path | None = None
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The address and process of a server, which may be that of another checkout; its log goes to a file."""
     command = [sys.executable, "-m", "chainofcode", "serve", "--port", "0", "--log", "json", "--rate", "1000000"]
     command += ["--model", f"scripted:{place / 'script.jsonl'}", "--data", str(place / "data")]
     command += ["--runs", str(clients), "--requests", str(4 * clients)]
     command += ["--store", store, "--objects", str(place / "objects")] if store else []
+    environment = {**os.environ, "PYTHONPATH": str(checkout.resolve() / "src")} if checkout is not None else None
     log = place / "log.jsonl"
     log.write_bytes(b"")
-    with log.open("ab") as written, subprocess.Popen(command, stderr=written) as server:
+    with log.open("ab") as written, subprocess.Popen(command, stderr=written, env=environment) as server:
         try:
             while b"\n" not in log.read_bytes():
                 assert server.poll() is None, log.read_text()
@@ -154,8 +165,25 @@ async def load(url: str, clients: int, seconds: float, least: float) -> list[Cli
     return all_of_them
 
 
-def measure(place: Path, clients: int, seconds: float, least: float, *, target: float, store: str) -> bool:
-    with served(place, clients, store) as (url, server):
+class Measured(NamedTuple):
+    """Milliseconds that a server adds to a run."""
+
+    runs: int
+    p50: float
+    p95: float
+    is_well: bool
+
+
+def compared(before: Measured, now: Measured) -> str:
+    named = {"before": before, "now": now}
+    rows = [f"{name} | {one.runs:,} | {one.p50:.0f} | {one.p95:.0f}" for name, one in named.items()]
+    return "\n".join(["version | runs | p50 added, ms | p95 added, ms", *rows])
+
+
+def measure(
+    place: Path, clients: int, seconds: float, least: float, *, target: float, store: str, checkout: Path | None = None
+) -> Measured:
+    with served(place, clients, store, checkout) as (url, server):
         asyncio.run(load(url, clients, least, least))  # once around, so that what is held is held
         time.sleep(2)
         before, idle = held(server.pid), len(processes(server.pid))
@@ -169,7 +197,7 @@ def measure(place: Path, clients: int, seconds: float, least: float, *, target: 
     cuts, count = quantiles(added, n=100), len(added)
     cpu, own = (1000 * seconds / count for seconds in (after["cpu"] - before["cpu"], own))
     print(f"{clients} clients, {seconds:g} s: {count:,} runs of {least:g} s of the model, {len(problems)} problems")
-    print(f"the server adds: median {cuts[49]:.0f} ms, 95 % {cuts[94]:.0f} ms, most {added[-1]:.0f} ms")
+    print(f"the server adds: p50 {cuts[49]:.0f} ms, p95 {cuts[94]:.0f} ms, most {added[-1]:.0f} ms")
     print(f"CPU: the server {cpu:.1f} ms a run, without its guests; the clients, on the same cores, {own:.1f} ms")
     print(f"memory: {before['MB']} → {after['MB']} MB; descriptors: {before['descriptors']} → {after['descriptors']}")
     print(f"guests and their keepers: {idle} → {still} processes", *problems[:3], sep="\n")
@@ -179,10 +207,10 @@ def measure(place: Path, clients: int, seconds: float, least: float, *, target: 
         "processes": still > idle,
     }
     missed = [f"more {name} than before" for name, is_more in kept.items() if is_more]
-    missed += [f"{target:g} ms added, 95 %"] if cuts[94] > target else []
+    missed += [f"{target:g} ms added, p95"] if cuts[94] > target else []
     for what in missed:
         print(f"missed: {what}")
-    return not problems and not missed
+    return Measured(count, cuts[49], cuts[94], not problems and not missed)
 
 
 async def killed(place: Path, clients: int, least: float, store: str) -> bool:
@@ -215,18 +243,25 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--writing", type=float, default=16.0, help="seconds that the model writes a program")
     parser.add_argument("--value", type=float, default=4.0, help="seconds that it takes for a value")
-    parser.add_argument("--target", type=float, default=50.0, help="milliseconds that the server may add, 95 %%")
+    parser.add_argument("--target", type=float, default=50.0, help="milliseconds that the server may add, p95")
     parser.add_argument("--kill", action="store_true", help="kill the server in the middle, instead of measuring")
     parser.add_argument("--store", default="", help="a PostgreSQL database, instead of SQLite: postgresql://…")
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier version, to be measured first")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         script(Path(place) / "script.jsonl", given.writing, given.value)
         least = given.writing + given.value
         if given.kill:
-            well = asyncio.run(killed(Path(place), given.clients, least, given.store))
-        else:
-            well = measure(Path(place), given.clients, given.seconds, least, target=given.target, store=given.store)
-    sys.exit(not well)
+            sys.exit(not asyncio.run(killed(Path(place), given.clients, least, given.store)))
+        kept = {"target": given.target, "store": given.store}
+        before = None
+        if given.before is not None:
+            before = measure(Path(place), given.clients, given.seconds, least, **kept, checkout=given.before)
+            shutil.rmtree(Path(place) / "data")
+        now = measure(Path(place), given.clients, given.seconds, least, **kept)
+        if before is not None:
+            print(compared(before, now))
+    sys.exit(not now.is_well)
 
 
 if __name__ == "__main__":

@@ -324,7 +324,7 @@ def test_settings_that_do_not_fit(tmp_path: Path, group: Group) -> None:
         (["--store", group.url], "--store and --objects belong together"),
         (["--objects", str(tmp_path)], "--store and --objects belong together"),
         (["--store", group.url, "--objects", "ftp://x"], "unknown object storage 'ftp://x'"),
-        (["--store", "postgresql://127.0.0.1:1/x", "--objects", str(tmp_path)], "cannot keep runs in PostgreSQL"),
+        (["--store", "postgresql://127.0.0.1:1/x", "--objects", str(tmp_path)], "cannot use the PostgreSQL database"),
     ):
         with pytest.raises(AssertionError, match=message):
             Serving(tmp_path, *options)

@@ -149,7 +149,7 @@ def test_a_search_for_what_is_rare_takes_no_longer_among_many_runs(tmp_path: Pat
 
 
 def test_a_search_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainofcode.server.sqlite_store._SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr("chainofcode.server.sqlite_store.SEARCH_SECONDS", 0.0)
     monkeypatch.setattr("chainofcode.server.readers._OPERATIONS", 1)
 
     async def use(store: SQLiteStore) -> None:

@@ -7,6 +7,7 @@
     │   └── BudgetError     calls, tokens or money are used up
     ├── EmulationError      no value for a pause (`execute` makes it data)
     ├── SandboxError        no sandbox can be built here, or a guest cannot be started
+    │   └── WorkerLostError the machine of a guest was lost; the same run may work on another
     └── TraceError          a trace file that cannot be read
 
 What the *model* caused is data in the trace (an Answer without a value, and its reason); only what we or the world
@@ -84,6 +85,12 @@ class SandboxError(ChainOfCodeError):
     """The guest could not be started."""
 
     code = "sandbox"
+
+
+class WorkerLostError(SandboxError):
+    """The Ray worker of a guest was lost."""
+
+    code = "worker_lost"
 
 
 class TraceError(InputError):

@@ -18,10 +18,11 @@ from ray.exceptions import ActorUnavailableError, RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from ..engine import RunOptions
-from ..errors import BudgetError, ChainOfCodeError, InputError, LMError
+from ..errors import BudgetError, ChainOfCodeError, LMError
 from ..lm import LM, Around, Completion, Message, Usage, connect
 from ..lm.wrappers import Batched, Budget, RateLimit
 from ..sandbox import Sandbox, open_sandbox
+from ..sandbox.ray_guests import joined
 from ..trace import Trace
 from .runner import EarlyStop, EvalJob, is_cut_short, not_run, run_job, spending
 from .samples import Score
@@ -148,13 +149,7 @@ def run_on_ray(
 
     Raises LMError where the first few all bring no reply, and BudgetError where a budget is spent.
     """
-    is_ours = not ray.is_initialized()
-    if is_ours:
-        try:
-            ray.init(address=address, log_to_driver=False, include_dashboard=False)
-        except (ConnectionError, RayError, ValueError) as error:
-            raise InputError(f"there is no Ray cluster at {address}: {error}") from None
-    try:
+    with joined(address):
         cluster: Any = ray
         count = workers or max(1, int(cluster.cluster_resources().get("CPU", 1)))
         remote: Any = ray.remote
@@ -163,9 +158,6 @@ def run_on_ray(
         kind = remote(num_cpus=1, max_restarts=-1, max_concurrency=plan.at_once)(_Worker)
         crew = [kind.remote(plan, number) for number in range(count)]
         yield from _Driver(jobs, (options, counter, api_key), crew, plan.at_once).results()
-    finally:
-        if is_ours:
-            ray.shutdown()
 
 
 class _Driver:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from ..errors import InputError
 from .container import ENGINES, Container
+from .handle import SandboxStatus
 from .job import MAX_IN_FLIGHT, File, Job, Limits
 from .pool import TIERS, Jail
 from .process import NoWall
@@ -19,6 +20,7 @@ __all__ = [
     "CHOICES",
     "MAX_IN_FLIGHT",
     "TIERS",
+    "CheckedSandbox",
     "Container",
     "File",
     "Jail",
@@ -41,6 +43,13 @@ class Sandbox(Protocol):
     def start(self, job: Job) -> AbstractAsyncContextManager[Session]: ...
 
     def close(self) -> None: ...
+
+
+class CheckedSandbox(Sandbox, Protocol):
+    """A sandbox that can tell what it is before it runs a program."""
+
+    async def status(self) -> SandboxStatus:
+        """Raises SandboxError with the reasons if no guest can be started."""
 
 
 def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:

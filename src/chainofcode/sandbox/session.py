@@ -18,7 +18,7 @@ from .artifacts import Wrote
 from .frames import Ended, Failure, FrameError, OutputLimit, Paused, Ran, Reader, Settled, Signal, Surveyed, encode
 from .job import Job
 from .pipes import Wire
-from .usage import NameCache, ProcessUsage, exceeded, seconds_of
+from .usage import LOW_PRIORITY, ProcessUsage, UsageCheck, seconds_of
 
 _NOISE_BYTES = 4096
 _SIGXCPU = 24
@@ -36,7 +36,6 @@ _SIGNALS = {
     25: "File size limit exceeded",
     31: "Bad system call",
 }
-_LOW_PRIORITY = 10
 _REST_BYTES = 1 << 20
 _LAST_WORD_SECONDS = 0.2
 
@@ -49,7 +48,7 @@ class Exit:
     cpu_seconds: float
     has_started: bool = True  # False: the container engine could not start it
     is_out_of_memory: bool = False  # its control group was
-    limit: tuple[str, str] | None = None  # reason and message, if a server killed it for a limit
+    limit: tuple[str, str] | None = None  # the reason and a message, if another machine killed it for a limit
 
 
 class Guest(Protocol):
@@ -106,7 +105,7 @@ class Session:
         self._signals = self._received = self._rested = 0
         self._cpu_seconds = self._checked_at = self._paused_at = 0.0
         self._started = self._resumed = time.monotonic()
-        self._names = NameCache()
+        self._usage_check = UsageCheck(job.limits)
 
     def begin(self) -> None:
         self._wire.begin(self._wake, self._hear_noise)
@@ -175,7 +174,7 @@ class Session:
         """Lower the CPU priority of the guest."""
         if self._guest.pid:  # 0 would be this process
             with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, self._guest.pid, _LOW_PRIORITY)
+                os.setpriority(os.PRIO_PROCESS, self._guest.pid, LOW_PRIORITY)
 
     @property
     def program_seconds(self) -> float:
@@ -331,7 +330,7 @@ class Session:
         if self._awaited and self._paused_at < self._checked_at:  # it has been waiting since the last check
             self._ran_seconds += use.cpu_seconds - self._cpu_seconds
         self._cpu_seconds, self._checked_at = use.cpu_seconds, time.monotonic()
-        limit = exceeded(use, self._names, self._limits)
+        limit = self._usage_check.exceeded(use)
         if limit is not None:
             self.end(*limit)
 
@@ -368,6 +367,8 @@ class Session:
         self._wire.hear_noise()
         if self._halting is not None:  # it was halted before it could listen
             return _ended(*self._halting)
+        if ended.limit is not None:
+            return _ended(*ended.limit)
         noise = self._noise.decode("utf-8", "replace").strip().splitlines()
         detail = f": {noise[-1][:300]}" if noise else ""
         if not ended.has_started:
@@ -376,8 +377,6 @@ class Session:
             return _ended("limit:cpu", f"the program used over {seconds_of(self._limits.cpu_seconds)} of CPU")
         if ended.is_out_of_memory:
             return _ended("limit:memory", f"the program used over {self._limits.memory_bytes:,} bytes of memory")
-        if ended.limit is not None:
-            return _ended(*ended.limit)
         cut = ", in the middle of a frame" if self._reader.is_cut() else ""
         return _ended("guest died", f"the guest process ended {_how(ended.code)}{cut}{detail}")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .job import Limits
 
+LOW_PRIORITY = 10
 _MAX_NAME_BYTES = 512 << 20
 _NAME_BYTES = 768  # kernel memory for a long name that does not exist
 _NAMES_PER_SECOND = 400_000  # that a process can add per second of system time
@@ -58,25 +59,32 @@ class NameCache:
         return self._bytes
 
 
+class UsageCheck:
+    """Checks the limits of a guest from outside; the kernel enforces them inside."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._names = limits, NameCache()
+
+    def exceeded(self, use: ProcessUsage) -> tuple[str, str] | None:
+        """The reason to end the guest, and a message. Call it regularly."""
+        limits = self._limits
+        if use.cpu_seconds > limits.cpu_seconds + _LAST_CPU_SECONDS:
+            return "limit:cpu", f"the program used over {seconds_of(limits.cpu_seconds)} of CPU"
+        if use.memory_bytes > limits.memory_bytes:
+            return "limit:memory", f"the program used over {limits.memory_bytes:,} bytes of memory"
+        if self._names.look(use) > min(_MAX_NAME_BYTES, limits.memory_bytes):
+            return "limit:memory", "the program looked up too many files that do not exist"
+        if use.threads > limits.processes:
+            return "limit:processes", f"the program started over {limits.processes:,} threads"
+        return None
+
+
 def _missing_names() -> int:
     try:
         with open("/proc/sys/fs/dentry-state", "rb") as file:
             return int(file.read().split()[4])
     except (OSError, IndexError):
         return 0
-
-
-def exceeded(use: ProcessUsage, names: NameCache, limits: Limits) -> tuple[str, str] | None:
-    """The limit that a guest exceeds, with a message; checked from outside, because the kernel's limits are inside."""
-    if use.cpu_seconds > limits.cpu_seconds + _LAST_CPU_SECONDS:
-        return "limit:cpu", f"the program used over {seconds_of(limits.cpu_seconds)} of CPU"
-    if use.memory_bytes > limits.memory_bytes:
-        return "limit:memory", f"the program used over {limits.memory_bytes:,} bytes of memory"
-    if names.look(use) > min(_MAX_NAME_BYTES, limits.memory_bytes):
-        return "limit:memory", "the program looked up too many files that do not exist"
-    if use.threads > limits.processes:
-        return "limit:processes", f"the program started over {limits.processes:,} threads"
-    return None
 
 
 def seconds_of(number: float) -> str:

@@ -7,12 +7,17 @@ import contextlib
 import importlib.util
 import os
 import socket
+from typing import TYPE_CHECKING
 
 from ..errors import InputError
+from ..sandbox import CheckedSandbox, Jail
 from .access import Access
 from .access_tokens import TokenFile, TokenStore
 from .settings import ServerSettings
 from .store import Store
+
+if TYPE_CHECKING:
+    from .postgres.shared_tokens import SharedTokens
 
 _SPARES = 4
 
@@ -21,18 +26,19 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
     Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
-    `settings.data`. `tokens` are added to those of the settings; without them, a file in that directory is read.
+    `settings.data`. `tokens` are added to those of the settings; without them, those of a file in that directory and of
+    that PostgreSQL are.
     """
-    access = Access(settings, tokens or TokenFile(settings.data))
-    settings.check(has_tokens=access.is_required)
+    settings.check(has_tokens=True)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
         raise InputError("coc serve needs the extra `server`: pip install 'chainofcode[server]'")
-    from ..sandbox import Jail
     from .hosting import Listening, host
     from .run_kinds import Models
     from .spans import Spans
 
     with contextlib.ExitStack() as stack:
+        access = Access(settings, *([tokens] if tokens is not None else _token_stores(settings, stack)))
+        settings.check(has_tokens=access.is_required)
         listening = Listening(stack.enter_context(_bound(settings.host, settings.port)))
         if settings.admin_port is not None:
             listening.admin = stack.enter_context(_bound(settings.admin_host, settings.admin_port))
@@ -40,10 +46,41 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
             store = stack.enter_context(contextlib.closing(_opened(settings)))
         models = stack.enter_context(contextlib.closing(Models(settings.models, settings.requests, access.owners)))
         spares = min(_SPARES, os.cpu_count() or 1)
-        jail = stack.enter_context(Jail(at_least=settings.sandbox_at_least, spares=spares))
+        sandbox = stack.enter_context(contextlib.closing(_sandbox(settings, spares)))
         spans = Spans.to_collector(with_content=settings.logs_content) if settings.has_spans else Spans()
         stack.enter_context(contextlib.closing(spans))
-        asyncio.run(host(settings, listening, access=access, store=store, models=models, jail=jail, spans=spans))
+        asyncio.run(host(settings, listening, access=access, store=store, models=models, sandbox=sandbox, spans=spans))
+
+
+def _sandbox(settings: ServerSettings, spares: int) -> CheckedSandbox:
+    """Where programs run: on this machine, or on the nodes of a Ray cluster."""
+    if settings.engine == "local":
+        return Jail(at_least=settings.sandbox_at_least, spares=spares)
+    if importlib.util.find_spec("ray") is None:
+        raise InputError("--engine ray needs Ray: pip install 'chainofcode[ray]'")
+    from ..sandbox.ray_guests import RaySandbox
+
+    return RaySandbox(settings.ray_address, at_least=settings.sandbox_at_least, spares=spares)
+
+
+def _token_stores(settings: ServerSettings, stack: contextlib.ExitStack) -> list[TokenStore]:
+    stores: list[TokenStore] = [TokenFile(settings.data)]
+    if settings.store:
+        stores.append(stack.enter_context(opened_tokens(settings.store)))
+    return stores
+
+
+def opened_tokens(url: str) -> contextlib.closing[SharedTokens]:
+    """The tokens of all servers with this database. Raises InputError."""
+    _check_postgres()
+    from .postgres.shared_tokens import SharedTokens
+
+    return contextlib.closing(SharedTokens(url))
+
+
+def _check_postgres() -> None:
+    if importlib.util.find_spec("psycopg") is None:
+        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
 
 
 def serve_guests(settings: ServerSettings, tokens: TokenStore | None = None) -> None:
@@ -69,8 +106,7 @@ def _opened(settings: ServerSettings) -> Store:
         from .sqlite_store import SQLiteStore
 
         return SQLiteStore(settings.data)
-    if importlib.util.find_spec("psycopg") is None:
-        raise InputError("--store postgresql:// needs the extra `postgres`: pip install 'chainofcode[postgres]'")
+    _check_postgres()
     from .objects import objects_at
     from .postgres.postgres_store import PostgresStore
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 
+from ..errors import InputError
 from .access_tokens import OWNER, AccessToken, TokenStore, sha256_of
 from .refusal import Refusal
 from .settings import ServerSettings
@@ -15,29 +16,37 @@ ANYONE = AccessToken(owner="", sha256="")  # of a server without tokens
 
 
 class Access:
-    """Tokens of the settings, which never change, and of a store, whose changes `refresh` notices.
+    """Tokens of the settings, which never change, and of stores, whose changes `refresh` notices.
 
     Without any token the server is open. Once it has had one, it stays closed until its next start, even if every token
     is revoked.
     """
 
-    def __init__(self, settings: ServerSettings, store: TokenStore | None = None) -> None:
+    def __init__(self, settings: ServerSettings, *stores: TokenStore) -> None:
         digests = {sha256_of(secret): name for name, secret in settings.tokens.items()}
         self._fixed = {digest: AccessToken(owner=name, sha256=digest) for digest, name in digests.items()}
-        self._store = store
+        self._stores = stores
+        self._kept = [store.tokens() for store in stores]
         self._tokens: dict[str, AccessToken] = {}
         self._requests: dict[str, set[asyncio.Timeout]] = {}  # under way, by the digest of their token
         self.owners: set[str] = set()  # of valid tokens; always the same set, which others look at
         self.is_required = bool(settings.tokens or settings.user_header)
-        self._use(store.tokens() if store is not None else ())
+        self._use()
 
     async def refresh(self) -> None:
-        """Read the store again. Raises InputError; tokens are then as before."""
-        if self._store is not None:
-            self._use(await asyncio.to_thread(self._store.tokens))
+        """Read the stores again. Raises InputError if one cannot be read; its tokens are then as before."""
+        problems: list[InputError] = []
+        for place, store in enumerate(self._stores):
+            try:
+                self._kept[place] = await asyncio.to_thread(store.tokens)
+            except InputError as error:
+                problems.append(error)
+        self._use()
+        if problems:
+            raise problems[0]
 
-    def _use(self, kept: Sequence[AccessToken]) -> None:
-        now = time.time()
+    def _use(self) -> None:
+        now, kept = time.time(), [token for tokens in self._kept for token in tokens]
         self.is_required |= bool(kept)
         self._tokens = {token.sha256: token for token in kept if token.is_valid(now)} | self._fixed
         owners = {token.owner for token in self._tokens.values()}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -25,8 +24,6 @@ from .trace_files import TraceLog
 PATIENCE_SECONDS = 1.0  # that a run which only waits for a person keeps its process
 _MAX_WAITING, _MAX_CALL_CHARS = 64, 300
 
-Recorded = Callable[[RunRecord], Awaitable[Continuation | None]]  # reads the recorded part of a run
-
 
 class ActiveRun:
     """A run that is queued or running."""
@@ -38,31 +35,36 @@ class ActiveRun:
         sandbox: Sandbox,
         *,
         detach: bool,
-        recorded: Recorded | None = None,
         is_claimed: bool = False,
+        is_resumed: bool = False,
+        is_resumable: bool = False,
     ) -> None:
         self.run, self.source, self.is_detached = run, source, detach
-        self.sandbox, self.recorded = sandbox, recorded
-        self.continued: Continuation | None = None  # the recorded part, once a resumed run has its turn
+        self.sandbox = sandbox
         self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
+        self.is_resumed = is_resumed  # its recorded part is read when it has its turn
+        self.is_resumable = is_resumable  # what it is resumed from is stored
         self.draft = Draft()  # the program that the model is writing
-        self._sent: dict[int, Sent] = {}  # calls that are under way
         self.task: asyncio.Task[None] | None = None
-        self.store: dict[str, bytes] = {}
         self.file: TraceLog | None = None
-        self.usage, self.answer = msgspec.convert(run.usage, Usage), Answer(Reason.INTERRUPTED)
-        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
         self.state_if_cancelled: State = "cancelled"
         self.is_begun = self.is_ending = False
         self.followers = 0
         self.changed, self.over = asyncio.Event(), asyncio.Event()
         self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
-        self._noted = time.monotonic()
+        self.begin(None)
+        self.usage = msgspec.convert(run.usage, Usage)  # what a resumed run has used so far
 
-    def go_on(self, continued: Continuation) -> None:
-        """Take up the recorded part of a resumed run."""
-        self.continued, self.usage = continued, Usage()
-        for event in continued.events:
+    def begin(self, continued: Continuation | None) -> None:
+        """Start from what is recorded of the run, if anything is."""
+        self.continued = continued
+        self._sent: dict[int, Sent] = {}  # calls that are under way
+        self.store: dict[str, bytes] = {}
+        self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
+        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
+        self._noted = time.monotonic()
+        self.draft.clear()
+        for event in continued.events if continued is not None else ():
             self.note(event)
 
     def expect_answer(self, question: str) -> asyncio.Event:

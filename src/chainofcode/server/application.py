@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 
 from ..errors import InputError, SandboxError
-from ..sandbox import Jail
+from ..sandbox import CheckedSandbox
 from .access import Access
 from .api import Api
 from .assets import Assets
@@ -54,10 +54,17 @@ class Application:
     """`app` is what an ASGI server runs; `drain` begins the end."""
 
     def __init__(
-        self, settings: ServerSettings, *, access: Access, store: Store, models: Models, jail: Jail, spans: Spans
+        self,
+        settings: ServerSettings,
+        *,
+        access: Access,
+        store: Store,
+        models: Models,
+        sandbox: CheckedSandbox,
+        spans: Spans,
     ) -> None:
         self._settings, self._access, self._store = settings, access, store
-        self._jail, self._models = jail, models
+        self._sandbox, self._models = sandbox, models
         self.log = ServerLog(settings.log, settings.logs_content)
         telemetry = Telemetry(log=self.log, spans=spans)
         logging.basicConfig(level=logging.WARNING, handlers=[LibraryLog(self.log)])
@@ -65,7 +72,7 @@ class Application:
         self.runs = Runs(
             settings,
             store=store,
-            sandbox=jail,
+            sandbox=sandbox,
             models=models,
             ledger=self._ledger,
             telemetry=telemetry,
@@ -93,7 +100,7 @@ class Application:
         threads = ThreadPoolExecutor(2 * self._settings.runs + _SPARE_THREADS)
         asyncio.get_running_loop().set_default_executor(threads)
         await self._ledger.open()
-        status = await self._jail.status()
+        status = await self._sandbox.status()
         if self._settings.has_scratch and not status.has_scratch:
             raise SandboxError(f"--scratch needs tier A of the sandbox{status.why_not('A')}")
         tasks = [asyncio.create_task(self._flush()), asyncio.create_task(self._refresh_tokens())]

@@ -7,6 +7,10 @@ import collections
 import contextlib
 from collections.abc import AsyncIterator, Collection, Mapping
 
+from .refusal import Refusal
+
+SEARCH_SECONDS = 5.0  # that one search may take
+
 
 class FairSlots:
     """A fixed number of slots, shared by owners: the owner that holds the fewest is next; equals take turns.
@@ -71,6 +75,18 @@ class FairSlots:
         self._free += 1
         self._held[owner] -= 1
         self._hand_out()
+
+
+@contextlib.asynccontextmanager
+async def search_turn(slots: FairSlots, owner: str) -> AsyncIterator[None]:
+    """Hold a slot for a search. Raises Refusal if the search times out."""
+    try:
+        async with slots.taken(owner):
+            yield
+    except TimeoutError:
+        raise Refusal(
+            503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5
+        ) from None
 
 
 def reserved(owner: str, held: Mapping[str, int], owners: Collection[str], total: int) -> int:

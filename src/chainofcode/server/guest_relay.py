@@ -40,7 +40,7 @@ from ..sandbox.packets import (
     understood,
 )
 from ..sandbox.tiers import NAMESPACED
-from ..sandbox.usage import NameCache, ProcessUsage, exceeded, seconds_of
+from ..sandbox.usage import LOW_PRIORITY, ProcessUsage, UsageCheck, seconds_of
 from .settings import ServerSettings
 
 _ORDER_SECONDS = 60  # for the order, the files and the program
@@ -49,7 +49,6 @@ _CHECK_SECONDS = 0.1
 _EXIT_SECONDS = 2
 _UNSENT_BYTES = 1 << 20
 _LENGTH = struct.Struct("<I")
-_LOW_PRIORITY = 10
 
 
 class GuestRelay:
@@ -149,7 +148,7 @@ class GuestRelay:
                 start, rest = await self._start_frame(guest, job, grant)
             if job.is_shadow and guest.pid:
                 with contextlib.suppress(OSError):
-                    os.setpriority(os.PRIO_PROCESS, guest.pid, _LOW_PRIORITY)
+                    os.setpriority(os.PRIO_PROCESS, guest.pid, LOW_PRIORITY)
             wire.send(start + rest)
             tasks = [asyncio.create_task(work) for work in (self._from_client(guest), self._watch(guest, job))]
             last = asyncio.create_task(self._from_guest(guest))
@@ -231,11 +230,11 @@ class GuestRelay:
 
     async def _watch(self, guest: JailGuest, job: Job) -> None:
         """Kill the guest when it exceeds a limit."""
-        names = NameCache()
+        check = UsageCheck(job.limits)
         until = asyncio.get_running_loop().time() + job.limits.wall_seconds
         while True:
             use = ProcessUsage.of(guest.pid) if guest.pid and not guest.wire.has_exited else None
-            limit = exceeded(use, names, job.limits) if use is not None else None
+            limit = check.exceeded(use) if use is not None else None
             if asyncio.get_running_loop().time() > until:
                 limit = "limit:wall", f"the run took over {seconds_of(job.limits.wall_seconds)} in all"
             if limit is not None:

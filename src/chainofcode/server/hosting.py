@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from ..errors import SandboxError
-from ..sandbox import Jail
+from ..sandbox import CheckedSandbox
 from .access import Access
 from .application import Application
 from .run_kinds import Models
@@ -49,16 +49,17 @@ async def host(
     access: Access,
     store: Store,
     models: Models,
-    jail: Jail,
+    sandbox: CheckedSandbox,
     spans: Spans,
 ) -> None:
     """Serve on bound sockets until a signal."""
     _allow_descriptors()
     threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
-    status = await jail.status()  # raises where no sandbox can be built
-    application = Application(settings, access=access, store=store, models=models, jail=jail, spans=spans)
+    status = await sandbox.status()  # raises where no sandbox can be built
+    application = Application(settings, access=access, store=store, models=models, sandbox=sandbox, spans=spans)
     facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
+    facts |= {"engine": settings.engine} if settings.engine != "local" else {}
     facts |= {"admin": _url(listening.admin)} if listening.admin is not None else {}
     gc.collect()
     gc.freeze()  # long-lived objects: collecting them again would delay runs

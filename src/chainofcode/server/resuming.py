@@ -43,6 +43,7 @@ class Resuming:
 
     def __init__(self, intake: Intake, log: ServerLog) -> None:
         self._intake, self._store, self._runs, self._log = intake, intake.store, intake.runs, log
+        self._runs.recorded = self._recorded
 
     async def resume(self, owner: str, id: str, model: str | None = None) -> RunRecord:
         """Queue a run again, reusing what its trace has. Raises Refusal if nothing is left to do."""
@@ -88,14 +89,14 @@ class Resuming:
         if self._runs.peers is not None:
             await self._runs.enqueue(run)
             return run
-        return (await self._runs.submit(run, self._intake.kept_source(run), recorded=self._recorded)).run
+        return (await self._runs.submit(run, self._intake.kept_source(run), is_resumed=True)).run
 
     async def take_up(self, claimed: ClaimedRun) -> None:
         """Carry out a run from the shared queue: a new one, or one that another server could not finish."""
         run = claimed.run
         kept = msgspec.json.decode(claimed.request or b"", type=KeptRequest)
         source = await self._intake.source(run.owner, kept.request, model=run.model, schema=kept.schema)
-        await self._runs.submit(run, source, recorded=self._recorded, is_claimed=True)
+        await self._runs.submit(run, source, is_resumed=True, is_claimed=True)
 
     async def _recorded(self, run: RunRecord) -> Continuation | None:
         """The recorded part of a run, None if it ended before anything happened."""

@@ -8,20 +8,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import secrets
 import time
-from collections.abc import AsyncGenerator, Collection, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
 from ..audit import parted
 from ..engine import Result
-from ..errors import ChainOfCodeError
+from ..errors import ChainOfCodeError, WorkerLostError
 from ..methods.presentation import in_words
 from ..sandbox import Sandbox
 from ..trace import Answer, Call, Event, Produced, Returned, Sent, as_json
-from .active_run import ActiveRun, Recorded, is_set_within
+from .active_run import ActiveRun, is_set_within
 from .continuation import Continuation
 from .draft import DraftReader
 from .fair_share import FairSlots, has_room
@@ -31,13 +29,14 @@ from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store, new_run
 from .telemetry import Telemetry
 from .trace_files import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
 _CANCEL_SECONDS = 15.0  # that another server has to end a run
+_MAX_RESUMED = 5  # a run that brings workers down is not resumed for ever
 _STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
@@ -70,6 +69,7 @@ class Runs:
             self.peers = Peers(store.shared, settings.runs, owners=self.owners, models=models.names, log=self._log)
         lowest = f"{settings.sandbox_at_least}+" if settings.sandbox_at_least else "auto"
         self.workers = Workers(self.owners, settings.limits.memory_bytes, sandbox=lowest)
+        self.recorded: Callable[[RunRecord], Awaitable[Continuation | None]] = _nothing_recorded
         self.is_draining = False
         self._streams = 0
         self._metrics.gauges |= {
@@ -90,22 +90,30 @@ class Runs:
         *,
         detach: bool = True,
         request: bytes | None = None,
-        recorded: Recorded | None = None,
+        is_resumed: bool = False,
         is_claimed: bool = False,
     ) -> ActiveRun:
         """Store a run and queue it on this server. Raises Refusal when the queue is full.
 
-        `request` is what it is started and resumed from. `recorded` reads the recorded part of a run that is resumed:
-        now, to prepare its trace for clients that follow it, and again when it is its turn, because it may be large. A
-        run that is claimed from the shared queue is stored already and has its place.
+        `request` is what it is started and resumed from. The recorded part of a run that is resumed is read now, to
+        prepare its trace for clients that follow it, and again when it is its turn, because it may be large. A run that
+        is claimed from the shared queue is stored already and has its place.
         """
         if not is_claimed:
             self.check_room(run.owner)
-        active = ActiveRun(run, source, self.sandbox, detach=detach, recorded=recorded, is_claimed=is_claimed)
+        active = ActiveRun(
+            run,
+            source,
+            self.sandbox,
+            detach=detach,
+            is_claimed=is_claimed,
+            is_resumed=is_resumed,
+            is_resumable=is_claimed or is_resumed or request is not None,
+        )
         self._active[run.id] = active
         try:
-            if recorded is not None and not is_claimed:
-                await self._prepare_trace(run, recorded)
+            if is_resumed and not is_claimed:
+                await self._prepare_trace(run)
             if not is_claimed:
                 await self._store.keep(run, request=request)
         except asyncio.CancelledError:  # the client has left, but the run is being written
@@ -182,11 +190,33 @@ class Runs:
         return self._slots.taken(run.owner) if self.peers is None else self.peers.turn(run)
 
     async def _work(self, active: ActiveRun) -> None:
-        owner = active.run.owner
-        self.workers.share(owner)
-        if active.recorded is not None and (continued := await active.recorded(active.run)) is not None:
-            active.go_on(continued)
+        """Carry out a run. If its Ray worker is lost, resume it on another from what is recorded."""
+        self.workers.share(active.run.owner)
+        if active.is_resumed:
+            await self._take_up(active)
+        while True:
+            try:
+                await self._carry_on(active)
+                return
+            except WorkerLostError:
+                if active.run.resumed >= _MAX_RESUMED or not (active.is_resumable or active.file is None):
+                    raise
+                self._log.say("worker lost", run=active.run.id)
+                active.run.resumed += 1
+                await self._take_up(active)
+
+    async def _take_up(self, active: ActiveRun) -> None:
+        """Start from what is recorded of a run, if anything is."""
+        if active.file is not None:
+            await active.file.flush()
+        continued = await self.recorded(active.run)
+        active.begin(continued)
+        if continued is not None:
             await self._rewrite(active, continued)
+        active.wake()
+
+    async def _carry_on(self, active: ActiveRun) -> None:
+        owner = active.run.owner
         context = RunContext(
             active.sandbox,
             lambda name: self._metered(name, owner),
@@ -223,9 +253,9 @@ class Runs:
             before.close()
         active.file = await self._store.replace_trace(active.run.id, continued.lines)
 
-    async def _prepare_trace(self, run: RunRecord, recorded: Recorded) -> None:
+    async def _prepare_trace(self, run: RunRecord) -> None:
         """Replace the trace of a run that is to be resumed by its recorded part, which clients can follow."""
-        continued = await recorded(run)
+        continued = await self.recorded(run)
         if continued is not None:
             (await self._store.replace_trace(run.id, continued.lines)).close()
 
@@ -449,6 +479,10 @@ class Runs:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _nothing_recorded(run: RunRecord) -> Continuation | None:
+    return None
+
+
 def _words(answer: Answer) -> str:
     return in_words(Result.of([answer]))[:MAX_ANSWER_CHARS]
 
@@ -464,20 +498,6 @@ def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
 
 def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
     return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]
-
-
-def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:
-    """A queued run with an id that cannot be guessed."""
-    return RunRecord(
-        id=secrets.token_hex(12),
-        state="queued",
-        question=question,
-        method=method,
-        model=model,
-        created=round(time.time(), 3),
-        owner=owner,
-        **more,
-    )
 
 
 __all__ = ["KEEP_SECONDS", "ActiveRun", "Runs", "StreamEvent", "new_run"]

@@ -54,6 +54,8 @@ class ServerSettings:
     has_scratch: bool = False
     limits: Limits = field(default_factory=Limits)
     sandbox_at_least: str = ""  # the lowest tier that is allowed
+    engine: Literal["local", "ray"] = "local"  # where programs run
+    ray_address: str = "auto"
     log: Literal["text", "json"] = "text"
     logs_content: bool = False
     has_spans: bool = False
@@ -75,8 +77,8 @@ class ServerSettings:
                 raise InputError(f"{option} takes {least} or more, not {getattr(self, name)}")
         if self.keep_days is not None and not 0 < self.keep_days <= 1_000_000:
             raise InputError(f"--keep takes a number of days above 0, not {self.keep_days:g}")
-        if self.store and not self.store.startswith(_STORES):
-            raise InputError("--store takes an address such as postgresql://USER@HOST/DATABASE")
+        if self.store:
+            check_store(self.store)
         if bool(self.store) != bool(self.objects):
             raise InputError("--store and --objects belong together: servers that share runs share their files, too")
         for origin in self.origins:
@@ -114,6 +116,12 @@ class ServerSettings:
         if name in LOOPBACK or name == self.host.lower() or name in self.hosts:
             return True
         return not is_loopback(self.host) and is_address(name)
+
+
+def check_store(url: str) -> None:
+    """Raise InputError unless it is the address of a PostgreSQL database."""
+    if not url.startswith(_STORES):
+        raise InputError("--store takes an address such as postgresql://USER@HOST/DATABASE")
 
 
 def is_address(host: str) -> bool:

@@ -25,7 +25,7 @@ from ..platforms import lock
 from ..trace import as_json
 from . import pending, removal, search_index
 from .disk_reserve import DiskReserve
-from .fair_share import FairSlots
+from .fair_share import SEARCH_SECONDS, FairSlots, search_turn
 from .readers import Readers
 from .refusal import Refusal, StorageError
 from .settings import MAX_FILES_BYTES
@@ -35,7 +35,6 @@ from .trace_files import TraceLog, TraceWriter, remove_partial_line
 T = TypeVar("T")
 _DATABASE = "runs.sqlite"
 _LOOKUP_THREADS, _SEARCH_THREADS = 2, 2
-_SEARCH_SECONDS = 5.0
 _TABLES = """
 CREATE TABLE IF NOT EXISTS runs (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, state TEXT NOT NULL,
@@ -214,13 +213,8 @@ class SQLiteStore:
 
         if wanted.is_empty:
             return await self._lookups.do(find)
-        try:
-            async with self._search_slots.taken(owner):
-                return await self._searches.do(find, seconds=_SEARCH_SECONDS)
-        except TimeoutError:
-            raise Refusal(
-                503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5
-            ) from None
+        async with search_turn(self._search_slots, owner):
+            return await self._searches.do(find, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -73,6 +74,20 @@ class RunRecord(msgspec.Struct):
             if data[name] is not None and len(data[name]) > max_chars:
                 data[name] = data[name][: max_chars - 1] + "…"
         return data
+
+
+def new_run(owner: str, question: str | None, method: str, model: str | None, **more: Any) -> RunRecord:
+    """A queued run with an id that cannot be guessed."""
+    return RunRecord(
+        id=secrets.token_hex(12),
+        state="queued",
+        question=question,
+        method=method,
+        model=model,
+        created=round(time.time(), 3),
+        owner=owner,
+        **more,
+    )
 
 
 class RunFilter(msgspec.Struct, frozen=True):

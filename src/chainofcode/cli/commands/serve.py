@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import urllib.parse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,15 @@ def add_to(commands: Any) -> None:
         metavar="TIER",
         default="",
         help=f"refuse to run in a lower tier than this: {', '.join(TIERS)} (see coc doctor)",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=["local", "ray"],
+        default="local",
+        help="where programs run: on this machine, or on the workers of a Ray cluster (local)",
+    )
+    parser.add_argument(
+        "--ray-address", metavar="WHERE", help="the Ray cluster: HOST:PORT, or auto for the one on this machine (auto)"
     )
     parser.add_argument("--log", choices=["text", "json"], default="text", help="the format of log lines (text)")
     parser.add_argument("--log-content", action="store_true", help="log questions and answers, too")
@@ -141,6 +151,7 @@ def _serve(given: argparse.Namespace) -> int:
         models = models or (announced_default(),)
     for option in ("port", "admin-port"):
         check_range(given, option, 0, 65535)
+    _check_engine(given)
     settings = ServerSettings(
         data=given.data or data_directory(),
         models=models,
@@ -160,6 +171,8 @@ def _serve(given: argparse.Namespace) -> int:
         has_scratch=given.scratch,
         limits=read_limits(given.limit),
         sandbox_at_least=given.sandbox_at_least,
+        engine=given.engine,
+        ray_address=given.ray_address or "auto",
         log=given.log,
         logs_content=given.log_content,
         has_spans=given.otel,
@@ -173,6 +186,18 @@ def _serve(given: argparse.Namespace) -> int:
     )
     (serve_guests if given.sandbox_only else serve)(settings)
     return ANSWERED
+
+
+def _check_engine(given: argparse.Namespace) -> None:
+    """Raise InputError for options that do not fit, and for secrets that Ray would show in its list of jobs."""
+    if given.engine == "local":
+        if given.ray_address:
+            raise InputError("--ray-address is for --engine ray")
+        return
+    if given.token:
+        raise InputError("Ray records the command line of this server: set COC_TOKEN instead of --token")
+    if urllib.parse.urlsplit(given.store).password or "password=" in given.store:
+        raise InputError("Ray records the command line of this server: set COC_STORE instead of --store")
 
 
 def _tokens(given: Sequence[str]) -> dict[str, str]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import os
 import time
 from typing import Any
 
 from ...errors import InputError
-from ...server.access_tokens import SCOPES, AccessToken, TokenFile, new_token
+from ...server import opened_tokens
+from ...server.access_tokens import SCOPES, AccessToken, TokenFile, TokenStore, new_token
+from ...server.settings import check_store
 from ..model_options import read_budget
 from ..parser import add_list
 from ..terminal import ANSWERED, note, print_json, print_line, print_result
@@ -22,8 +25,8 @@ def add_to(commands: Any) -> None:
     tokens = commands.add_parser(
         "tokens",
         help="add, list or revoke the tokens of coc serve",
-        description="Tokens are kept in the data directory of a server, without their secrets. A running server "
-        "notices changes within two seconds.",
+        description="Tokens are kept without their secrets, in the data directory of one server, or in the --store of "
+        "several. A running server notices changes within two seconds.",
     )
     tokens.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
     tokens.add_argument("names", metavar="NAME", nargs="*", help="add: the owner; revoke: owners, or ids as listed")
@@ -36,15 +39,29 @@ def add_to(commands: Any) -> None:
     tokens.add_argument("--all", action="store_true", help="list revoked and expired tokens, too")
     tokens.add_argument("--json", action="store_true", help="print the list as JSON")
     add_data(tokens)
+    tokens.add_argument(
+        "--store",
+        metavar="URL",
+        default="",
+        help="the PostgreSQL database of several servers: tokens in it hold on all of them; prefer setting COC_STORE",
+    )
     tokens.set_defaults(command=_tokens)
 
 
 def _tokens(given: argparse.Namespace) -> int:
-    _ACTIONS[given.action](TokenFile(given.data or data_directory()), given)
+    url = given.store or ("" if given.data else os.environ.get("COC_STORE", ""))
+    if given.data and url:
+        raise InputError("--data and --store exclude each other: tokens are kept in one of them")
+    if url:
+        check_store(url)
+        with opened_tokens(url) as shared:
+            _ACTIONS[given.action](shared, given)
+    else:
+        _ACTIONS[given.action](TokenFile(given.data or data_directory()), given)
     return ANSWERED
 
 
-def _add(store: TokenFile, given: argparse.Namespace) -> None:
+def _add(store: TokenStore, given: argparse.Namespace) -> None:
     if len(given.names) != 1:
         raise InputError("name the owner of the new token: coc tokens add NAME")
     if given.expires is not None and not 0 < given.expires <= _MAX_DAYS:
@@ -58,7 +75,7 @@ def _add(store: TokenFile, given: argparse.Namespace) -> None:
     print_result(secret)
 
 
-def _revoke(store: TokenFile, given: argparse.Namespace) -> None:
+def _revoke(store: TokenStore, given: argparse.Namespace) -> None:
     if not given.names:
         raise InputError("name the owners or ids of the tokens to revoke; 'coc tokens list' lists them")
     valid = _valid(store)
@@ -71,7 +88,7 @@ def _revoke(store: TokenFile, given: argparse.Namespace) -> None:
         print_line(f"{token.id} of {token.owner}: revoked")
 
 
-def _list(store: TokenFile, given: argparse.Namespace) -> None:
+def _list(store: TokenStore, given: argparse.Namespace) -> None:
     tokens = store.tokens() if given.all else _valid(store)
     tokens = [token for token in tokens if not given.names or {token.id, token.owner} & set(given.names)]
     if given.json:
@@ -87,7 +104,7 @@ def _list(store: TokenFile, given: argparse.Namespace) -> None:
 _ACTIONS = {"list": _list, "add": _add, "revoke": _revoke}
 
 
-def _valid(store: TokenFile) -> list[AccessToken]:
+def _valid(store: TokenStore) -> list[AccessToken]:
     now = time.time()
     return [token for token in store.tokens() if token.is_valid(now)]
 

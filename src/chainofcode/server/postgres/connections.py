@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 import psycopg
 
+from ...errors import InputError
 from ..refusal import StorageError
-from .schema import SCHEMA
+from . import schema
 
 T = TypeVar("T")
 Postgres = psycopg.Connection[Any]
@@ -49,6 +50,10 @@ class Connections:
                 if time.monotonic() > deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def wait_for(self, function: Callable[[Postgres], T]) -> T:
+        """Like `do`, but block until it is done."""
+        return self._threads.submit(self.now, function).result()
 
     def now(self, function: Callable[[Postgres], T], seconds: float | None = None) -> T:
         """Like `do`, in this thread."""
@@ -116,8 +121,18 @@ def connected(url: str) -> Postgres:
         keepalives_count=3,
         tcp_user_timeout=10_000,
     )
-    connection.execute(_SETTINGS.format(schema=SCHEMA))
+    connection.execute(_SETTINGS.format(schema=schema.SCHEMA))
     return connection
+
+
+def prepare(url: str) -> None:
+    """Create or upgrade the tables of a database. Raises InputError."""
+    try:
+        with connected(url) as connection:
+            schema.prepare(connection)
+    except psycopg.Error as error:
+        said = str(error).partition("\n")[0][:300] or reason(error)
+        raise InputError(f"cannot use the PostgreSQL database: {said}") from None
 
 
 @contextlib.contextmanager

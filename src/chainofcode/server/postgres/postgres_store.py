@@ -16,11 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-import psycopg
-
 from ...errors import InputError
 from ...platforms import lock
-from ..fair_share import FairSlots
+from ..fair_share import SEARCH_SECONDS, FairSlots, search_turn
 from ..objects import ObjectStorage
 from ..refusal import Refusal, StorageError
 from ..search_index import searched
@@ -28,13 +26,12 @@ from ..settings import MAX_FILES_BYTES
 from ..store import ANY_RUN, PendingQuestion, RunFilter, RunRecord, StoredFile
 from ..trace_files import TraceLog
 from . import run_rows, schema
-from .connections import Connections, Postgres, connected, reason
+from .connections import Connections, Postgres, prepare
 from .local_copies import LocalCopies
 from .shared_queue import PostgresQueue
 from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
 
 _THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 2, 4
-_SEARCH_SECONDS = 5.0
 _LARGE_BYTES = 1024**2  # a finished trace above that is an object
 _LEAST_BYTES = 4096  # that an upload counts
 _REMOVED_AT_ONCE = 100
@@ -59,11 +56,10 @@ class PostgresStore:
     def __init__(self, url: str, directory: Path, objects: ObjectStorage) -> None:
         self._lock = _locked(directory)
         try:
-            with connected(url) as connection:
-                schema.prepare(connection)
-        except psycopg.Error as error:
+            prepare(url)
+        except InputError:
             os.close(self._lock)
-            raise InputError(f"cannot keep runs in PostgreSQL: {_said(error)}") from None
+            raise
         self._objects, self._database = objects, Connections(url, _THREADS, "postgres")
         self._searches = Connections(url, _SEARCH_THREADS, "search")
         self._linking = Connections(url, _OBJECT_THREADS, "objects")  # transactions that wait for the object storage
@@ -121,13 +117,8 @@ class PostgresStore:
         find = _search(owner, limit, before, wanted)
         if wanted.is_empty:
             return await self._database.do(find)
-        try:
-            async with self._search_slots.taken(owner):
-                return await self._searches.do(find, seconds=_SEARCH_SECONDS)
-        except TimeoutError:
-            raise Refusal(
-                503, "too_slow", "the search took too long: use longer words or fewer filters", retry_seconds=5
-            ) from None
+        async with search_turn(self._search_slots, owner):
+            return await self._searches.do(find, seconds=SEARCH_SECONDS)
 
     async def remove(self, ids: Sequence[str]) -> None:
         def forget(connection: Postgres) -> list[str]:
@@ -321,10 +312,6 @@ def _locked(directory: Path) -> int:
         shutil.rmtree(directory / part, ignore_errors=True)
         (directory / part).mkdir(mode=0o700)
     return held
-
-
-def _said(error: psycopg.Error) -> str:
-    return str(error).partition("\n")[0][:300] or reason(error)
 
 
 def _search(owner: str, limit: int, before: str | None, wanted: RunFilter) -> Callable[[Postgres], list[RunRecord]]:

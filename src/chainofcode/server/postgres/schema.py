@@ -13,7 +13,7 @@ import psycopg
 from ...errors import InputError
 
 SCHEMA = "chainofcode"
-_VERSION = 1
+_VERSION = 2
 _MIGRATING = 7263001  # advisory locks; any numbers that nothing else uses
 CLAIMING = 7263002
 OWNER_LOCKS = 7263003
@@ -54,6 +54,8 @@ CREATE SEQUENCE claims;
 CREATE TABLE garbage (key text PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
 CREATE TABLE version (number integer NOT NULL);
 """
+_TOKENS = "CREATE TABLE tokens (sha256 text PRIMARY KEY, added bigserial NOT NULL, record bytea NOT NULL)"
+_UPGRADES = {2: _TOKENS}  # by the version that they lead to
 _SEARCHED = "CREATE INDEX runs_words ON runs USING gin (words public.gin_trgm_ops)"
 
 
@@ -65,12 +67,14 @@ def prepare(connection: psycopg.Connection[Any]) -> None:
         row = connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.version",)).fetchone()
         if row is None or row[0] is None:
             connection.execute(_TABLES)
-            connection.execute("INSERT INTO version VALUES (%s)", (_VERSION,))
+            connection.execute("INSERT INTO version VALUES (1)")
             _index_words(connection)
-            return
         found = connection.execute("SELECT number FROM version").fetchone()
         if found is None or found[0] > _VERSION:
             raise InputError("the database is of a newer version of chainofcode: upgrade this server")
+        for number in range(found[0] + 1, _VERSION + 1):
+            connection.execute(_UPGRADES[number])
+            connection.execute("UPDATE version SET number = %s", (number,))
 
 
 def _index_words(connection: psycopg.Connection[Any]) -> None:
