@@ -101,6 +101,13 @@ def test_formats_that_are_none(server: Serving, path: str, body: dict[str, objec
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request_error")
 
 
+@pytest.mark.parametrize("part", ['"inputs": {"x": 1e999999}', '"values": [{"call": "f(1)", "value": 1e999999}]'])
+def test_numbers_out_of_range(server: Serving, part: str) -> None:
+    body = f'{{"program": "answer = 1", {part}}}'
+    reply = server.client.post("/api/runs", content=body, headers={"content-type": "application/json"})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request")
+
+
 def connected(server: Serving) -> socket.socket:
     host, _, port = server.url.removeprefix("http://").partition(":")
     return socket.create_connection((host, int(port)), timeout=60)

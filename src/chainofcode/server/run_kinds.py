@@ -253,7 +253,7 @@ def _check_ask_me(pattern: str | None) -> None:
 def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
     try:
         inputs = {name: decode(msgspec.json.decode(value)) for name, value in request.inputs.items()}
-    except (ValueFormatError, RecursionError) as error:
+    except (ValueFormatError, msgspec.DecodeError, RecursionError) as error:
         raise invalid(f"inputs: {error}") from None
     for name in inputs:
         if not patterns.is_variable(name):
@@ -318,7 +318,7 @@ def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOpti
     program = request.program or ""
     try:
         table = Table.of_records(_records(request.values), "values")
-    except (InputError, RecursionError) as error:
+    except (InputError, msgspec.DecodeError, RecursionError) as error:
         raise invalid(str(error)) from None
 
     async def run(context: RunContext) -> AsyncIterator[Event]:
