@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
+LOCK = ROOT / "requirements.lock"
 WANTED = ("3.11", "3.12", "3.13", "3.14")
 WORKERS = os.cpu_count() or 1  # more make tests with a time limit fail now and then
 COVERAGE = ("coverage", "run", "-m")
@@ -46,14 +47,15 @@ def interpreters() -> dict[str, str]:
 
 
 def environment(version: str, interpreter: str) -> Path:
-    """The virtual environment's bin directory, set up anew when pyproject.toml has changed."""
+    """The virtual environment's bin directory, set up anew when pyproject.toml or the locked versions have changed."""
     home = ROOT / f".venv-{version}"
     stamp = home / "installed"
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         run(interpreter, "-m", "venv", str(home))
         pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-        run(*pip, "--no-compile", "--editable", f"{ROOT}[dev]")  # the tests import a small part of it
+        # Not compiled: the tests import a small part of it.
+        run(*pip, "--no-compile", "--constraint", str(LOCK), "--editable", f"{ROOT}[dev]")
         stamp.write_text(wanted)
     return home / "bin"
 

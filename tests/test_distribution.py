@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 pytest.importorskip("build", reason="build is not installed: pip install 'chainofcode[dev]'")
 pytest.importorskip("hatchling", reason="hatchling is not installed: pip install 'chainofcode[dev]'")
@@ -95,3 +97,13 @@ def test_workflows_and_metadata_are_well_formed() -> None:
 
 def version_of_package() -> str:
     return done(sys.executable, "-c", "import chainofcode; print(chainofcode.__version__)").stdout.strip()
+
+
+def test_the_lock_file_has_a_version_for_every_requirement() -> None:
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    locked = [Requirement(line) for line in lines if not line.startswith("#")]
+    versions = {canonicalize_name(one.name): next(iter(one.specifier)).version for one in locked}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        wanted = Requirement(text)
+        assert wanted.specifier.contains(versions[canonicalize_name(wanted.name)]), text
