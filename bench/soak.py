@@ -127,10 +127,7 @@ class Place:
 def held(pid: int, data: Path) -> dict[str, float]:
     """The resources that a host and its descendants use."""
     children = descendants(pid)
-    mounts = 0
-    for child in children:
-        with contextlib.suppress(OSError):
-            mounts = max(mounts, len(Path(f"/proc/{child}/mountinfo").read_text().splitlines()))
+    mounts = [_mounts(pid) for pid in children]
     place = delegated()[0]
     temporary = Path(tempfile.gettempdir())
     return {
@@ -138,11 +135,17 @@ def held(pid: int, data: Path) -> dict[str, float]:
         "zygotes MB": sum(map(resident_bytes, children)) / 2**20,
         "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
         "processes": len(children),
-        "mounts": mounts,
+        "mounts": max(mounts, default=0) - _mounts(os.getpid()),  # others may mount file systems meanwhile
         "temporary": len(list(temporary.glob("chainofcode-*"))),
         "groups": len(list(place.glob(f"chainofcode-{pid}-*/*/"))) if place is not None else 0,
         "disk MB": _disk_bytes(data) / 2**20,
     }
+
+
+def _mounts(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines())
+    return 0
 
 
 def _disk_bytes(data: Path) -> int:
