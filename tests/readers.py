@@ -56,6 +56,7 @@ from chainofcode.render import Page
 from chainofcode.sandbox.frames import FrameError, Lineage, OutputLimit, Reader
 from chainofcode.sandbox.frames import encode as encode_frame
 from chainofcode.sandbox.job import Limits
+from chainofcode.sandbox.packets import GuestExit, GuestOrder, Packet, PacketError, read_packet, understood
 from chainofcode.server.caller_tools import CallerTools, ClientTool, offered
 from chainofcode.server.refusal import Refusal
 from chainofcode.trace import Answer, Step
@@ -83,6 +84,22 @@ def frames(data: bytes) -> list[Any]:
     while (signal := reader.next()) is not None:
         signals.append(signal)
     return signals
+
+
+def packets(data: bytes) -> list[object]:
+    """Read what the other side of a remote sandbox sent, on either side."""
+
+    async def read() -> list[object]:
+        reader, contents = asyncio.StreamReader(), list[object]()
+        reader.feed_data(data)
+        reader.feed_eof()
+        while not reader.at_eof():
+            kind, content = await read_packet(reader)
+            kinds = {Packet.ORDER: GuestOrder, Packet.EXIT: GuestExit}
+            contents.append(understood(content, kinds[kind]) if kind in kinds else content)
+        return contents
+
+    return asyncio.run(read())
 
 
 def value(data: Any) -> object:
@@ -292,6 +309,7 @@ def mcp(data: Any) -> object:
 _NO_PROGRAM = (NotAProgram, RecursionError, MemoryError)  # the guest's `main` makes one message of the last two
 READERS: dict[str, Untrusted] = {
     "frames": Untrusted("bytes", frames, (FrameError, OutputLimit)),
+    "packets": Untrusted("bytes", packets, (PacketError, EOFError)),
     "value": Untrusted("json", value, (ValueFormatError,)),
     "trace": Untrusted("bytes", trace, (TraceError,)),
     "journal": Untrusted("bytes", journal, (TraceError,)),

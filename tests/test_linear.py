@@ -21,6 +21,7 @@ from growth import least_seconds
 from readers import READERS
 
 from chainofcode.sandbox.frames import Lineage, LineageNode
+from chainofcode.sandbox.packets import Packet, packet
 
 Shape = Callable[[int], Any]
 MOST_PER_DOUBLING = 3.0
@@ -76,6 +77,10 @@ def parsed(source: str = "x = 1") -> dict[str, Any]:
     return {"type": "parsed", "program": program_event(source)}
 
 
+def order(**what: Any) -> bytes:
+    return packet(Packet.ORDER, json.dumps({"language": "python", "limits": {}, **what}).encode())
+
+
 def nested(size: int, opening: str, closing: str, middle: str = "") -> str:
     return opening * (size // 2) + middle + closing * (size // 2)
 
@@ -115,6 +120,13 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "settled again": (2 * MB, lambda n: frame(parsed(), {"type": "paused", "id": 1, "kind": "call", "name": "f", "text": "f()", "args": [], "statement": 0}, *[{"type": "settled", "id": 1, "statement": 0}] * (n // 50))),
         "lineage": (2 * MB, lambda n: frame(parsed(), {**ANSWERED, "lineage": {"nodes": [[0, [], [], [0]]] * (n // 16)}})),
         "surveyed": (MB, lambda n: frame(parsed(), *[{"type": "surveyed", "calls": [], "skipped": [[0, "x"]] * 10}] * (n // 150))),
+    },
+    "packets": {
+        "many": (MB, lambda n: packet(Packet.NOISE, b"x") * (n // 6)),
+        "long": (MB, lambda n: packet(Packet.WIRE, b"x" * n)),
+        "many files": (MB, lambda n: order(files=[{"name": str(k), "size": 1} for k in range(n // 30)])),
+        "many packages": (MB, lambda n: order(packages=["x"] * (n // 5))),
+        "deep": (MB, lambda n: packet(Packet.ORDER, b'{"files":' + b"[" * n)),
     },
     "value": {
         "colliding ints": (2 * MB, lambda n: {"$set": colliding(n)}),
