@@ -14,9 +14,11 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InputError, SandboxError
+from .artifacts import is_name
 from .job import Job
 from .packages import Grant
 from .packets import (
@@ -83,6 +85,8 @@ def _files_of(reads: Iterable[str]) -> dict[str, str]:
         relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
         top = os.path.basename(path) if relative.startswith("..") else relative
         for name, found in _below(path, top):
+            if not is_name(name):
+                raise InputError(f"cannot send {name!r} to a remote sandbox: names must be printable and not hidden")
             if files.setdefault(name, found) != found:
                 raise InputError(f"cannot send two files with the name {name!r} to a remote sandbox")
             if len(files) > MAX_SENT_FILES:
@@ -101,10 +105,12 @@ def _below(path: str, name: str) -> Iterable[tuple[str, str]]:
     if os.path.isfile(path):
         yield name.replace(os.sep, "/"), path
     elif os.path.isdir(path):
+        granted = os.path.realpath(path)
         for home, _, entries in os.walk(path):
             for entry in sorted(entries):
                 found = os.path.join(home, entry)
-                if os.path.isfile(found):
+                # A link that leads out of the directory is broken in a local sandbox, too.
+                if os.path.isfile(found) and Path(os.path.realpath(found)).is_relative_to(granted):
                     inside = os.path.normpath(os.path.join(name, os.path.relpath(found, path)))
                     yield inside.replace(os.sep, "/"), found
     else:

@@ -144,8 +144,9 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    if given.sandbox_only and given.model:
-        raise InputError("--sandbox-only serves no models: leave out --model")
+    store = given.store or os.environ.get("COC_STORE", "")
+    if given.sandbox_only:
+        _check_sandbox_only(given, store)
     models = tuple(dict.fromkeys(given.model))
     if not given.sandbox_only:
         models = models or (announced_default(),)
@@ -181,11 +182,21 @@ def _serve(given: argparse.Namespace) -> int:
         user_header=given.user_header,
         admin_host=given.admin_host,
         admin_port=given.admin_port,
-        store=given.store or os.environ.get("COC_STORE", ""),
+        store=store,
         objects=given.objects,
     )
     (serve_guests if given.sandbox_only else serve)(settings)
     return ANSWERED
+
+
+def _check_sandbox_only(given: argparse.Namespace, store: str) -> None:
+    """Raise InputError for options that such a server would ignore: with tokens in a database, it would be open."""
+    if given.model:
+        raise InputError("--sandbox-only serves no models: leave out --model")
+    if store or given.objects:
+        raise InputError("--sandbox-only uses no database, not even for tokens: leave out --store and COC_STORE")
+    if given.user_header or given.engine == "ray":
+        raise InputError("--sandbox-only cannot be combined with --user-header or --engine ray")
 
 
 def _check_engine(given: argparse.Namespace) -> None:
