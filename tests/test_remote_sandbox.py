@@ -277,10 +277,10 @@ def frame(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("replies", "told"),
     [
-        ([b"HTTP/1.1 200 OK\r\n\r\n"], "starts no guest: it replied"),
-        ([b"\x00" * 100_000], "starts no guest"),
+        ([b"HTTP/1.1 200 OK\r\n\r\n"], "did not start a guest: it replied"),
+        ([b"\x00" * 100_000], "did not start a guest"),
         ([SWITCHED], "lost the connection"),
-        ([SWITCHED, packet(Packet.REFUSED, b"no\x1b[31m room")], "starts no guest: no.\\[31m room"),
+        ([SWITCHED, packet(Packet.REFUSED, b"no\x1b[31m room")], "did not start a guest: no.\\[31m room"),
         ([SWITCHED, packet(Packet.STARTED, b"[]")], "lost the connection .* malformed packet"),
         ([SWITCHED, STARTED, b"\xff" * 100], "lost the connection .* packet of kind 255"),
         ([SWITCHED, STARTED, STARTED], "lost the connection .* unexpected packet"),

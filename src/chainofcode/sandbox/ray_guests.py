@@ -37,8 +37,8 @@ from .session import Exit, Session, session_of
 _CONNECT_SECONDS = 5.0
 _START_SECONDS = 120.0  # as a local zygote
 _REFRESH_SECONDS = 1.0  # between looks at the nodes of the cluster
-_WAIT_SECONDS = 600.0  # of a program for a node, when there is none
-_FIRST_SECONDS = 60.0  # of the first node, to join and to build its sandbox
+_WAIT_SECONDS = 600.0  # that a program waits for a node if there is none
+_FIRST_SECONDS = 60.0  # that the first node has to join and to build its sandbox
 _RETRY_SECONDS = 10.0  # before a node that failed is tried again
 _MAX_CALLS = 10_000  # of one node at once: each guest has one that waits
 

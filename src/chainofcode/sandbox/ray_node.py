@@ -167,7 +167,7 @@ class HostedGuest:
             return cls(guest, grant, job, stack.pop_all())
 
     async def _watch(self) -> None:
-        """Kill the guest when it exceeds a limit, or when no host asks for it any more."""
+        """Kill the guest when it exceeds a limit, or when the host no longer polls it."""
         check = UsageCheck(self._limits)
         while not self.guest.is_dead():
             await asyncio.sleep(_CHECK_SECONDS)

@@ -35,7 +35,7 @@ _MAX_READ_BYTES = 16 * 1024**2  # of a trace that is replayed, resumed, or retur
 
 
 class KeptRequest(msgspec.Struct):
-    """What a run is started from when it is its turn, and resumed from; a replay cannot be resumed."""
+    """The stored request of a run: it is started from it when it is its turn, and resumed. Replays are not resumed."""
 
     request: RunRequest
     schema: dict[str, Any] | None = None

@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--sandbox-only",
         action="store_true",
-        help="serve a sandbox alone, without models, API and page: clients use it with --sandbox URL",
+        help="only run programs, for clients that use --sandbox URL: no models, no API, no page",
     )
     parser.add_argument("--port", metavar="N", type=int, default=8321, help="the port (8321); 0 chooses a free one")
     add_list(
@@ -200,7 +200,7 @@ def _check_sandbox_only(given: argparse.Namespace, store: str) -> None:
 
 
 def _check_engine(given: argparse.Namespace) -> None:
-    """Raise InputError for options that do not fit, and for secrets that Ray would show in its list of jobs."""
+    """Raise InputError for options that belong to another engine, and for secrets that Ray would list with its jobs."""
     if given.engine == "local":
         if given.ray_address:
             raise InputError("--ray-address is for --engine ray")
