@@ -31,7 +31,7 @@ from .handle import SandboxStatus
 from .job import Job
 from .packages import Grant
 from .pipes import Pipes
-from .ray_node import MESSAGE_BYTES, GuestNode, GuestTerms, NodeStatus, Received, StartedGuest, ready, write_all
+from .ray_node import MESSAGE_BYTES, GuestNode, GuestTerms, NodeStatus, Received, StartReply, ready, write_all
 from .session import Exit, Session, session_of
 
 _CONNECT_SECONDS = 5.0
@@ -73,7 +73,7 @@ class RayGuest:
 
     pid = 0  # that of another machine
 
-    def __init__(self, node: Any, id: str, described: StartedGuest) -> None:
+    def __init__(self, node: Any, id: str, described: StartReply) -> None:
         self._node, self._id = node, id
         self.wall, self.counts_processes = described.wall, described.counts_processes
         self.grant = Grant(modules=described.modules, search=described.search)
@@ -101,7 +101,7 @@ class RayGuest:
         except asyncio.CancelledError:
             node.end.remote(id)
             raise
-        described = msgspec.msgpack.decode(reply, type=StartedGuest)
+        described = msgspec.msgpack.decode(reply, type=StartReply)
         if described.problem:
             raise (InputError if described.is_input else SandboxError)(described.problem)
         return cls(node, id, described)
