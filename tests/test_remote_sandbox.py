@@ -246,6 +246,18 @@ def test_a_token_does_not_starve_another(server: Serving) -> None:
         client.close()
 
 
+def test_a_revoked_token_ends_its_guest(tmp_path: Path) -> None:
+    secret = coc("tokens", "add", "ann", "--data", tmp_path).stdout.strip()
+    with guest_server("--data", str(tmp_path)) as server:
+
+        def judge(pause: Pause) -> int:
+            coc("tokens", "revoke", "ann", "--data", tmp_path)
+            return 1
+
+        with pytest.raises(SandboxError, match=r"lost the connection to the sandbox at .*: it was closed"):
+            run("judge('a')\nwhile True: pass", judge, sandbox=RemoteSandbox(server.url, secret))
+
+
 # --- hostile servers ----------------------------------------------------------------------------------------------
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"

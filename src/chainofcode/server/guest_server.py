@@ -97,11 +97,13 @@ class GuestServer:
         token = self._token(headers)
         if not request.endswith(PATH) or headers.get("upgrade", "").lower() != PROTOCOL:
             raise Refusal(404, "not_found", f"this server only runs guests: GET {PATH} with Upgrade: {PROTOCOL}")
-        async with self._access.admitted(token), self._slot(token.owner):
+        async with self._slot(token.owner):
             writer.write(
                 f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
             )
-            await GuestRelay(self._settings, self._jail, reader, writer).run()
+            with contextlib.suppress(Refusal):  # a revoked token: the client expects packets now, not a response
+                async with self._access.admitted(token):
+                    await GuestRelay(self._settings, self._jail, reader, writer).run()
 
     def _token(self, headers: dict[str, str]) -> AccessToken:
         if not self._access.is_required:
