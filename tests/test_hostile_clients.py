@@ -25,10 +25,10 @@ from chainofcode.server.intake import Intake
 from chainofcode.server.metrics import LibraryLog, ServerLog
 from chainofcode.server.quotas import Ledger
 from chainofcode.server.run_kinds import Models, RunRequest, source_of
-from chainofcode.server.runs import Runs, new_run
+from chainofcode.server.runs import Runs
 from chainofcode.server.settings import MAX_FILES_BYTES, ServerSettings
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import Store, StoredFile
+from chainofcode.server.store import Store, StoredFile, new_run
 from chainofcode.server.telemetry import Telemetry
 
 TOKEN, OTHER = "a-secret-of-many-letters", "another-secret-of-letters"

@@ -224,7 +224,7 @@ def test_an_answer_that_stayed_is_not_said_to_have_been_replaced(seen: Seen, tmp
     step = Step(1, "python", 0, 1, 1, {"answer": "42"})
     objected = Answer("answered", 42, "42", "variable", sandbox="A", then="repair")
     last = Answer("answered", 42, "42", "variable", sandbox="A")
-    stayed = "This is the final answer: what was tried next (repair) gave no other."
+    stayed = "This is the final answer: what was tried next (repair) gave no other answer."
     seen.page.goto(written(tmp_path / "gone.html", Trace(events=[program, step, objected, last])))
     assert seen.text("#said") == "42" and seen.text("#then") == stayed
     error = Failure("ZeroDivisionError", "division by zero", 1, 0)

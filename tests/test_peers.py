@@ -33,8 +33,9 @@ from chainofcode.server.quotas import Ledger
 from chainofcode.server.refusal import Refusal, StorageError
 from chainofcode.server.resuming import Resuming
 from chainofcode.server.run_kinds import Models, RunRequest
-from chainofcode.server.runs import Runs, new_run
+from chainofcode.server.runs import Runs
 from chainofcode.server.settings import ServerSettings
+from chainofcode.server.store import new_run
 from chainofcode.server.telemetry import Telemetry
 from chainofcode.trace import as_json
 

@@ -36,6 +36,7 @@ EXTRAS = (
     "evals.inspecting",
     "evals.ray",
     "languages.javascript.guest",
+    "sandbox.ray_guests",
     "__main__",
 )
 REPLY = {"choices": [{"message": {"content": "So the answer is 42."}, "finish_reason": "stop"}], "usage": {}}

@@ -21,10 +21,10 @@ from chainofcode.server.metrics import ServerLog
 from chainofcode.server.quotas import Ledger
 from chainofcode.server.resuming import Resuming
 from chainofcode.server.run_kinds import Models, ReplayRequest, RunContext, RunRequest
-from chainofcode.server.runs import Runs, new_run
+from chainofcode.server.runs import Runs
 from chainofcode.server.settings import ServerSettings
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import RunRecord
+from chainofcode.server.store import RunRecord, new_run
 from chainofcode.server.telemetry import Telemetry
 from chainofcode.trace import Event
 

@@ -16,6 +16,7 @@ import pytest
 from conftest import part, records
 from guest_servers import TOKEN, Serving, guest_server
 from processes import descendants, wait_for
+from test_cli import coc
 
 from chainofcode import InputError, Limits, Pause, Result, SandboxError, Table, run
 from chainofcode.sandbox import Jail, RemoteSandbox
@@ -75,6 +76,21 @@ answer = (n, size)
         run("answer = 1", sandbox=remote, reads=("large",))
 
 
+def test_what_is_sent_of_a_granted_directory(remote: RemoteSandbox, tmp_path: Path) -> None:
+    """A link out of it is not followed, and a hidden file is an error: the server would refuse its name."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "secret.txt").write_text("secret")
+    (data / "inside.txt").write_text("x")
+    (data / "again.txt").symlink_to(data / "inside.txt")
+    (data / "outside.txt").symlink_to(tmp_path / "secret.txt")
+    result = run("import os\nanswer = sorted(os.listdir('data'))", sandbox=remote, reads=(str(data),))
+    assert result.answer == ["again.txt", "inside.txt"], result.trace.answer
+    (data / ".hidden").write_text("x")
+    with pytest.raises(InputError, match=r"cannot send 'data/\.hidden' to a remote sandbox"):
+        run("answer = 1", sandbox=remote, reads=(str(data),))
+
+
 def test_calls_go_out_ahead_of_the_program(remote: RemoteSandbox) -> None:
     """Lookahead has a guest of its own, also there."""
     pending, most = 0, 0
@@ -114,6 +130,14 @@ def test_what_a_server_refuses(server: Serving, remote: RemoteSandbox) -> None:
         run("answer = 1", sandbox=remote, packages=("numpy",))
     with pytest.raises(InputError, match="URL"):
         RemoteSandbox("ftp://somewhere")
+
+
+@pytest.mark.parametrize("option", ["--model=openai:x", "--store=postgresql://x/y", "--engine=ray"])
+def test_options_that_a_server_of_guests_would_ignore(option: str) -> None:
+    """Tokens in PostgreSQL above all: without them, such a server would be open."""
+    done = coc("serve", "--sandbox-only", "--port", "0", option)
+    assert done.returncode == 2
+    assert "--sandbox-only" in done.stderr
 
 
 def test_a_lost_server_ends_the_run() -> None:
@@ -222,6 +246,18 @@ def test_a_token_does_not_starve_another(server: Serving) -> None:
         client.close()
 
 
+def test_a_revoked_token_ends_its_guest(tmp_path: Path) -> None:
+    secret = coc("tokens", "add", "ann", "--data", tmp_path).stdout.strip()
+    with guest_server("--data", str(tmp_path)) as server:
+
+        def judge(pause: Pause) -> int:
+            coc("tokens", "revoke", "ann", "--data", tmp_path)
+            return 1
+
+        with pytest.raises(SandboxError, match=r"lost the connection to the sandbox at .*: it was closed"):
+            run("judge('a')\nwhile True: pass", judge, sandbox=RemoteSandbox(server.url, secret))
+
+
 # --- hostile servers ----------------------------------------------------------------------------------------------
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\n\r\n"
@@ -253,10 +289,10 @@ def frame(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("replies", "told"),
     [
-        ([b"HTTP/1.1 200 OK\r\n\r\n"], "starts no guest: it replied"),
-        ([b"\x00" * 100_000], "starts no guest"),
+        ([b"HTTP/1.1 200 OK\r\n\r\n"], "did not start a guest: it replied"),
+        ([b"\x00" * 100_000], "did not start a guest"),
         ([SWITCHED], "lost the connection"),
-        ([SWITCHED, packet(Packet.REFUSED, b"no\x1b[31m room")], "starts no guest: no.\\[31m room"),
+        ([SWITCHED, packet(Packet.REFUSED, b"no\x1b[31m room")], "did not start a guest: no.\\[31m room"),
         ([SWITCHED, packet(Packet.STARTED, b"[]")], "lost the connection .* malformed packet"),
         ([SWITCHED, STARTED, b"\xff" * 100], "lost the connection .* packet of kind 255"),
         ([SWITCHED, STARTED, STARTED], "lost the connection .* unexpected packet"),

@@ -22,9 +22,8 @@ pytest.importorskip("starlette", reason="the extra `server` is not installed")
 
 from chainofcode.server import search_index
 from chainofcode.server.refusal import Refusal, StorageError
-from chainofcode.server.runs import new_run
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import RunFilter, RunRecord, Store
+from chainofcode.server.store import RunFilter, RunRecord, Store, new_run
 from chainofcode.server.trace_files import TraceReader, TraceWriter, remove_partial_line
 
 

@@ -27,9 +27,17 @@ from chainofcode.reasons import Reason
 from chainofcode.server import search_index
 from chainofcode.server.objects import DirectoryObjects, ObjectStorage, objects_at
 from chainofcode.server.refusal import Refusal, StorageError, TakenOver
-from chainofcode.server.runs import new_run
 from chainofcode.server.sqlite_store import SQLiteStore
-from chainofcode.server.store import PendingQuestion, QueueRoom, RunFilter, RunRecord, Store, StoredFile, new_file
+from chainofcode.server.store import (
+    PendingQuestion,
+    QueueRoom,
+    RunFilter,
+    RunRecord,
+    Store,
+    StoredFile,
+    new_file,
+    new_run,
+)
 
 Use = Callable[[Store], Coroutine[Any, Any, Any]]
 FINAL = {"state": "done", "reason": Reason.ANSWERED}

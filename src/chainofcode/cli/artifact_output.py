@@ -102,7 +102,7 @@ def _write(at: Directory, parts: list[str], data: bytes) -> str:
 
 
 def _enter(at: Directory, name: str) -> str:
-    """Go on to a directory; if a file or a link has its name, it gets a number. Return its name."""
+    """Enter a subdirectory; if a file or a link has its name, it gets a number. Return its name."""
     for free in _numbered(name):
         try:
             at.enter(free)

@@ -111,7 +111,7 @@ def add_sandbox(parser: argparse.ArgumentParser) -> None:
         metavar="WHICH",
         default=os.environ.get("COC_SANDBOX") or "auto",
         help=f"{', '.join(CHOICES)}; auto is the best that this machine offers (see coc doctor), none is no sandbox, a "
-        "URL is a server started with coc serve --sandbox-only (COC_SANDBOX, COC_SANDBOX_TOKEN)",
+        "URL is a server started with coc serve --sandbox-only (or set COC_SANDBOX; its token: COC_SANDBOX_TOKEN)",
     )
     either.add_argument(
         "--sandbox-at-least",

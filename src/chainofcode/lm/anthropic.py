@@ -179,9 +179,9 @@ def _cache_minimum(model: str) -> int:
 
 
 def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, Any]:
-    """Each part a block, marked where the conversation up to it is likely to come again, and long enough to cache.
+    """Each part as a block, marked if the conversation up to it is likely to be sent again and long enough to cache.
 
-    A prefix is looked up only at marks: the part that many programs share has its own.
+    A prefix is looked up only at marks, so the part that many programs share has its own.
     """
     parts = [message for message in messages if message.content]  # empty blocks are rejected
     system_parts = [part for part in parts if part.role == "system"]

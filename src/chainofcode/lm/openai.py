@@ -28,8 +28,8 @@ from .reply_stream import ChatStream, OnText
 _decoder = msgspec.json.Decoder(ChatReply)
 # How servers refuse to write several replies at once: llama.cpp now and formerly, vLLM.
 _ONE_REPLY = r"\bn_cmpl\b|one completion choice|\bn must be 1\b"
-# Caches are written at marks alone: the end of a prompt never comes again. As an extra body, because not every version
-# of the package knows the field.
+# Caches are written only at breakpoints: the end of a prompt is never sent again. As an extra body, because older
+# versions of the package lack the field.
 _MARKED = {"extra_body": {"prompt_cache_options": {"mode": "explicit"}}}
 _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 _REASONING_TOKENS = 4096  # room for thoughts, where a model cannot do without
@@ -168,7 +168,7 @@ def _turns(messages: Sequence[Message], marked: Collection[int] = ()) -> list[di
         content: Any = "\n\n".join(part.content for _, part in parts)
         if any(part.images or number in marked for number, part in parts):
             content = []
-            for number, part in parts:  # images come before the text that is about them, and after what comes again
+            for number, part in parts:  # images come before the text about them, and after the part that is sent again
                 text = {"type": "text", "text": part.content, **(_MARK if number in marked else {})}
                 content += [*map(_image, part.images), text]
         sent.append({"role": role, "content": content})
@@ -176,7 +176,7 @@ def _turns(messages: Sequence[Message], marked: Collection[int] = ()) -> list[di
 
 
 def _marked(messages: Sequence[Message]) -> set[int]:
-    """Return the parts up to which a conversation is likely to come again; parts of the model itself take no mark."""
+    """Return the parts up to which a conversation is likely to be sent again; the model's own parts get no mark."""
     kept = max((number for number, message in enumerate(messages) if message.is_kept), default=-1)
     ends = [range(kept + 1), range(len(messages) - 1)]
     found = (max((number for number in end if messages[number].role != "assistant"), default=-1) for end in ends)

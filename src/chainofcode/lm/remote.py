@@ -38,7 +38,7 @@ _SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
 # llama.cpp has this status for requests that it will never take, too.
 _REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
-_REPEATS = 10  # requests for which a longer prefix must pay: about one program with many calls
+_REPEATS = 10  # requests within which a longer prefix must pay off: about one program with many calls
 _Reply = TypeVar("_Reply")
 _Outcome = TypeVar("_Outcome")
 

@@ -95,7 +95,7 @@ class PosixDirectory:
         return os.open(name, _NEW_FILE, 0o644, dir_fd=self._fd)
 
     def enter(self, name: str) -> None:
-        """Go on to a directory in this one, made if necessary. Raises OSError if a file or a link has its name."""
+        """Enter a subdirectory, which is made if necessary. Raises OSError if a file or a link has its name."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=self._fd)
         below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._fd)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # for start-up time
     from typing import TextIO
 
 assert sys.platform == "win32"
-OUT_OF_TIME = (-14,)  # no process ends with it: the parent notes it for one that it ended
+OUT_OF_TIME = (-14,)  # no process exits with it: it stands for one that the parent ended
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)  # names of devices, with any suffix
 _LOCK_SECONDS = 0.05
 
@@ -82,7 +82,7 @@ def drop_typed(stream: TextIO) -> None:
 
 
 class WindowsDirectory:
-    """A directory, by its path. Links in it are not followed if they are there before."""
+    """A directory, by its path. Links that are already in it are not followed."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = os.path.abspath(path)
@@ -99,7 +99,7 @@ class WindowsDirectory:
         return os.open(os.path.join(self._path, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_BINARY, 0o644)
 
     def enter(self, name: str) -> None:
-        """Go on to a directory in this one, made if necessary. Raises OSError if a file or a link has its name."""
+        """Enter a subdirectory, which is made if necessary. Raises OSError if a file or a link has its name."""
         if _RESERVED.fullmatch(name):
             raise OSError(errno.EINVAL, "the name of a device")
         below = os.path.join(self._path, name)

@@ -65,7 +65,9 @@ class Container:
         if sys.platform == "win32":
             require_linux(f"--sandbox {self._engine}")
         if sys.platform != "linux" and not self._image:
-            raise SandboxError(f"--sandbox {self._engine} needs an image with a Python here: {self._engine}:{IMAGE}")
+            raise SandboxError(
+                f"--sandbox {self._engine} needs an image with Python here: --sandbox {self._engine}:{IMAGE}"
+            )
         check_engine(self._engine)
         if not self._image:
             if _run_engine(self._engine, "image", "inspect", _EMPTY).returncode != 0:
@@ -124,7 +126,7 @@ def _mount(source: str, target: str) -> str:
 
 
 def _exit_of(process: subprocess.Popen[bytes]) -> int:
-    """A descriptor that is readable when the process has ended, on any system that has pipes."""
+    """A descriptor that becomes readable when the process ends, on any system that has pipes."""
     read_fd, write_fd = os.pipe()
 
     def wait() -> None:

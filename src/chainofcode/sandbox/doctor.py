@@ -63,7 +63,7 @@ class Report:
 
 
 async def _engine(name: str) -> Finding:
-    """Whether an engine can run a container. Not on Linux, it must be able to download an image first."""
+    """Whether an engine can run a container. On macOS, where it would have to download an image, whether it answers."""
     try:
         if sys.platform != "linux":
             await asyncio.to_thread(check_engine, name)

@@ -1,4 +1,4 @@
-"""The error of sandboxes that need Linux, on other systems: it says where programs can run instead."""
+"""The error of sandboxes that need Linux. On other systems, it says where programs can run instead."""
 
 from __future__ import annotations
 

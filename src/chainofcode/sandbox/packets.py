@@ -1,6 +1,6 @@
 """Packets between a host and a guest on another machine, over one connection (docs/protocol.md).
 
-A packet is one byte for its kind, a 32-bit little-endian length, and that many bytes. Both sides are hostile to each
+A packet is one byte for its kind, a 32-bit little-endian length, and that many bytes. Neither side trusts the
 other: packets are bounded and typed.
 """
 
@@ -45,7 +45,7 @@ class SentFile(msgspec.Struct, frozen=True):
 
 
 class GuestOrder(msgspec.Struct, frozen=True):
-    """What a guest must be given before it gets its program. Limits are lowered to those of the server."""
+    """What the server must know before it starts a guest. Limits are lowered to those of the server."""
 
     language: str
     limits: Limits
@@ -87,7 +87,7 @@ async def read_packet(reader: asyncio.StreamReader) -> tuple[Packet, bytes]:
     """Read a packet. Raises PacketError, and EOFError or OSError when the connection is lost."""
     kind, size = _HEAD.unpack(await reader.readexactly(_HEAD.size))
     if size > PACKET_BYTES or kind not in list(Packet):
-        raise PacketError(f"a packet of kind {kind} with {size:,} bytes; {PACKET_BYTES:,} are allowed")
+        raise PacketError(f"invalid packet of kind {kind} with {size:,} bytes (at most {PACKET_BYTES:,})")
     return Packet(kind), await reader.readexactly(size)
 
 

@@ -17,23 +17,23 @@ class Wire(Protocol):
 
     @property
     def has_exited(self) -> bool:
-        """Whether the guest process has ended; what it started may hold its end of the wire open."""
+        """Whether the guest process has ended; a process that it started may still hold its end of the wire open."""
 
     def begin(self, wake: Callable[[], bool], noise: Callable[[bytes], None]) -> None:
-        """Begin to listen. `wake` is called when there is something to receive or the process has ended; it returns
-        whether anything waited for that. `noise` takes what the process writes outside the protocol."""
+        """Start listening. `wake` is called when there are bytes to receive or the process has ended; it returns
+        whether the session was waiting. `noise` takes what the process writes outside the protocol."""
 
     def receive(self) -> bytes | None:
-        """Return the bytes that have come; none: the guest has closed its end; None: nothing has come yet."""
+        """Return the bytes that have arrived: empty if the guest has closed its end, None if there are none yet."""
 
     def listen(self) -> None:
-        """Have `wake` called for the next bytes."""
+        """Call `wake` when the next bytes arrive."""
 
     def send(self, data: bytes) -> None:
-        """Send bytes, as soon as the guest takes them."""
+        """Send bytes as soon as the guest accepts them."""
 
     def hear_noise(self) -> None:
-        """Take the noise that has come."""
+        """Read the noise that has arrived."""
 
     def end(self) -> None:
         """Stop listening."""
@@ -77,7 +77,7 @@ class Pipes:
             self._is_listening = True
 
     def _hear(self) -> None:
-        """The guest has sent something. If nothing waits for it, stop listening until something does."""
+        """The guest has sent something. If the session is not waiting, stop listening until it is."""
         if not self._wake():
             self._loop.remove_reader(self.read_fd)
             self._is_listening = False
@@ -105,7 +105,7 @@ class Pipes:
         return len(self._outbox)
 
     def _write(self) -> None:
-        """Write what the pipe takes now; the event loop calls again for the rest."""
+        """Write what the pipe accepts now; the event loop calls again for the rest."""
         try:
             with _without_sigpipe():
                 while self._outbox:

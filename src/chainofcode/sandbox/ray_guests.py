@@ -31,14 +31,14 @@ from .handle import SandboxStatus
 from .job import Job
 from .packages import Grant
 from .pipes import Pipes
-from .ray_node import MESSAGE_BYTES, GuestNode, GuestTerms, NodeStatus, Received, StartedGuest, ready, write_all
+from .ray_node import MESSAGE_BYTES, GuestNode, GuestTerms, NodeStatus, Received, StartReply, ready, write_all
 from .session import Exit, Session, session_of
 
 _CONNECT_SECONDS = 5.0
 _START_SECONDS = 120.0  # as a local zygote
 _REFRESH_SECONDS = 1.0  # between looks at the nodes of the cluster
-_WAIT_SECONDS = 600.0  # of a program for a node, when there is none
-_FIRST_SECONDS = 60.0  # of the first node, to join and to build its sandbox
+_WAIT_SECONDS = 600.0  # that a program waits for a node if there is none
+_FIRST_SECONDS = 60.0  # that the first node has to join and to build its sandbox
 _RETRY_SECONDS = 10.0  # before a node that failed is tried again
 _MAX_CALLS = 10_000  # of one node at once: each guest has one that waits
 
@@ -73,7 +73,7 @@ class RayGuest:
 
     pid = 0  # that of another machine
 
-    def __init__(self, node: Any, id: str, described: StartedGuest) -> None:
+    def __init__(self, node: Any, id: str, described: StartReply) -> None:
         self._node, self._id = node, id
         self.wall, self.counts_processes = described.wall, described.counts_processes
         self.grant = Grant(modules=described.modules, search=described.search)
@@ -101,7 +101,7 @@ class RayGuest:
         except asyncio.CancelledError:
             node.end.remote(id)
             raise
-        described = msgspec.msgpack.decode(reply, type=StartedGuest)
+        described = msgspec.msgpack.decode(reply, type=StartReply)
         if described.problem:
             raise (InputError if described.is_input else SandboxError)(described.problem)
         return cls(node, id, described)

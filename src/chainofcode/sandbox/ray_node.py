@@ -62,8 +62,8 @@ class GuestTerms(msgspec.Struct):
         )
 
 
-class StartedGuest(msgspec.Struct):
-    """A guest that a node has started, or why it could not."""
+class StartReply(msgspec.Struct):
+    """The reply of a node: the guest that it has started, or why it could not."""
 
     wall: str = ""
     counts_processes: bool = False
@@ -108,7 +108,7 @@ class GuestNode:
         try:
             hosted = self._guests[id] = await HostedGuest.started(self._jail, job)
         except ChainOfCodeError as error:
-            problem = StartedGuest(problem=str(error), is_input=isinstance(error, InputError))
+            problem = StartReply(problem=str(error), is_input=isinstance(error, InputError))
             return msgspec.msgpack.encode(problem)
         if id in self._unwanted:
             await self.end(id)
@@ -145,7 +145,7 @@ class HostedGuest:
 
     def __init__(self, guest: JailGuest, grant: Grant, job: Job, stack: contextlib.AsyncExitStack) -> None:
         self.guest, self._limits, self._stack = guest, job.limits, stack
-        self.described = StartedGuest(guest.wall, guest.counts_processes, grant.modules, grant.search)
+        self.described = StartReply(guest.wall, guest.counts_processes, grant.modules, grant.search)
         self._pipes = guest.wire
         self._open = [self._pipes.read_fd, self._pipes.noise_fd]  # those that have not been closed by the guest
         for fd in (*self._open, self._pipes.write_fd):
@@ -167,7 +167,7 @@ class HostedGuest:
             return cls(guest, grant, job, stack.pop_all())
 
     async def _watch(self) -> None:
-        """Kill the guest when it exceeds a limit, or when no host asks for it any more."""
+        """Kill the guest when it exceeds a limit, or when the host no longer polls it."""
         check = UsageCheck(self._limits)
         while not self.guest.is_dead():
             await asyncio.sleep(_CHECK_SECONDS)

@@ -1,8 +1,9 @@
-"""Guests on another machine, which runs `coc serve --sandbox-only`: for systems without a wall of their own.
+"""Guests on another machine, which runs `coc serve --sandbox-only`: for systems without a sandbox of their own.
 
 Each program has one connection. This side does everything but run the program: it checks every frame as if it came from
-a guest on this machine, so a server that lies is a guest that lies. Covered: what the server sends (size, type, order),
-and how long the run takes. Not covered: a server sees the program, its inputs and files, and decides what they compute.
+a guest on this machine, so a hostile server can do no more than a hostile guest. Covered: what the server sends (size,
+type, order), and how long the run takes. Not covered: a server sees the program, its inputs and files, and decides what
+they compute.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InputError, SandboxError
+from .artifacts import is_name
 from .job import Job
 from .packages import Grant
 from .packets import (
@@ -53,9 +56,9 @@ class RemoteSandbox:
     def __init__(self, url: str, token: str = "") -> None:
         self._url, self._token = urlsplit(url), token
         if not url.startswith(SCHEMES) or not self._url.hostname:
-            raise InputError(f"a remote sandbox has a URL such as https://sandbox.example.org, not {url!r}")
+            raise InputError(f"invalid sandbox URL {url!r} (expected one such as https://sandbox.example.org)")
         if not token.isprintable() or not token.isascii():
-            raise InputError("the token of the sandbox must be printable ASCII characters")
+            raise InputError("the token of the sandbox must consist of printable ASCII characters")
 
     def close(self) -> None:
         """Nothing is kept between programs."""
@@ -83,6 +86,8 @@ def _files_of(reads: Iterable[str]) -> dict[str, str]:
         relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
         top = os.path.basename(path) if relative.startswith("..") else relative
         for name, found in _below(path, top):
+            if not is_name(name):
+                raise InputError(f"cannot send {name!r} to a remote sandbox: names must be printable and not hidden")
             if files.setdefault(name, found) != found:
                 raise InputError(f"cannot send two files with the name {name!r} to a remote sandbox")
             if len(files) > MAX_SENT_FILES:
@@ -101,10 +106,12 @@ def _below(path: str, name: str) -> Iterable[tuple[str, str]]:
     if os.path.isfile(path):
         yield name.replace(os.sep, "/"), path
     elif os.path.isdir(path):
+        granted = os.path.realpath(path)
         for home, _, entries in os.walk(path):
             for entry in sorted(entries):
                 found = os.path.join(home, entry)
-                if os.path.isfile(found):
+                # A link that leads out of the directory is broken in a local sandbox, too.
+                if os.path.isfile(found) and Path(os.path.realpath(found)).is_relative_to(granted):
                     inside = os.path.normpath(os.path.join(name, os.path.relpath(found, path)))
                     yield inside.replace(os.sep, "/"), found
     else:
@@ -145,16 +152,16 @@ async def _upgrade(url: SplitResult, token: str, reader: asyncio.StreamReader, w
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except (OSError, EOFError, asyncio.LimitOverrunError):
         why = "it closed the connection; is it `coc serve --sandbox-only`?"
-        raise SandboxError(f"the server at {url.netloc} starts no guest: {why}") from None
+        raise SandboxError(f"the server at {url.netloc} did not start a guest: {why}") from None
     status = head.partition("\r\n")[0].split(" ")
     if status[1:2] != ["101"]:
-        reasons = {"401": "it needs another token (COC_SANDBOX_TOKEN)", "429": "it is busy; try again later"}
+        reasons = {"401": "invalid token (COC_SANDBOX_TOKEN)", "429": "it is busy; try again later"}
         reason = reasons.get(status[1] if len(status) > 1 else "", f"it replied {' '.join(status)[:100]!r}")
-        raise SandboxError(f"the server at {url.netloc} starts no guest: {reason}")
+        raise SandboxError(f"the server at {url.netloc} did not start a guest: {reason}")
 
 
 class _RemoteWire:
-    """Bytes of the wire, as far as they have come over the connection."""
+    """The wire to a remote guest: its bytes arrive in packets."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -176,7 +183,7 @@ class _RemoteWire:
         return data if data or self.has_exited else None
 
     def listen(self) -> None:
-        """`wake` is called for all bytes."""
+        """Nothing: `wake` is called for all bytes."""
 
     def send(self, data: bytes) -> None:
         for start in range(0, len(data), PACKET_BYTES):
@@ -192,7 +199,7 @@ class _RemoteWire:
         self._wake, self._noise = lambda: False, lambda data: None
 
     def take(self, kind: Packet, data: bytes) -> None:
-        """Take a packet of the server."""
+        """Take a packet from the server."""
         if kind is Packet.WIRE:
             self._buffer += data
             if len(self._buffer) > _BUFFER_BYTES:
@@ -202,7 +209,7 @@ class _RemoteWire:
             self._unheard += data
             self.hear_noise()
         else:
-            raise PacketError(f"an unexpected packet of kind {kind}")
+            raise PacketError(f"unexpected packet of kind {kind}")
 
     def close(self) -> None:
         self.has_exited = True
@@ -229,9 +236,9 @@ class _RemoteGuest:
                 await self._order(job, files)
                 kind, data = await read_packet(self._reader)
             if kind is Packet.REFUSED:
-                raise SandboxError(f"the sandbox at {self._place} starts no guest: {_short(data)}")
+                raise SandboxError(f"the sandbox at {self._place} did not start a guest: {_short(data)}")
             if kind is not Packet.STARTED:
-                raise PacketError(f"a packet of kind {kind} instead of a guest")
+                raise PacketError(f"unexpected packet of kind {kind} before the guest")
             self.wall = _short(understood(data, StartedGuest).wall.encode())[:20]
         except (EOFError, OSError, PacketError) as error:
             raise self._lost(error) from None
@@ -254,7 +261,7 @@ class _RemoteGuest:
                 await self._writer.drain()
 
     async def _receive(self) -> None:
-        """Pass on what comes, until the guest ends or the connection does."""
+        """Pass on what the server sends, until the guest or the connection ends."""
         try:
             while True:
                 await self.wire.has_room.wait()
@@ -265,7 +272,7 @@ class _RemoteGuest:
                 self.wire.take(kind, data)
         except (EOFError, OSError, PacketError) as error:
             self._exit.set_exception(self._lost(error))
-            self._exit.exception()  # it may be that nothing asks
+            self._exit.exception()  # if nothing waits for it, asyncio would log it
         finally:
             self.wire.close()
 
@@ -306,7 +313,7 @@ def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def _exit_of(report: GuestExit) -> Exit:
-    """How the guest ended, as far as the server may say."""
+    """How the guest ended, as far as the server may decide that."""
     limit = (report.reason, _short(report.message.encode())) if report.reason in _LIMITS else None
     return Exit(report.code, report.cpu_seconds, is_out_of_memory=report.is_out_of_memory, limit=limit)
 

@@ -22,7 +22,7 @@ from .usage import LOW_PRIORITY, ProcessUsage, UsageCheck, seconds_of
 
 _NOISE_BYTES = 4096
 _SIGXCPU = 24
-# The numbers of Linux, where guests run, whatever system this is.
+# Signal numbers of Linux, where guests run, even if the host is another system.
 _SIGNALS = {
     4: "Illegal instruction",
     5: "Trace/breakpoint trap",
@@ -302,7 +302,7 @@ class Session:
             self._waiter = None
 
     def _wake(self) -> bool:
-        """Go on, if the session waits; whether it does."""
+        """Wake the session if it is waiting. Return whether it was."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         return self._waiter is not None

@@ -26,8 +26,8 @@ def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenSto
     """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
 
     Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
-    `settings.data`. `tokens` are added to those of the settings; without them, those of a file in that directory and of
-    that PostgreSQL are.
+    `settings.data`. `tokens` are valid in addition to those of the settings; by default, they come from a file in that
+    directory and from that PostgreSQL.
     """
     settings.check(has_tokens=True)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):

@@ -21,9 +21,9 @@ from starlette.requests import Request
 from ..emulator.json_schema import Schemas, free, identifier, words_of
 from ..emulator.tools import TOOL_SECONDS, Tool, described, parameter, tool
 from ..errors import InputError
+from .active_run import ActiveRun
 from .patterns import TOOL_NAME, fits
 from .refusal import invalid
-from .runs import ActiveRun
 from .streams import unless_gone
 
 MAX_TOOLS = 64

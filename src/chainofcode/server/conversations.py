@@ -13,12 +13,13 @@ from starlette.responses import Response
 from ..emulator.tools import Tool
 from ..methods import METHODS
 from ..methods.prompting import question_after
+from .active_run import ActiveRun
 from .api import answered
 from .intake import Intake
 from .patterns import SAYS_SOMETHING, fits
 from .refusal import Refusal, invalid
 from .run_kinds import RunRequest
-from .runs import MAX_ANSWER_CHARS, ActiveRun
+from .runs import MAX_ANSWER_CHARS
 from .store import RunRecord
 from .streams import EventStream, unless_gone
 

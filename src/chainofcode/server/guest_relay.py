@@ -86,7 +86,7 @@ class GuestRelay:
                 granted = ", ".join(self._settings.packages) or "none"
                 raise InputError(f"this server does not grant the package {package!r} (it grants: {granted})")
         if order.scratch and not self._settings.has_scratch:
-            raise InputError("this server gives programs no scratch directory (coc serve --scratch)")
+            raise InputError("this server allows no scratch directory; start it with 'coc serve --scratch'")
         return Job(
             source="",
             language=language_named(order.language),
@@ -99,7 +99,7 @@ class GuestRelay:
     async def _expect(self, wanted: Packet) -> bytes:
         kind, data = await read_packet(self._reader)
         if kind is not wanted:
-            raise PacketError(f"a packet of kind {kind}; {wanted} was expected")
+            raise PacketError(f"unexpected packet of kind {kind} (expected {wanted})")
         return data
 
     @asynccontextmanager
@@ -124,17 +124,17 @@ class GuestRelay:
         sizes = [file.size for file in order.files]
         names = {file.name for file in order.files}
         if len(sizes) > MAX_SENT_FILES or min(sizes) < 0 or sum(sizes) > MAX_SENT_BYTES or len(names) < len(sizes):
-            raise PacketError(f"over {MAX_SENT_FILES} files, over {MAX_SENT_BYTES:,} bytes, or two with one name")
+            raise PacketError(f"over {MAX_SENT_FILES} files, over {MAX_SENT_BYTES:,} bytes, or duplicate names")
         files: dict[str, str] = {}
         for number, file in enumerate(order.files):
             if not is_name(file.name):
-                raise PacketError(f"a file with the name {file.name[:100]!r}")
+                raise PacketError(f"invalid file name {file.name[:100]!r}")
             files[file.name] = os.path.join(home, str(number))
             data = bytearray()
             while len(data) < file.size:
                 data += await self._expect(Packet.FILES)
             if len(data) > file.size:
-                raise PacketError("a file is larger than its size")
+                raise PacketError("a file is larger than announced")
             await asyncio.to_thread(_write, files[file.name], bytes(data))
         return files
 
@@ -157,7 +157,7 @@ class GuestRelay:
             if last.done():
                 last.result()
                 await self._send_exit(guest)
-            elif not isinstance(tasks[0].exception(), EOFError):  # that client has what it wants
+            elif not isinstance(tasks[0].exception(), EOFError):  # EOFError: the client has closed the connection
                 tasks[0].result()
         finally:
             for task in tasks:
@@ -167,7 +167,7 @@ class GuestRelay:
             await guest.close()
 
     async def _start_frame(self, guest: JailGuest, job: Job, grant: Grant) -> tuple[bytes, bytes]:
-        """The client's first frame, with this server's limits and packages; and what came after it."""
+        """The client's first frame, with this server's limits and packages, and the bytes after it."""
         data = bytearray()
         size = _LENGTH.size
         while len(data) < size:
@@ -175,7 +175,7 @@ class GuestRelay:
             if len(data) >= _LENGTH.size:
                 size = _LENGTH.size + _LENGTH.unpack_from(data)[0]
             if size > MAX_FRAME_BYTES:
-                raise PacketError(f"a first frame of {size:,} bytes")
+                raise PacketError(f"first frame of {size:,} bytes (at most {MAX_FRAME_BYTES:,})")
         frame = understood(bytes(data[_LENGTH.size : size]), dict[str, msgspec.Raw])
         processes = job.limits.processes if guest.counts_processes else 0
         own: dict[str, Any] = {
@@ -191,7 +191,7 @@ class GuestRelay:
         return _LENGTH.pack(len(body)) + body, bytes(data[size:])
 
     async def _from_client(self, guest: JailGuest) -> None:
-        """Pass on what the client sends, until it is gone."""
+        """Pass on what the client sends, until it disconnects."""
         while True:
             kind, data = await read_packet(self._reader)
             if kind is Packet.WIRE:
@@ -201,7 +201,7 @@ class GuestRelay:
             elif kind is Packet.INTERRUPT:
                 guest.interrupt()
             else:
-                raise PacketError(f"a packet of kind {kind} to a guest that runs")
+                raise PacketError(f"unexpected packet of kind {kind} while the guest runs")
 
     async def _from_guest(self, guest: JailGuest) -> None:
         """Pass on what the guest sends, until it ends. Raises TimeoutError if the client reads too slowly."""
@@ -246,7 +246,7 @@ class GuestRelay:
     async def _send_exit(self, guest: JailGuest) -> None:
         try:
             ended = await asyncio.wait_for(guest.wait(), _EXIT_SECONDS)
-        except TimeoutError:  # it closed its pipe and goes on running
+        except TimeoutError:  # it closed its pipe and is still running
             guest.kill()
             ended = await guest.wait()
         guest.wire.hear_noise()

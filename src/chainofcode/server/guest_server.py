@@ -1,7 +1,7 @@
 """`coc serve --sandbox-only`: guests for clients on other machines. No models, no keys, no page, nothing is stored.
 
 A client sends an HTTP request with an `Upgrade` header; after the reply 101 the connection carries packets
-(sandbox/packets.py). Requests are bounded in bytes and time before a token was seen, connections in number.
+(sandbox/packets.py). Requests are bounded in bytes and time before the token is checked, and connections in number.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _REFRESH_SECONDS = 2.0
 
 
 class GuestServer:
-    """Serves guests until a signal; then connected ones may finish for a while."""
+    """Serves guests until a signal; those that run then have some time to finish."""
 
     def __init__(self, settings: ServerSettings, access: Access, jail: Jail) -> None:
         self._settings, self._access, self._jail = settings, access, jail
@@ -96,12 +96,14 @@ class GuestServer:
             return
         token = self._token(headers)
         if not request.endswith(PATH) or headers.get("upgrade", "").lower() != PROTOCOL:
-            raise Refusal(404, "not_found", f"this server has only guests, at {PATH} with Upgrade: {PROTOCOL}")
-        async with self._access.admitted(token), self._slot(token.owner):
+            raise Refusal(404, "not_found", f"this server only runs guests: GET {PATH} with Upgrade: {PROTOCOL}")
+        async with self._slot(token.owner):
             writer.write(
                 f"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\r\n".encode()
             )
-            await GuestRelay(self._settings, self._jail, reader, writer).run()
+            with contextlib.suppress(Refusal):  # a revoked token: the client expects packets now, not a response
+                async with self._access.admitted(token):
+                    await GuestRelay(self._settings, self._jail, reader, writer).run()
 
     def _token(self, headers: dict[str, str]) -> AccessToken:
         if not self._access.is_required:
@@ -116,7 +118,7 @@ class GuestServer:
     async def _slot(self, owner: str) -> AsyncIterator[None]:
         """A turn of this owner. Raises Refusal if too many of its programs wait already."""
         if self._slots.count_waiting(owner) >= self._settings.queue:
-            raise Refusal(429, "busy", "too many programs wait for this server")
+            raise Refusal(429, "busy", "too many programs of this token are waiting")
         async with self._slots.taken(owner):
             yield
 

@@ -20,13 +20,14 @@ from ..errors import BudgetError, ChainOfCodeError, InputError, TraceError
 from ..methods import LABELS, METHODS
 from ..trace import Trace, as_json
 from . import patterns
+from .active_run import ActiveRun
 from .fair_share import FairSlots
 from .quotas import Ledger, seconds_to_midnight
 from .refusal import Refusal, StorageError, invalid
 from .run_kinds import EventSource, Models, ReplayRequest, RunRequest, check_counts, deferred, replay_of, source_of
-from .runs import ActiveRun, Runs, new_run
+from .runs import Runs
 from .settings import MAX_FILE_BYTES, MAX_JSON_BYTES, MAX_QUESTION_CHARS, ServerSettings
-from .store import RunRecord, Store, StoredFile, new_file
+from .store import RunRecord, Store, StoredFile, new_file, new_run
 
 T = TypeVar("T")
 _THREADS = 4
@@ -35,7 +36,7 @@ _MAX_READ_BYTES = 16 * 1024**2  # of a trace that is replayed, resumed, or retur
 
 
 class KeptRequest(msgspec.Struct):
-    """What a run is started from when it is its turn, and resumed from; a replay cannot be resumed."""
+    """The stored request of a run: it is started from it when it is its turn, and resumed. Replays are not resumed."""
 
     request: RunRequest
     schema: dict[str, Any] | None = None

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..trace import as_json
+from .active_run import ActiveRun
 from .api import answered, json_body, owner_of
 from .caller_tools import (
     CallerTools,
@@ -43,7 +44,6 @@ from .conversations import (
 from .intake import Intake
 from .refusal import invalid
 from .run_kinds import decoded
-from .runs import ActiveRun
 from .store import RunRecord
 from .streams import KEEP, EventStream, event
 

@@ -29,7 +29,7 @@ from .quotas import Ledger, MeteredLM
 from .refusal import Refusal, StorageError, TakenOver
 from .run_kinds import EventSource, Models, RunContext
 from .settings import ServerSettings
-from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store, new_run
+from .store import ANY_RUN, QueueRoom, RunFilter, RunRecord, State, Store
 from .telemetry import Telemetry
 from .trace_files import TraceReader
 from .workers import Workers
@@ -498,6 +498,3 @@ def _next_change(active: ActiveRun | None) -> asyncio.Event | None:
 
 def _stream_events(lines: Sequence[bytes], first: int, after: int) -> list[StreamEvent]:
     return [(n, _kind(line), parted(line)[0]) for n, line in enumerate(lines, first) if n > after]
-
-
-__all__ = ["KEEP_SECONDS", "ActiveRun", "Runs", "StreamEvent", "new_run"]

@@ -106,13 +106,13 @@ class _RecordedRun:
         self.values.setdefault(step.call, []).append(answered)
 
     def _check(self, step: Step) -> None:
-        """Raise InputError for a step of another program: its values would be dropped as if they had not been paid."""
+        """Raise InputError for a step of another program: its values, already paid for, would be dropped."""
         statements = self.program.statements
         place = statements[step.statement] if 0 <= step.statement < len(statements) else None
         if place is None or not place.line <= step.line <= place.end_line:
             raise InputError(
-                f"the trace is of another program: step {step.number}, at line {step.line}, is not a step of the "
-                "program in the trace; the file was not changed"
+                f"the trace is of another program: step {step.number} at line {step.line} does not fit the program in "
+                "the trace; the file was not changed"
             )
 
     def finish(self) -> None:

@@ -39,7 +39,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--sandbox-only",
         action="store_true",
-        help="serve a sandbox alone, without models, API and page: clients use it with --sandbox URL",
+        help="only run programs, for clients that use --sandbox URL: no models, no API, no page",
     )
     parser.add_argument("--port", metavar="N", type=int, default=8321, help="the port (8321); 0 chooses a free one")
     add_list(
@@ -144,8 +144,9 @@ def _add_bounds(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
-    if given.sandbox_only and given.model:
-        raise InputError("--sandbox-only serves no models: leave out --model")
+    store = given.store or os.environ.get("COC_STORE", "")
+    if given.sandbox_only:
+        _check_sandbox_only(given, store)
     models = tuple(dict.fromkeys(given.model))
     if not given.sandbox_only:
         models = models or (announced_default(),)
@@ -181,15 +182,25 @@ def _serve(given: argparse.Namespace) -> int:
         user_header=given.user_header,
         admin_host=given.admin_host,
         admin_port=given.admin_port,
-        store=given.store or os.environ.get("COC_STORE", ""),
+        store=store,
         objects=given.objects,
     )
     (serve_guests if given.sandbox_only else serve)(settings)
     return ANSWERED
 
 
+def _check_sandbox_only(given: argparse.Namespace, store: str) -> None:
+    """Raise InputError for options that such a server would ignore: with tokens in a database, it would be open."""
+    if given.model:
+        raise InputError("--sandbox-only serves no models: leave out --model")
+    if store or given.objects:
+        raise InputError("--sandbox-only uses no database, not even for tokens: leave out --store and COC_STORE")
+    if given.user_header or given.engine == "ray":
+        raise InputError("--sandbox-only cannot be combined with --user-header or --engine ray")
+
+
 def _check_engine(given: argparse.Namespace) -> None:
-    """Raise InputError for options that do not fit, and for secrets that Ray would show in its list of jobs."""
+    """Raise InputError for options that belong to another engine, and for secrets that Ray would list with its jobs."""
     if given.engine == "local":
         if given.ray_address:
             raise InputError("--ray-address is for --engine ray")

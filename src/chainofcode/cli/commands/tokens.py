@@ -25,7 +25,7 @@ def add_to(commands: Any) -> None:
     tokens = commands.add_parser(
         "tokens",
         help="add, list or revoke the tokens of coc serve",
-        description="Tokens are kept without their secrets, in the data directory of one server, or in the --store of "
+        description="Only hashes of tokens are stored: in the data directory of one server, or in the --store of "
         "several. A running server notices changes within two seconds.",
     )
     tokens.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
         "--store",
         metavar="URL",
         default="",
-        help="the PostgreSQL database of several servers: tokens in it hold on all of them; prefer setting COC_STORE",
+        help="the PostgreSQL database of several servers: its tokens are valid on all; prefer setting COC_STORE",
     )
     tokens.set_defaults(command=_tokens)
 

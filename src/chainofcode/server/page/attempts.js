@@ -1,5 +1,5 @@
 // @ts-check
-// Several attempts at an answer: a tab for each, and what was tried after one that did not give it.
+// Several attempts at an answer: a tab for each, and what was tried after one that failed.
 
 import { byId, el, setText, show } from "./dom.js";
 import { answerText } from "./record.js";
@@ -7,7 +7,7 @@ import { shortened } from "./values.js";
 
 const TRIED = { repair: "Repair", "coc-lm": "Read by the model", "coc-lm-state": "Simulated by the model", cot: "Reasoning in words", direct: "Answer at once" };
 
-/** Draw a tab for each attempt, where there are several; `choose` hears which one is pressed. */
+/** Draw a tab for each attempt if there are several; `choose` is called with the selected one. */
 export function drawTabs(attempts, chosen, choose) {
   const box = byId("attempts");
   show(box, attempts.length > 1);
@@ -34,10 +34,10 @@ export function drawNext(recording, attempt) {
   if (!end?.then) return;
   const why = end.error ? `${end.reason}: ${end.error.message}` : `answer ${answerText(end) ?? end.reason}`;
   const next = (wordsFor(end.then) ?? end.then).toLowerCase();
-  setText(byId("then"), hasStayed ? `This is the final answer: what was tried next (${next}) gave no other.` : `Not the final answer: ${shortened(why, 600)}. Tried next: ${next}.`);
+  setText(byId("then"), hasStayed ? `This is the final answer: what was tried next (${next}) gave no other answer.` : `Not the final answer: ${shortened(why, 600)}. Tried next: ${next}.`);
 }
 
-/** The name of an attempt: of the first one its kind, of the others why they were made. */
+/** The name of an attempt: the kind of the first one, the reason for each further one. */
 function attemptName(attempts, attempt) {
   return wordsFor(attempts[attempt.number - 1]?.answer?.then) ?? (attempt.program ? "Program" : "Words");
 }

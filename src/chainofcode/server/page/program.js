@@ -220,13 +220,13 @@ function inFlight(calls) {
   );
 }
 
-/** What a line left; of a line that only asked for values, these say it. */
+/** What a line changed; nothing for a line that only asked for values, because these are shown. */
 function resultOf(step, hasAsked) {
   const changes = changesOf(step);
   return hasAsked && changes.length === 1 && changes[0][0] === null ? [] : changes;
 }
 
-/** Changes as elements, of about so many characters. Names and values keep their own direction: one that runs from right to left does not turn the others around. */
+/** Changes as elements, about `limit` characters in all. Each name and value keeps its own direction: right-to-left text does not reorder the others. */
 export function changeParts(changes, limit) {
   const parts = [];
   let left = limit;

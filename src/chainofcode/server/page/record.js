@@ -198,7 +198,7 @@ export function partsOfStep(step) {
   return [isCall ? oneLine(step.call) : "", parts.join("   "), howSure(step.confidence), isCall && step.how ? `(${step.how})` : ""];
 }
 
-/** What a step left: its outcome, which has no name, and the variables that it changed; the text is null where one is gone. */
+/** What a step changed: its outcome, which has no name, and variables; the text is null for a deleted one. */
 export function changesOf(step) {
   const changes = Object.entries(step.delta ?? {}).map(([name, text]) => [name, text === null ? null : readable(text)]);
   if (step.outcome != null) changes.unshift([null, `${changes.length ? "" : "→ "}${readable(step.outcome)}`]);

@@ -1,5 +1,5 @@
 // @ts-check
-// Source in colours: a tokeniser for each language, not a parser. What it does not know is plain text.
+// Syntax highlighting: a tokeniser for each language, not a parser. Unknown tokens are plain text.
 
 const MAX_CHARS = 200000;
 const PYTHON = {

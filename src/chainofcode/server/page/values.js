@@ -101,7 +101,7 @@ export function unquoted(text) {
   return inner ? inner[2] : String(text);
 }
 
-/** Text that Python’s `repr` wrote, with joiners, tags and marks of direction as characters: `visible` writes out those that hide something. */
+/** Text from Python’s `repr`, with joiners, tags and direction marks as characters; `visible` escapes those that hide something. */
 export function readable(text) {
   return String(text).replace(/(\\\\)|\\(?:u(200[c-f]|061c)|U(000e00[0-7][0-9a-f]))/g, (_all, backslash, short, long) => backslash ?? String.fromCodePoint(parseInt(short ?? long, 16)));
 }

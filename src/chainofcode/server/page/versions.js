@@ -8,7 +8,7 @@ import { pythonText, readable, shortened, unquoted } from "./values.js";
 const MAX_CHANGES = 8;
 const MAX_VERSIONS = 40;
 const MAX_UP = 20;
-const MAX_KNOWN = 100; // what-if runs among which versions are looked for
+const MAX_KNOWN = 100; // what-if runs that are searched for versions
 
 /** How two recordings differ: values of calls, lines of the program, variables at the end. */
 export function changesBetween(before, after) {
