@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import struct
 import threading
@@ -15,12 +16,14 @@ from typing import Any
 import pytest
 from conftest import part, records
 from guest_servers import TOKEN, Serving, guest_server
-from processes import descendants, wait_for
+from processes import descendants, is_alive, wait_for
 from test_cli import coc
 
-from chainofcode import InputError, Limits, Pause, Result, SandboxError, Table, run
-from chainofcode.sandbox import Jail, RemoteSandbox
+from chainofcode import InputError, Limits, Pause, Result, SandboxError, Table, arun, run
+from chainofcode.sandbox import Jail, Job, RemoteSandbox
+from chainofcode.sandbox.frames import encode
 from chainofcode.sandbox.packets import PACKET_BYTES, PATH, PROTOCOL, Packet, packet
+from chainofcode.sandbox.usage import ProcessUsage
 from chainofcode.trace import Step
 
 HOLES = records("cases/holes.jsonl")
@@ -76,19 +79,24 @@ answer = (n, size)
         run("answer = 1", sandbox=remote, reads=("large",))
 
 
-def test_what_is_sent_of_a_granted_directory(remote: RemoteSandbox, tmp_path: Path) -> None:
-    """A link out of it is not followed, and a hidden file is an error: the server would refuse its name."""
-    data = tmp_path / "data"
-    data.mkdir()
+def test_links_lead_only_to_granted_files(
+    remote: RemoteSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on this machine: a link in a granted directory grants nothing outside of it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "n.txt").write_text("41")
     (tmp_path / "secret.txt").write_text("secret")
-    (data / "inside.txt").write_text("x")
-    (data / "again.txt").symlink_to(data / "inside.txt")
-    (data / "outside.txt").symlink_to(tmp_path / "secret.txt")
-    result = run("import os\nanswer = sorted(os.listdir('data'))", sandbox=remote, reads=(str(data),))
-    assert result.answer == ["again.txt", "inside.txt"], result.trace.answer
-    (data / ".hidden").write_text("x")
-    with pytest.raises(InputError, match=r"cannot send 'data/\.hidden' to a remote sandbox"):
-        run("answer = 1", sandbox=remote, reads=(str(data),))
+    (tmp_path / "data" / "inside").symlink_to("n.txt")
+    (tmp_path / "data" / "outside").symlink_to("../secret.txt")
+    program = "import os\nanswer = (open('data/inside').read(), os.path.exists('data/outside'))"
+    with Jail() as jail:
+        assert run(program, sandbox=jail, reads=("data",)).answer == ("41", False)
+    assert run(program, sandbox=remote, reads=("data",)).answer == ("41", False)
+    assert run(program, sandbox=remote, reads=("data", "secret.txt")).answer == ("41", True)
+    (tmp_path / "data" / ".hidden").write_text("x")
+    with pytest.raises(InputError, match=r"cannot send 'data/\.hidden'"):
+        run(program, sandbox=remote, reads=("data",))
 
 
 def test_calls_go_out_ahead_of_the_program(remote: RemoteSandbox) -> None:
@@ -165,6 +173,7 @@ ORDER = (
     b'{"language":"python","limits":{"cpu_seconds":1e9,"wall_seconds":1e9,"memory_bytes":1000000000000}'
     b',"files":[%s],"packages":[]}'
 )
+TWO_FILES = b'{"name":"a","size":1},{"name":"a/b","size":1}'  # tier A cannot have both; no lower one is used
 
 
 def connected(server: Serving, *sent: bytes) -> socket.socket:
@@ -207,6 +216,7 @@ def arrived(client: socket.socket) -> bytes:
         (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"../../x","size":1}'), b"101"),
         (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"a","size":1000000000000}'), b"101"),
         (UPGRADE + packet(Packet.ORDER, ORDER % b'{"name":"a","size":1}') + packet(Packet.FILES, b"xx"), b"101"),
+        (UPGRADE + packet(Packet.ORDER, ORDER % TWO_FILES) + packet(Packet.FILES, b"x") * 2, b"tier A"),
         (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, b"\xff" * 8), b"101"),
         (UPGRADE + packet(Packet.ORDER, ORDER % b"") + packet(Packet.WIRE, struct.pack("<I", 2) + b"{}"), b"101"),
     ],
@@ -233,6 +243,40 @@ def test_clients_that_leave_leave_nothing(server: Serving, remote: RemoteSandbox
         lambda: not list(Path("/tmp").glob("coc-sandbox-*")), 30
     )
     assert run("answer = 1", sandbox=remote).answer == 1
+
+
+def test_a_client_that_leaves_while_its_guest_reads_nothing(server: Serving, remote: RemoteSandbox) -> None:
+    run("answer = 1", sandbox=remote)
+    busy = packet(Packet.WIRE, encode(Job("while True: pass").message()))
+    client = connected(server, UPGRADE + packet(Packet.ORDER, ORDER % b"") + busy)
+    guest = wait_for(lambda: [pid for pid in descendants(server.process.pid) if cpu_seconds(pid) > 0.5])[0]
+    client.sendall(packet(Packet.WIRE, b"x" * PACKET_BYTES) * 2)
+    client.close()
+    wait_for(lambda: not is_alive(guest), 5)
+
+
+def cpu_seconds(pid: int) -> float:
+    use = ProcessUsage.of(pid)
+    return use.cpu_seconds if use is not None and is_alive(pid) else 0.0
+
+
+def test_a_token_leaves_connections_to_others() -> None:
+    with guest_server("--runs", "2", "--queue", "5000") as server, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(connected(server, UPGRADE)) for _ in range(510)]
+        for client in clients:
+            client.setblocking(False)
+        wait_for(lambda: any(b"429" in arrived(client) for client in clients))
+        assert run("answer = 1", sandbox=RemoteSandbox(server.url, f"another-{TOKEN}")).answer == 1
+
+
+def test_a_server_has_descriptors_for_its_connections() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))  # inherited by the server
+    try:
+        with guest_server() as server:
+            assert resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)[0] > 512
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_token_does_not_starve_another(server: Serving) -> None:
@@ -303,6 +347,22 @@ def frame(body: bytes) -> bytes:
 def test_servers_that_break_the_protocol(replies: list[bytes], told: str) -> None:
     with lying(*replies) as url, pytest.raises(SandboxError, match=told):
         run("answer = 1", sandbox=RemoteSandbox(url, TOKEN))
+
+
+def test_a_server_that_does_not_read() -> None:
+    """The run ends at its limit, also if the server never takes what was sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as held:
+
+        def serve() -> None:
+            client = held.enter_context(listening.accept()[0])
+            client.recv(1000)
+            client.sendall(SWITCHED + STARTED)
+
+        threading.Thread(target=serve, daemon=True).start()
+        remote = RemoteSandbox(f"http://127.0.0.1:{listening.getsockname()[1]}", TOKEN)
+        inputs = {f"text{n}": "x" * 900_000 for n in range(20)}
+        running = arun("answer = 1", sandbox=remote, inputs=inputs, limits=Limits(wall_seconds=1))
+        assert asyncio.run(asyncio.wait_for(running, 20)).reason == "limit:wall"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from ..errors import InputError, SandboxError
@@ -81,18 +80,28 @@ def open_remote(url: str) -> RemoteSandbox:
 def _files_of(reads: Iterable[str]) -> dict[str, str]:
     """The granted files, by the names that the program finds them under. Raises InputError if they cannot be sent."""
     files: dict[str, str] = {}
+    roots = [os.path.realpath(read) for read in reads]
     for read in reads:
         path = os.path.abspath(read)
         relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
         top = os.path.basename(path) if relative.startswith("..") else relative
         for name, found in _below(path, top):
+            if not _is_granted(found, roots):  # a link to another place: broken in a local sandbox, too
+                continue
             if not is_name(name):
-                raise InputError(f"cannot send {name!r} to a remote sandbox: names must be printable and not hidden")
+                raise InputError(
+                    f"cannot send {name[:100]!r} to a remote sandbox: names must be printable and not hidden"
+                )
             if files.setdefault(name, found) != found:
                 raise InputError(f"cannot send two files with the name {name!r} to a remote sandbox")
             if len(files) > MAX_SENT_FILES:
                 raise InputError(f"cannot send over {MAX_SENT_FILES:,} files to a remote sandbox: {read!r}")
     return files
+
+
+def _is_granted(path: str, roots: Iterable[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(real == root or real.startswith(os.path.join(root, "")) for root in roots)
 
 
 def _renamed(job: Job, files: Mapping[str, str]) -> Job:
@@ -106,12 +115,10 @@ def _below(path: str, name: str) -> Iterable[tuple[str, str]]:
     if os.path.isfile(path):
         yield name.replace(os.sep, "/"), path
     elif os.path.isdir(path):
-        granted = os.path.realpath(path)
         for home, _, entries in os.walk(path):
             for entry in sorted(entries):
                 found = os.path.join(home, entry)
-                # A link that leads out of the directory is broken in a local sandbox, too.
-                if os.path.isfile(found) and Path(os.path.realpath(found)).is_relative_to(granted):
+                if os.path.isfile(found):
                     inside = os.path.normpath(os.path.join(name, os.path.relpath(found, path)))
                     yield inside.replace(os.sep, "/"), found
     else:
@@ -133,7 +140,7 @@ async def _connected(url: SplitResult, token: str) -> AsyncIterator[tuple[asynci
         await _upgrade(url, token, reader, writer)
         yield reader, writer
     finally:
-        writer.close()
+        writer.transport.abort()  # `close` would wait for a server that does not read
         with contextlib.suppress(OSError):
             await writer.wait_closed()
 
@@ -285,7 +292,7 @@ class _RemoteGuest:
 
     def kill(self) -> None:
         """The server kills a guest whose connection ends."""
-        self._writer.close()
+        self._writer.transport.abort()
 
     async def wait(self) -> Exit:
         return await asyncio.wait_for(asyncio.shield(self._exit), _EXIT_SECONDS)

@@ -27,6 +27,10 @@ class FairSlots:
     def count_waiting(self, owner: str) -> int:
         return len(self._waiting.get(owner, ()))
 
+    def count_all(self, owner: str) -> int:
+        """How many jobs of an owner hold a slot or wait for one."""
+        return self._held[owner] + self.count_waiting(owner)
+
     @contextlib.asynccontextmanager
     async def taken(self, owner: str) -> AsyncIterator[None]:
         """Wait for a slot and hold it."""

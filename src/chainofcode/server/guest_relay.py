@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import os
+import select
 import struct
 import tempfile
 from collections.abc import AsyncIterator, Mapping
@@ -111,14 +112,15 @@ class GuestRelay:
         status = await self._jail.status()
         if status.tier not in NAMESPACED:
             raise InputError(f"files need tier A of the sandbox, and this server has tier {status.tier}")
-        with (
-            tempfile.TemporaryDirectory(prefix="coc-sandbox-", ignore_cleanup_errors=True) as home,
-            Jail(at_least=self._settings.sandbox_at_least, spares=0) as jail,
-        ):
+        with tempfile.TemporaryDirectory(prefix="coc-sandbox-", ignore_cleanup_errors=True) as home:
             os.chmod(home, 0o755)  # noqa: S103 (guests are another user)
             async with asyncio.timeout(_ORDER_SECONDS):
                 files = await self._receive_files(order, home)
-            yield jail, files
+            jail = Jail(status.tier, spares=0)  # no other tier: a client could choose names that this one refuses
+            try:
+                yield jail, files
+            finally:
+                await asyncio.to_thread(jail.close)  # which waits for a zygote that is importing packages
 
     async def _receive_files(self, order: GuestOrder, home: str) -> dict[str, str]:
         sizes = [file.size for file in order.files]
@@ -196,12 +198,20 @@ class GuestRelay:
             kind, data = await read_packet(self._reader)
             if kind is Packet.WIRE:
                 guest.wire.send(data)
-                while guest.wire.unsent_bytes > _UNSENT_BYTES:  # noqa: ASYNC110 (a pipe is no event)
+                while guest.wire.unsent_bytes > _UNSENT_BYTES:
+                    if self._has_left():  # nothing is read meanwhile, so no end of the stream either
+                        raise EOFError
                     await asyncio.sleep(_CHECK_SECONDS / 10)
             elif kind is Packet.INTERRUPT:
                 guest.interrupt()
             else:
                 raise PacketError(f"unexpected packet of kind {kind} while the guest runs")
+
+    def _has_left(self) -> bool:
+        """Whether the client has closed the connection, perhaps behind bytes that are not read yet."""
+        poll = select.poll()
+        poll.register(self._writer.get_extra_info("socket"), select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     async def _from_guest(self, guest: JailGuest) -> None:
         """Pass on what the guest sends, until it ends. Raises TimeoutError if the client reads too slowly."""

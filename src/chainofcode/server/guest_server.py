@@ -18,7 +18,8 @@ from ..sandbox import Jail
 from ..sandbox.packets import PATH, PROTOCOL, PacketError
 from .access import ANYONE, Access, unauthorized
 from .access_tokens import AccessToken
-from .fair_share import FairSlots
+from .descriptors import allow_descriptors
+from .fair_share import FairSlots, has_room
 from .guest_relay import GuestRelay
 from .metrics import ServerLog
 from .refusal import Refusal
@@ -41,6 +42,7 @@ class GuestServer:
 
     async def serve(self, listening: socket.socket) -> None:
         """Serve until SIGTERM or SIGINT. Raises SandboxError if no sandbox can be built."""
+        allow_descriptors()
         status = await self._jail.status()
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -116,9 +118,11 @@ class GuestServer:
 
     @contextlib.asynccontextmanager
     async def _slot(self, owner: str) -> AsyncIterator[None]:
-        """A turn of this owner. Raises Refusal if too many of its programs wait already."""
-        if self._slots.count_waiting(owner) >= self._settings.queue:
-            raise Refusal(429, "busy", "too many programs of this token are waiting")
+        """A turn of this owner. Raises Refusal if too many of its programs wait, or few connections are left."""
+        is_shared = len(self._access.owners) > 1
+        is_free = has_room(self._slots.count_all(owner), len(self._clients), _MAX_CONNECTIONS, is_shared=is_shared)
+        if not is_free or self._slots.count_waiting(owner) >= self._settings.queue:
+            raise Refusal(429, "busy", "too many programs wait for this server")
         async with self._slots.taken(owner):
             yield
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import resource
 import signal
 import socket
 import time
@@ -21,6 +20,7 @@ from ..errors import SandboxError
 from ..sandbox import CheckedSandbox
 from .access import Access
 from .application import Application
+from .descriptors import allow_descriptors
 from .run_kinds import Models
 from .settings import ServerSettings
 from .spans import Spans
@@ -29,7 +29,6 @@ from .store import Store
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
 _MAX_RUN_THREADS, _OTHER_THREADS = 256, 32
-_DESCRIPTORS = 65_536
 _IDLE_SECONDS = 75  # shorter, and connections would be closed during the next request
 _LAST_SECONDS = 10  # for connections that are left when all runs are over
 
@@ -53,7 +52,7 @@ async def host(
     spans: Spans,
 ) -> None:
     """Serve on bound sockets until a signal."""
-    _allow_descriptors()
+    allow_descriptors()
     threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
     status = await sandbox.status()  # raises where no sandbox can be built
@@ -76,14 +75,6 @@ async def host(
 def _url(listening: socket.socket) -> str:
     name, port = listening.getsockname()[:2]
     return f"http://[{name}]:{port}" if ":" in name else f"http://{name}:{port}"
-
-
-def _allow_descriptors() -> None:
-    """Raise the limit on descriptors: connections and guests soon use up the usual 1,024."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
