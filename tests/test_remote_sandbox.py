@@ -138,6 +138,9 @@ def test_what_a_server_refuses(server: Serving, remote: RemoteSandbox) -> None:
         run("answer = 1", sandbox=remote, packages=("numpy",))
     with pytest.raises(InputError, match="URL"):
         RemoteSandbox("ftp://somewhere")
+    with pytest.raises(InputError, match="no password") as error:
+        RemoteSandbox("https://me:secret@somewhere")
+    assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("option", ["--model=openai:x", "--store=postgresql://x/y", "--engine=ray"])

@@ -56,6 +56,8 @@ class RemoteSandbox:
         self._url, self._token = urlsplit(url), token
         if not url.startswith(SCHEMES) or not self._url.hostname:
             raise InputError(f"invalid sandbox URL {url!r} (expected one such as https://sandbox.example.org)")
+        if "@" in self._url.netloc:
+            raise InputError("a sandbox URL has no user and no password; its token goes into COC_SANDBOX_TOKEN")
         if not token.isprintable() or not token.isascii():
             raise InputError("the token of the sandbox must consist of printable ASCII characters")
 
@@ -148,7 +150,7 @@ async def _connected(url: SplitResult, token: str) -> AsyncIterator[tuple[asynci
 async def _upgrade(url: SplitResult, token: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     lines = [
         f"GET {url.path.rstrip('/')}{PATH} HTTP/1.1",
-        f"Host: {url.netloc.rpartition('@')[2]}",
+        f"Host: {url.netloc}",
         "Connection: Upgrade",
         f"Upgrade: {PROTOCOL}",
         *([f"Authorization: Bearer {token}"] if token else []),
