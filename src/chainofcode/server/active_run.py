@@ -54,10 +54,11 @@ class ActiveRun:
         self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
         self.begin(None)
         self.usage = msgspec.convert(run.usage, Usage)  # what a resumed run has used so far
+        self.state_if_refused: State = "interrupted" if is_resumed else "failed"  # as long as nothing has been read
 
     def begin(self, continued: Continuation | None) -> None:
         """Start from what is recorded of the run, if anything is."""
-        self.continued = continued
+        self.continued, self.state_if_refused = continued, "failed"
         self._sent: dict[int, Sent] = {}  # calls that are under way
         self.store: dict[str, bytes] = {}
         self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)

@@ -178,7 +178,7 @@ class Runs:
         except TakenOver:
             state = "interrupted"
         except Refusal as error:  # what it needs could not be read, or nothing can be written
-            state, run.error = "failed", {"type": error.kind, "message": error.message}
+            state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
         except Exception as error:  # a served run: the others go on
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
@@ -301,9 +301,9 @@ class Runs:
         active.wake()
 
     async def _kept(self, active: ActiveRun, state: State) -> State:
-        """Store the end of a run. One that this server has to interrupt goes back to the other servers."""
+        """Store the end of a run. If this server interrupts it, without an error, it goes to the other servers."""
         run = active.run
-        if state != "interrupted" or not active.is_claimed or self.peers is None:
+        if state != "interrupted" or run.error is not None or not active.is_claimed or self.peers is None:
             await self._store.keep(msgspec.structs.replace(run, state=state), active.file)
             return state
         if active.file is not None:
