@@ -314,7 +314,7 @@ READERS: dict[str, Untrusted] = {
     "trace": Untrusted("bytes", trace, (TraceError,)),
     "journal": Untrusted("bytes", journal, (TraceError,)),
     "kept value": Untrusted("bytes", kept_value),
-    "kept file": Untrusted("bytes", kept_file),
+    "kept file": Untrusted("bytes", kept_file, (LMError,)),  # of another version of SQLite
     "shown": Untrusted("bytes", shown, (TraceError,)),
     "compared": Untrusted("bytes", compared, (TraceError,)),
     "walked": Untrusted("bytes", walked, (TraceError,)),
