@@ -88,8 +88,8 @@ async def resumes(server: Server) -> Begin:
     return lambda: server.resuming.resume("", ended.pop().id)
 
 
-async def held_bytes(server: Server, begin: Begin) -> int:
-    """Of runs that wait while another one has the only slot. The first of them then ends as it should."""
+async def slot_taken(server: Server) -> asyncio.Event:
+    """Start a run that has the only slot until the event is set."""
     is_over = asyncio.Event()
 
     async def wait(context: RunContext) -> AsyncIterator[Event]:
@@ -98,6 +98,12 @@ async def held_bytes(server: Server, begin: Begin) -> int:
         yield
 
     await server.runs.submit(new_run("", None, "run", None), wait)
+    return is_over
+
+
+async def held_bytes(server: Server, begin: Begin) -> int:
+    """Of runs that wait while another one has the only slot. The first of them then ends as it should."""
+    is_over = await slot_taken(server)
     queued = [await begin()]
     gc.collect()
     tracemalloc.start()
@@ -130,14 +136,7 @@ def test_queued_runs_hold_no_data(tmp_path: Path, kind: Callable[[Server], Await
 def test_a_replay_whose_run_is_removed_meanwhile_fails_with_the_reason(tmp_path: Path) -> None:
     async def main(server: Server) -> RunRecord:
         run = await server.over(await server.program("answer = 1"))
-        is_over = asyncio.Event()
-
-        async def wait(context: RunContext) -> AsyncIterator[Event]:
-            await is_over.wait()
-            return
-            yield
-
-        await server.runs.submit(new_run("", None, "run", None), wait)
+        is_over = await slot_taken(server)
         replay = (await server.intake.replay("", run.id, ReplayRequest())).run
         await server.intake.remove("", run.id)
         is_over.set()
