@@ -290,7 +290,7 @@ def client_tools(data: Any) -> object:
     """Read the tools of a request, as the server does."""
     parameters = {"parameters": data} if isinstance(data, dict) else {}
     tools = data if isinstance(data, list) else [{"type": "function", "function": {"name": "f", **parameters}}]
-    wish = offered(msgspec.convert(tools, list[ClientTool]), "auto")
+    wish = offered(msgspec.json.decode(json.dumps(tools), type=list[ClientTool]), "auto")
     return [made.told for made in CallerTools(wish.functions).as_tools()]
 
 
@@ -339,7 +339,7 @@ READERS: dict[str, Untrusted] = {
     "change": Untrusted("text", change, (InputError,)),
     "schema": Untrusted("json", schema, (InputError,)),
     "plain schema": Untrusted("json", plain_schema, (NotPlain,)),
-    "client tools": Untrusted("json", client_tools, (Refusal, msgspec.ValidationError)),
+    "client tools": Untrusted("json", client_tools, (Refusal, msgspec.DecodeError)),
     "openapi": Untrusted("json", openapi, (InputError,)),
     "mcp": Untrusted("json", mcp),
 }

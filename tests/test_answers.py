@@ -304,6 +304,7 @@ def test_ask_gives_data_in_its_last_event() -> None:
         (SCHEMA, "answer = 'nothing'", "'nothing' is not of type object"),
         ("choice:a,b", "answer = 'c'", "'c' is not one of 'a', 'b'"),
         (Bill, "answer = {'paid': 1 > 2}", "missing required field `items`"),
+        (Bill, r"answer = {'items': [], '\ud800': 1}", "surrogates not allowed"),
     ],
 )
 def test_what_does_not_fit(answer_type: Any, program: str, told: str) -> None:

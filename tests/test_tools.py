@@ -70,6 +70,19 @@ def test_arguments_are_checked(call: str, told: str) -> None:
     assert told in result.error.message
 
 
+def test_half_a_character_is_an_argument_that_does_not_fit() -> None:
+    @dataclass
+    class Order:
+        item: str
+
+    def total(order: Order) -> float:
+        return price_of(order.item)
+
+    result = run(r"answer = total({'item': 'fig', '\ud800': 1})", tools=[total])
+    assert result.error is not None
+    assert "the argument 'order' does not fit" in result.error.message
+
+
 def test_numbers_of_any_length_are_arguments() -> None:
     def bits(x: int) -> int:
         return x.bit_length()

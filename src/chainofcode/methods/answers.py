@@ -124,7 +124,7 @@ def _by_type(given: Any) -> AnswerType:
     def made(data: Any) -> Any:
         return msgspec.convert(data, given, strict=False)
 
-    return _checked(name, schema, made, msgspec.ValidationError)
+    return _checked(name, schema, made, (msgspec.ValidationError, UnicodeError))  # the latter for half a character
 
 
 def _is_plain(given: Any) -> bool:
@@ -139,16 +139,18 @@ def _is_plain(given: Any) -> bool:
 
 def _by_model(given: Any) -> AnswerType:
     name = getattr(given, "__name__", "model")
-    return _checked(name, given.model_json_schema(), given.model_validate, ValueError)
+    return _checked(name, given.model_json_schema(), given.model_validate, (ValueError,))
 
 
-def _checked(name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], error: type[Exception]) -> AnswerType:
-    """Return the type of data that `made` converts without that error."""
+def _checked(
+    name: str, schema: Mapping[str, Any], made: Callable[[Any], Any], errors: tuple[type[Exception], ...]
+) -> AnswerType:
+    """Return the type of data that `made` converts without one of these errors."""
 
     def fit(data: Any) -> Any:
         try:
             made(data)
-        except error as misfit:
+        except errors as misfit:
             raise Misfit(f"{_short(data)} does not fit: {str(misfit)[:500]}") from None
         return data
 
