@@ -26,6 +26,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 WANTED = ("3.11", "3.12", "3.13", "3.14")
+EVERYTHING = (f"{ROOT}[dev]",)
+# What the tests that depend on the version need: a tenth of the other packages, by size.
+FOR_A_VERSION = (f"{ROOT}[server]", "hypothesis", "matplotlib", "numpy", "pandas", "pytest", "pytest-xdist", "sympy")
 WORKERS = os.cpu_count() or 1  # more make tests with a time limit fail now and then
 COVERAGE = ("coverage", "run", "-m")
 
@@ -46,16 +49,17 @@ def interpreters() -> dict[str, str]:
     return found
 
 
-def environment(version: str, interpreter: str) -> Path:
+def environment(version: str, interpreter: str, packages: tuple[str, ...]) -> Path:
     """The virtual environment's bin directory, set up anew when pyproject.toml or the locked versions have changed."""
     home = ROOT / f".venv-{version}"
     stamp = home / "installed"
-    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes() + LOCK.read_bytes()).hexdigest()
+    facts = [(ROOT / "pyproject.toml").read_bytes(), LOCK.read_bytes(), " ".join(packages).encode()]
+    wanted = hashlib.sha256(b"".join(facts)).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         run(interpreter, "-m", "venv", str(home))
         pip = [str(home / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         # Not compiled: the tests import a small part of it.
-        run(*pip, "--no-compile", "--constraint", str(LOCK), "--editable", f"{ROOT}[dev]")
+        run(*pip, "--no-compile", "--constraint", str(LOCK), "--editable", *packages)
         stamp.write_text(wanted)
     return home / "bin"
 
@@ -92,9 +96,10 @@ def main() -> None:
     if wish.all:
         os.environ["COC_ALL"] = "1"
     first, *others = found
-    tools = environment(first, found[first])
-    with ThreadPoolExecutor() as pool:  # the other environments are made meanwhile
-        made = [] if wish.quick else [pool.submit(environment, version, found[version]) for version in others]
+    with ThreadPoolExecutor() as pool:
+        packages = EVERYTHING if wish.all else FOR_A_VERSION
+        made = [pool.submit(environment, version, found[version], packages) for version in others if not wish.quick]
+        tools = environment(first, found[first], EVERYTHING)
         run(str(tools / "ruff"), "check", ".")
         run(str(tools / "ruff"), "format", "--check", ".")
         run(str(tools / "mypy"))
