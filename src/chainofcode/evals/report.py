@@ -181,7 +181,7 @@ class Summary:
         cell, faithful, repaired = Cell.of(scores), self.faithful(method), [one for one in scores if one.repairs]
         parts = [
             f"{method}: {cell.n} samples, {cell.no_answer} without an answer, {cell.not_extracted} with a reply in "
-            f"which none was found ({self.unanswered(method):.1f} %)"
+            f"which none was found ({self.unanswered(method):.1f}%)"
         ]
         if repaired:
             ended_right = sum(score.verdict == "right" for score in repaired)
