@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from browsing import Seen, chromium
 
-from chainofcode import Result, SandboxError, Trace
+from chainofcode import Result, SandboxError, Trace, sandbox
 from chainofcode.audit import areplay, runs_of
 from chainofcode.errors import LMError
 from chainofcode.lm.weights import MODELS, fetch
@@ -217,6 +217,30 @@ def runs_replay(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest)
         for trace in filter(runs_of, traces):
             again = asyncio.run(areplay(trace))
             assert again.is_same, again.difference
+
+
+class SharedJail(Jail):
+    """A sandbox that stays open for the programs of all tests."""
+
+    def close(self) -> None:
+        """Each program closes the sandbox that it opened by name."""
+
+    def end(self) -> None:
+        super().close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def programs_share_a_sandbox() -> Iterator[None]:
+    """To open a sandbox takes longer than most programs of tests do: those that ask for `auto` get the same one."""
+    shared = SharedJail()
+
+    def opened_or_shared(name: str, *, spares: int = 0) -> sandbox.Sandbox:
+        return shared if name == "auto" else opened(name, spares=spares)
+
+    opened, sandbox.open_sandbox = sandbox.open_sandbox, opened_or_shared
+    yield
+    sandbox.open_sandbox = opened
+    shared.end()
 
 
 @pytest.fixture(scope="module")

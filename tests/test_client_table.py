@@ -447,6 +447,7 @@ for name in ("mcp", "fastmcp"):
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("client", "column"), CHECKS, ids=str)
 def test_a_cell_of_the_table(bench: Bench, client: str, column: str) -> None:
     CHECKS[client, column](bench)

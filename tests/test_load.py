@@ -18,6 +18,7 @@ def bench(*arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly
 def test_two_hundred_at_once() -> None:
     said = bench("--seconds", "8", "--writing", "3", "--value", "1", "--target", "60000")
     assert " 0 problems" in said and "missed" not in said

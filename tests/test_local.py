@@ -83,6 +83,7 @@ def test_a_long_prefix_outlives_the_process(small_model: str, states: Path) -> N
         assert evaluated(lm, rules("trees"), program, "Item 5?") < 20
 
 
+@pytest.mark.nightly
 def test_a_damaged_prefix_is_made_anew(small_model: str, states: Path) -> None:
     with LocalLM(small_model) as lm:
         evaluated(lm, rules("fruit"), "Item 3?")

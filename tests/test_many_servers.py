@@ -250,6 +250,7 @@ def _check_paid_once(model: Counting, done: dict[str, Any], path: Path) -> None:
     assert replay(trace).is_same
 
 
+@pytest.mark.nightly
 def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group, tmp_path: Path) -> None:
     with group.server("one") as one:
         id = begun_long(one, group)
@@ -266,6 +267,7 @@ def test_a_server_that_was_only_slow_does_not_disturb_its_successor(group: Group
             assert two.over(one.begin())["answer"] == "1"
 
 
+@pytest.mark.nightly
 def test_a_server_that_stops_finishes_its_runs_and_takes_no_others(group: Group) -> None:
     program = {"program": "import time\ntime.sleep(6)\nanswer = 1"}
     with group.pair("--runs", "1", "--drain", "60") as (one, two):

@@ -444,10 +444,10 @@ def test_calls_need_approval_where_they_are_not_read_only(tools: list[Tool]) -> 
 
 
 def test_a_server_that_dies_or_hangs_is_an_error_in_the_program() -> None:
-    with mcp_tools([SERVER], seconds=10) as tools:
+    with mcp_tools([SERVER], seconds=5) as tools:
         started = time.monotonic()
         hung = run("hang()", tools=tools)
-        assert hung.error is not None and "no reply within 10 s" in hung.error.message
+        assert hung.error is not None and "no reply within 5 s" in hung.error.message
         assert run("answer = motto()", tools=tools).answer == "fresh, always"
         dead = run("try:\n    crash()\nexcept Exception as error:\n    answer = str(error)", tools=tools)
         assert "the server is gone" in dead.answer

@@ -139,6 +139,7 @@ async def ended(intake: Intake, id: str) -> Any:
     return await intake.runs.find(id, "ann")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("detach", [True, False])
 def test_a_claim_whose_reply_is_lost_is_not(
     postgres: PostgresServer, relay: Relay, tmp_path: Path, detach: bool

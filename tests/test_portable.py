@@ -112,6 +112,7 @@ def test_traces_and_scores(platform: str, tmp_path: Path) -> None:
     assert "direct" in coc(platform, "methods")
 
 
+@pytest.mark.sampled(2)
 def test_models(platform: str, tmp_path: Path) -> None:
     suite, out = tmp_path / "suite.jsonl", tmp_path / "out"
     suite.write_text(json.dumps({"question": "What is 6 times 7?", "target": "42"}) + "\n")
@@ -153,6 +154,7 @@ def test_a_remote_sandbox(platform: str, tmp_path: Path) -> None:
         assert server.url in coc(platform, "doctor", **where).splitlines()[0]
 
 
+@pytest.mark.sampled(2)
 def test_the_portable_part_of_the_suite(platform: str) -> None:
     """Tests of modules that need no wall pass there, too."""
     sample = sorted(PORTABLE)[:: 1 if platform == "win32" else 3]

@@ -116,6 +116,7 @@ def test_brute_force_on_given_cases(start: int, sandbox: Sandbox) -> None:
         assert asyncio.run(force.objections()) == [], case["id"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(COUNT))
 def test_brute_force_on_random_programs(seed: int, sandbox: Sandbox) -> None:
     lines = program(seed).rstrip().split("\n")

@@ -120,6 +120,7 @@ async def held_bytes(server: Server, begin: Begin) -> int:
     return held
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", [inputs, values, replays, edits, resumes])
 def test_queued_runs_hold_no_data(tmp_path: Path, kind: Callable[[Server], Awaitable[Begin]]) -> None:
     async def main(server: Server) -> int:

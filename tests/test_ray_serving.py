@@ -154,6 +154,7 @@ def _read(path: str | Path) -> bytes:
         return b""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("detach", [True, False])
 def test_only_the_rest_of_a_run_is_paid_for_after_a_worker_was_lost(
     workers: RayWorkers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, detach: bool
@@ -211,6 +212,7 @@ class Load:
         return self.acknowledged
 
 
+@pytest.mark.nightly
 def test_each_server_and_worker_is_killed_under_load(
     workers: RayWorkers, postgres: PostgresServer, tmp_path: Path
 ) -> None:

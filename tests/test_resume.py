@@ -221,6 +221,7 @@ class Answering:
         self._server.server_close()
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("way", [["--sequential"], []], ids=["one by one", "overlapping"])
 def test_a_run_that_is_killed_at_call_150_asks_for_the_other_50(tmp_path: Path, way: list[str]) -> None:
     pytest.importorskip("openai")

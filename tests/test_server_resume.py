@@ -120,7 +120,7 @@ def resumed(server: Serving, id: str, **body: Any) -> dict[str, Any]:
 # --- after a crash ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("way", ["by itself", "over the API"])
 @pytest.mark.parametrize("asked", [{"program": PROGRAM}, {"question": QUESTION}], ids=["program", "question"])
 def test_a_server_that_is_killed_at_call_150_asks_for_the_other_50(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import part
 from random_queries import RandomQuery
 from sql_cases import DUCKDB_QUERIES, FUNCTIONS, KINDS, QUERIES, SQLITE_QUERIES, TABLES
 
@@ -93,7 +94,7 @@ def _plain(cell: Any) -> Any:
 def test_queries(engine: str, folder: Path, jail: Jail) -> None:
     """Rows are those of real functions, and calls are the distinct arguments that reach a judgement."""
     files = sorted(folder.glob("*.jsonl"))
-    cases = QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else SQLITE_QUERIES)
+    cases = part(QUERIES + (DUCKDB_QUERIES if engine == "duckdb" else SQLITE_QUERIES), 3)
 
     async def run_all() -> list[QueryResult]:
         options = query_options(RunOptions(), await tables_of(files, engine=engine))

@@ -568,6 +568,7 @@ def test_objects(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> N
         objects.fetch("files/1", tmp_path / "gone")
 
 
+@pytest.mark.nightly
 def test_object_storage_that_fails(tmp_path: Path, s3: str) -> None:
     with pytest.raises(StorageError, match="object storage: "):
         objects_at("s3://no-such-bucket/x").check()

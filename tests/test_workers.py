@@ -119,7 +119,7 @@ def test_schema_checks_take_turns(server: Serving) -> None:
         for _ in range(16):
             client = stack.enter_context(connected(server))
             client.request("POST", "/v1/chat/completions", json.dumps(body), HEADERS)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 4
         while time.monotonic() < deadline:
             most = max(most, len(children(server.process.pid, SCHEMA_CHECK)))
             time.sleep(0.01)

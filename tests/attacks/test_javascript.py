@@ -254,6 +254,7 @@ def test_a_program_that_fails(name: str, jail: Sandbox) -> None:
         assert message in result.error.message
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_program_that_never_ends(name: str, jail: Sandbox) -> None:
     result = attempt("let begun = 1;\n" + ENDLESS[name], jail, cpu_seconds=1)

@@ -135,6 +135,7 @@ def keepers(lone: Wall) -> set[int]:
     pytest.fail(f"processes are left: {found}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("ending", ["answer = 7", "while True: pass"], ids=["answers", "spins"])
 @pytest.mark.parametrize("lingering", LINGERING)
 def test_nothing_outlives_a_run(lone: Wall, lingering: str, ending: str) -> None:

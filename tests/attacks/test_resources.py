@@ -86,6 +86,7 @@ FATAL = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ENDLESS)
 def test_what_does_not_end_is_ended(wall: Wall, name: str) -> None:
     wall.ends(ENDLESS[name], "limit:run", "the program ran for over 0.15 seconds", limits=SHORT)
