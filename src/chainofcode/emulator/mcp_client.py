@@ -229,7 +229,7 @@ def _told(error: BaseException | None) -> str:
         return "the server is gone"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-    return f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS]
+    return " ".join(f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS].split())
 
 
 # --- tools --------------------------------------------------------------------------------------------------------
