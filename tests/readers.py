@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,6 +47,7 @@ from chainofcode.lm.openai import OpenAILM
 from chainofcode.lm.openai import _decoder as openai_decoder
 from chainofcode.lm.remote import RequestRejected, _error_in
 from chainofcode.lm.reply_store import ReplyStore
+from chainofcode.lm.reply_stream import ChatStream, MessageStream, ReplyStream
 from chainofcode.markup import as_html
 from chainofcode.methods import files_of
 from chainofcode.methods.answers import answer_type_of
@@ -220,6 +222,18 @@ def chat_reply(data: bytes) -> object:
     return msgspec.json.encode(judged), msgspec.json.encode(replies)
 
 
+def streamed_reply(data: bytes) -> object:
+    """Join a streamed reply of either protocol that arrives byte by byte."""
+    return [tried(partial(_joined, kind), data, LMError) for kind in (ChatStream, MessageStream)]
+
+
+def _joined(kind: type[ReplyStream], data: bytes) -> bytes:
+    stream = kind(len)  # type: ignore[arg-type]
+    for place in range(len(data)):
+        stream.feed(data[place : place + 1])
+    return stream.body()
+
+
 def error_reply(data: bytes) -> object:
     """Read the body of an endpoint's error."""
     said, param = _error_in(data)
@@ -329,6 +343,7 @@ READERS: dict[str, Untrusted] = {
     "reply value": Untrusted("text", reply_value),
     "fitted": Untrusted("text", fitted),
     "chat reply": Untrusted("bytes", chat_reply, (LMError,)),
+    "streamed reply": Untrusted("bytes", streamed_reply),
     "error reply": Untrusted("bytes", error_reply),
     "reply answer": Untrusted("text", reply_answer),
     "reply program": Untrusted("text", reply_program, _NO_PROGRAM),

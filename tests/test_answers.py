@@ -346,6 +346,8 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
         ({"$ref": "#/nope"}, "refers to '#/nope', which is not in it"),
         ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "refers to '#/\\$defs/x', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),
+        ({"$schema": 5, "not": {}}, "\\$schema must be text"),
+        ({"maximum": 10**5000}, "is not a JSON schema"),
         (object(), "no answer can be made"),
     ],
 )
@@ -354,6 +356,14 @@ def test_no_answer_type(answer_type: Any, told: str) -> None:
     with pytest.raises(InputError, match=told.replace("(", r"\(")):
         solve("What?", lm, answer_type=answer_type)
     assert not lm.requests
+
+
+def test_a_misfit_does_not_quote_all_of_a_schema() -> None:
+    schema = {"type": ["integer"] * 100_000}
+    result, lm = solved(["answer = 'x'"] * 2, schema)
+    assert result.error is not None and "is not of type integer" in result.error.message
+    assert len(result.error.message) < 1000
+    assert all(len(message.content) < 50_000 for request in lm.requests for message in request)
 
 
 @pytest.mark.parametrize(

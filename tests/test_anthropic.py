@@ -60,6 +60,12 @@ def keys(headers: dict[str, str]) -> set[str]:
     return {key for key in sent if key}
 
 
+def test_a_reply_with_malformed_counts(endpoint: Any) -> None:
+    endpoint.script[:] = [{**GOOD, "usage": one} for one in ("much", {"input_tokens": "12", "output_tokens": 1e308})]
+    model = lm(endpoint)
+    assert [ask(model)[0].usage for _ in range(2)] == [Usage(1, dollars=None), Usage(1, 0, 10**9, None)]
+
+
 def test_what_is_asked_and_answered(endpoint: Any) -> None:
     (reply,) = ask(lm(endpoint), stop=["END", "\n"], seed=7, max_tokens=50, temperature=0.5)
     assert (reply.text, reply.finish_reason) == ("Yes.", "stop")

@@ -108,6 +108,16 @@ def test_numbers_out_of_range(server: Serving, part: str) -> None:
     assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request")
 
 
+@pytest.mark.parametrize(
+    "part",
+    [b'"inputs": {"x": "\xff"}', b'"inputs": {"x": {"\xff": 1}}', b'"values": [{"call": "f(1)", "value": "\xff"}]'],
+)
+def test_text_that_is_not_utf8(server: Serving, part: bytes) -> None:
+    body = b'{"program": "answer = 1", %s}' % part
+    reply = server.client.post("/api/runs", content=body, headers={"content-type": "application/json"})
+    assert (reply.status_code, reply.json()["error"]["type"]) == (400, "invalid_request")
+
+
 def connected(server: Serving) -> socket.socket:
     host, _, port = server.url.removeprefix("http://").partition(":")
     return socket.create_connection((host, int(port)), timeout=60)

@@ -273,6 +273,10 @@ SHAPES: dict[str, dict[str, tuple[int, Shape]]] = {
         "choices": (4 * MB, lambda n: b'{"choices":[' + b'{"message":{}},' * (n // 15) + b'{"message":{}}]}'),
         "deep": (MB, lambda n: b'{"choices":[{"message":{},"logprobs":' + b"[" * n),
     },
+    "streamed reply": {
+        "a line without an end": (MB // 4, lambda n: b"x" * n),
+        "one long event": (MB // 4, lambda n: b'data: {"choices":[{"delta":{"content":"' + b"x" * n + b'"}}]}\n'),
+    },
     "error reply": {
         "no": (100_000, lambda n: b"unsupported " * (n // 12)),
         "names": (100_000, lambda n: b"'temperature' " * (n // 14)),

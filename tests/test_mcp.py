@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from conftest import ROOT
+from endpoint import serving
 from processes import command_of, descendants, is_alive, stat, variables_of
 from test_cli import COC, coc
 
@@ -366,6 +367,37 @@ def test_over_http_in_both_directions() -> None:
                 "run_program": False,
                 "verify": False,
             }
+
+
+def endless_reply(endpoint: Any) -> None:
+    """An MCP server whose tool replies without an end."""
+    body = endpoint.seen[-1][1]
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "endless", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "f", "inputSchema": {"type": "object"}}]},
+    }
+    message = {"jsonrpc": "2.0", "id": body.get("id")}
+    if body.get("method") == "tools/call":
+        endpoint.send_response(200)
+        endpoint.send_header("Content-Type", "application/json")
+        endpoint.send_header("Content-Length", str(100 * 1024**2))
+        endpoint.end_headers()
+        for _ in range(100):
+            endpoint.wfile.write(b" " * 1024**2)
+    elif body.get("method") in results:
+        endpoint.reply(200, json.dumps({**message, "result": results[body["method"]]}).encode())
+    else:
+        endpoint.reply(200, json.dumps({**message, "error": {"code": -32601, "message": "no"}}).encode())
+
+
+def test_a_reply_over_http_is_bounded() -> None:
+    with serving(endless_reply) as endpoint, mcp_tools([f"{endpoint.url}/mcp"], seconds=20) as tools:
+        result = run("try:\n    answer = f()\nexcept Exception as error:\n    answer = str(error)", tools=tools)
+    assert "it has over 16,777,216 bytes" in result.answer
 
 
 # --- other servers' tools -----------------------------------------------------------------------------------------

@@ -195,6 +195,18 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    "usage", ["much", [1], True, {"prompt_tokens": None}, {"prompt_tokens": "12"}, {"prompt_tokens": 1e308}]
+)
+def test_a_reply_with_malformed_counts_is_not_asked_for_again(endpoint: Any, usage: Any) -> None:
+    """It was paid for."""
+    endpoint.script[:] = [{**GOOD, "usage": usage}]
+    reply = ask(Retried(lm(endpoint)))[0]
+    assert reply.text == "true"
+    assert 0 <= reply.usage.prompt_tokens <= 10**9 and reply.usage.completion_tokens == 0
+    assert len(endpoint.seen) == 1
+
+
+@pytest.mark.parametrize(
     ("act", "words", "is_transient"),
     [
         (cut, "broke off", True),
@@ -204,6 +216,8 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
         (lambda e: e.reply(200, b'{"choices": []}'), "without a choice", True),
         (lambda e: e.reply(200, b'{"choices": [{"message": {"content": 5}}]}'), "no reply", True),
         (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
+        (lambda e: e.reply(200, b'{"choices": [{"message": {"content": "\xff"}}]}'), "no reply", True),
+        (lambda e: e.reply(400, b'{"error": {"message": "\xff"}}'), "refuses with 400", False),
         (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "OPENAI_API_KEY", False),
         (lambda e: e.reply(404, b'{"error": {"message": "no such model"}}'), "knows no model 'some-model'", False),
@@ -213,7 +227,7 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
         (lambda e: e.reply(200, gzip.compress(gzip.compress(b"{}")), Content_Encoding="gzip, gzip"), "'gzip, gzip'", False),
         (lambda e: e.reply(302, b"", Location="http://127.0.0.1:9/"), "redirects requests", False),
     ],
-    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
+    ids=["cut", "drip", "no JSON", "no list", "nothing", "no text", "deep", "no UTF-8", "no UTF-8 in an error", "huge", "key", "model", "request", "down", "endless", "compressed twice", "elsewhere"],
 )  # fmt: skip
 def test_endpoints_that_misbehave(endpoint: Any, act: Any, words: str, is_transient: bool) -> None:
     endpoint.script[:] = [act]

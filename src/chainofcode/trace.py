@@ -18,12 +18,14 @@ import msgspec
 from .errors import TraceError
 from .languages import Actor
 from .lm import Usage
+from .platforms import read_whole
 from .program import Program
 from .reasons import Reason
 from .sandbox.frames import Failure, Lineage
 from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
+_MAX_CAUSE_CHARS = 500  # of an error that quotes the file
 DIGEST_CHARS = 32
 Delta = dict[str, str | None]  # name → new value as text; None: the name is gone
 
@@ -344,7 +346,7 @@ class Trace:
         Where it need not be whole, a last line that was cut off, as by a full disk, is left out.
         """
         try:
-            lines = Path(path).read_bytes().splitlines()
+            lines = read_whole(path).splitlines()
         except OSError as error:
             raise TraceError(f"cannot read {path}: {error.strerror}") from None
         return cls.parse(lines if is_whole else lines[: _whole_lines(lines)], str(path))
@@ -385,6 +387,7 @@ def _whole_lines(lines: list[bytes]) -> int:
 
 
 def _not_a_trace(name: str, line: int, cause: str) -> str:
+    cause = cause[:_MAX_CAUSE_CHARS]
     if line > 1:
         return f"{name}, line {line}: not a line of a trace: {cause}"
     return f"{name} is not a trace: line 1: {cause}; a trace is what --trace FILE wrote"

@@ -45,17 +45,25 @@ _COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `coc`. The exit code is 0 answered, 1 no answer, 2 could not run."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # programs print odd text, which must not end us; in JSON it is escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if sys.stdout is None:  # the parent process closed it
-        sys.exit(COULD_NOT_RUN if sys.stderr is None else "coc: cannot write: standard output is closed")
     parser = _parser()
     if not (sys.argv[1:] if arguments is None else arguments):
         parser.print_help(sys.stderr)
         return COULD_NOT_RUN
     options = parser.parse_args(arguments)
     return _run(options.command, options)
+
+
+def _open_closed_streams() -> None:
+    """Replace streams that the parent process closed. Without standard output, end."""
+    sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY))
+    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    if sys.stdout is None:
+        note("cannot write: standard output is closed")
+        sys.exit(COULD_NOT_RUN)
 
 
 def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:

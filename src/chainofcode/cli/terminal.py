@@ -24,19 +24,20 @@ import msgspec
 from ..engine import Result
 from ..engine.journal import Journal, remove_journal
 from ..errors import ChainOfCodeError, InputError
-from ..platforms import drop_typed
+from ..platforms import drop_typed, read_stream, read_whole
 from ..reasons import Reason
 from ..render import Page, for_terminal, plain
 from ..sandbox.frames import Failure
 from ..trace import Answer, Event, Step, Trace
 
 ANSWERED, NO_ANSWER, COULD_NOT_RUN, INTERRUPTED = 0, 1, 2, 130
+_MAX_NOTE_CHARS = 2000
 
 
 def read_text(path: Path) -> str:
     """The text of a file; `-` is standard input. Invalid UTF-8 is kept: the compiler reports it."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+        data = read_stream(sys.stdin.buffer) if str(path) == "-" else read_whole(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     return data.decode("utf-8", "surrogateescape")
@@ -51,13 +52,18 @@ def is_same_file(path: Path, other: Path) -> bool:
 
 def note(text: str) -> None:
     """Print a one-line message for the user on standard error."""
-    write_lines([f"coc: {text}"], sys.stderr)
+    write_lines([f"coc: {_shortened(text)}"], sys.stderr)
 
 
 def note_lines(text: str) -> None:
     """Print a message of several lines; all but the first are indented, so that none looks like another message."""
     first, *more = text.split("\n")
-    write_lines([f"coc: {first}", *(f"     {line}" for line in more)], sys.stderr)
+    write_lines([f"coc: {_shortened(first)}", *(f"     {_shortened(line)}" for line in more)], sys.stderr)
+
+
+def _shortened(line: str) -> str:
+    """A line of a message, which may quote a file or a reply of any size."""
+    return line if len(line) <= _MAX_NOTE_CHARS else f"{line[:_MAX_NOTE_CHARS]}… ({len(line):,} characters)"
 
 
 class NoteHandler(logging.Handler):

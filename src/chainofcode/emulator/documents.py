@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, AnyStr
 import msgspec
 
 from ..errors import InputError
+from ..platforms import read_whole
 
 _MAX_BYTES = 20_000_000
 
@@ -19,7 +21,7 @@ _MAX_BYTES = 20_000_000
 def read_text(path: Path) -> str:
     """Return the text of a file. Raises InputError where it cannot be read, or is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return io.TextIOWrapper(io.BytesIO(read_whole(path)), encoding="utf-8-sig").read()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -14,10 +14,11 @@ import logging
 import os
 import shlex
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import httpx2
 import mcp_types as types
 import msgspec
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
@@ -34,6 +35,8 @@ _MAX_PAGES = 100
 _MAX_ARGUMENTS = 100
 _MAX_ERROR_CHARS = 1000
 _MAX_LAST_WORDS = 2000
+_MAX_REPLY_BYTES = 16 * 1024**2  # more than a program can get
+_SILENT_SECONDS = 300.0  # of a stream that a server holds open
 _CLOSE_SECONDS = 15.0  # the SDK terminates a process, then kills it, in less
 _Found = TypeVar("_Found")
 
@@ -130,16 +133,16 @@ class _Connection:
 
     async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
-            transport = self._transport(stack)
+            transport = await self._transport(stack)
             client = Client(transport, read_timeout_seconds=self._start_seconds, cache=None)
             self._client = await stack.enter_async_context(client)
             self.name = self._client.server_info.name if self._client.server_info is not None else ""
             self._opened.set()
             await self._closing.wait()
 
-    def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
+    async def _transport(self, stack: contextlib.AsyncExitStack) -> Any:
         if self.server.startswith(("http://", "https://")):
-            return streamable_http_client(self.server)
+            return streamable_http_client(self.server, http_client=await stack.enter_async_context(_http_client()))
         command, *arguments = _words(self.server)
         read, write = os.pipe()
         threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
@@ -211,6 +214,41 @@ class _Connection:
                 await asyncio.wait({self._task}, timeout=_CLOSE_SECONDS / 3)
 
 
+class _BoundedStream(httpx2.AsyncByteStream):
+    """The body of a reply, up to a size: the SDK reads a JSON reply whole."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
+        self._stream = stream
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._stream:
+            size += len(chunk)
+            if size > _MAX_REPLY_BYTES:
+                raise httpx2.StreamError(f"it has over {_MAX_REPLY_BYTES:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _http_client() -> httpx2.AsyncClient:
+    """A client with bounded replies. Compressed ones, which could multiply, are refused."""
+
+    async def bound(response: httpx2.Response) -> None:
+        if response.headers.get("content-encoding", "identity") != "identity":
+            raise httpx2.StreamError("the reply is compressed, which was not asked for")
+        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
+        if not is_events and isinstance(response.stream, httpx2.AsyncByteStream):  # the SDK bounds each event
+            response.stream = _BoundedStream(response.stream)
+
+    return httpx2.AsyncClient(
+        headers={"accept-encoding": "identity"},
+        timeout=httpx2.Timeout(START_SECONDS, read=_SILENT_SECONDS),
+        event_hooks={"response": [bound]},
+    )
+
+
 def _words(server: str) -> list[str]:
     try:
         words = shlex.split(server)
@@ -229,7 +267,7 @@ def _told(error: BaseException | None) -> str:
         return "the server is gone"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
-    return f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS]
+    return " ".join(f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS].split())
 
 
 # --- tools --------------------------------------------------------------------------------------------------------

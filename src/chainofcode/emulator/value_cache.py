@@ -21,7 +21,7 @@ from ..lm import LM, as_lm
 from ..lm.reply_store import MAX_BYTES, ReplyStore
 from ..lm.wrappers import Cached
 from ..trace import Confidence
-from ..values.codec import Opaque, ValueFormatError, decode, encode
+from ..values.codec import Opaque, decode, encode
 from . import Answering, as_emulator
 from .cascade import Cascade
 from .model import ONE_REPLY, Judging, instructions_digest
@@ -141,7 +141,7 @@ class _Keeping(AroundEmulator):
         try:
             kept = _decoder.decode(data)
             value = decode(kept.value)
-        except (msgspec.DecodeError, ValueFormatError, RecursionError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             self._store.begin_anew()
             return None
         return Answered(value, confidence=kept.confidence, model=kept.model, is_cached=True)

@@ -17,7 +17,7 @@ BEGUN = "begun"  # the reply of a tool call that is under way
 
 
 def journal_of(path: Path) -> Path:
-    return path.with_name(path.name + ".journal")
+    return path.parent / f"{path.name}.journal"
 
 
 class Journal:

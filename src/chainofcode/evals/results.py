@@ -24,7 +24,7 @@ import msgspec
 
 from ..emulator.documents import at_line, numbered, read_text
 from ..errors import InputError
-from ..platforms import lock, lock_directory
+from ..platforms import lock, lock_directory, read_whole
 from ..trace import Trace
 from .runner import EvalJob, tries
 from .samples import Sample, Score
@@ -77,7 +77,7 @@ class ResultsDirectory:
         path = self.directory / "results.jsonl"
         if not path.exists():
             return []
-        data = path.read_bytes()
+        data = read_whole(path)
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             with path.open("r+b") as file:
@@ -220,7 +220,7 @@ def read_scores(directory: Path, *, with_tries: bool = False) -> list[Score]:
     """Return the scores, one for each sample and method; on request, with those of each vote."""
     path = directory / "results.jsonl"
     try:
-        data = path.read_bytes()
+        data = read_whole(path)
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}; coc eval … --out DIR makes one") from None
     # A last line may be cut off; of samples that were run again, the last score counts.

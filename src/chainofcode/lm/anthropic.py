@@ -49,16 +49,21 @@ class _Block(msgspec.Struct):
 
 
 class _MessageTokens(msgspec.Struct):
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Any = None
+    output_tokens: Any = None
+    cache_read_input_tokens: Any = None
+    cache_creation_input_tokens: Any = None
 
 
 class _MessageReply(msgspec.Struct):
     content: list[_Block]
     stop_reason: str | None = None
-    usage: _MessageTokens | None = None
+    usage: Any = None
+
+    @property
+    def tokens(self) -> _MessageTokens:
+        """The token counts; a reply without them, or with malformed ones, stays valid: it was paid for."""
+        return msgspec.convert(self.usage, _MessageTokens) if isinstance(self.usage, dict) else _MessageTokens()
 
 
 _decoder = msgspec.json.Decoder(_MessageReply)
@@ -135,7 +140,7 @@ class AnthropicLM(RemoteLM):
             text, found, _ = text.partition(cut)
             if found:
                 finish = "stop"
-        return Completion(text, self._usage(reply.usage or _MessageTokens()), seconds, finish)
+        return Completion(text, self._usage(reply.tokens), seconds, finish)
 
     def _usage(self, used: _MessageTokens) -> Usage:
         cached, stored = map(bounded_tokens, (used.cache_read_input_tokens, used.cache_creation_input_tokens))

@@ -72,7 +72,7 @@ class _VendorBatches:
     def _decoded(self, data: bytes, kind: type[_Answer], *, is_transient: bool = False) -> _Answer:
         try:
             return msgspec.json.decode(data, type=kind)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             text = f"{self._lm.name} sent a malformed answer about a batch: {error}"
             raise LMError(text, is_transient=is_transient) from None
 

@@ -52,29 +52,33 @@ def _token(told: _TokenLogprobs) -> Token:
     return Token(told.token, {told.token: told.logprob} | {other.token: other.logprob for other in others})
 
 
-class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
 class ChatTokens(msgspec.Struct):
-    """The token counts of a reply."""
+    """The token counts of a reply, as the endpoint reports them: read each with `bounded_tokens`."""
 
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    prompt_tokens_details: _Details | None = None
-
-    @property
-    def cached_tokens(self) -> int:
-        return (self.prompt_tokens_details or _Details()).cached_tokens or 0
+    prompt_tokens: Any = None
+    completion_tokens: Any = None
+    prompt_tokens_details: Any = None
 
     @property
-    def cache_write_tokens(self) -> int:
-        return (self.prompt_tokens_details or _Details()).cache_write_tokens or 0
+    def cached_tokens(self) -> Any:
+        return self._detail("cached_tokens")
+
+    @property
+    def cache_write_tokens(self) -> Any:
+        return self._detail("cache_write_tokens")
+
+    def _detail(self, name: str) -> Any:
+        details = self.prompt_tokens_details
+        return details.get(name) if isinstance(details, dict) else None
 
 
 class ChatReply(msgspec.Struct):
     """The body of a reply."""
 
     choices: list[ChatChoice]
-    usage: ChatTokens | None = None
+    usage: Any = None
+
+    @property
+    def tokens(self) -> ChatTokens:
+        """The token counts; a reply without them, or with malformed ones, stays valid: it was paid for."""
+        return msgspec.convert(self.usage, ChatTokens) if isinstance(self.usage, dict) else ChatTokens()

@@ -69,9 +69,12 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def bounded_tokens(told: int | None) -> int:
-    """Return a number of tokens as an endpoint reports it, within bounds: none may lower what was spent."""
-    return min(max(told or 0, 0), _MAX_TOKENS)
+def bounded_tokens(told: object) -> int:
+    """Return a number of tokens as an endpoint reports it, within bounds: none may lower what was spent.
+
+    What is not a number counts as 0.
+    """
+    return int(min(max(0, told), _MAX_TOKENS)) if isinstance(told, (int, float)) else 0
 
 
 class Token(msgspec.Struct, frozen=True):

@@ -28,8 +28,8 @@ import msgspec
 
 from ..errors import LMError
 from ..platforms import usable_cores
-from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
-from .interface import LM, Completion, Message, Usage, turns
+from .chat_reply import MAX_ALTERNATIVES, ChatReply
+from .interface import LM, Completion, Message, Usage, bounded_tokens, turns
 from .prefixes import Prefixes
 from .reply_stream import ChatStream, OnText, ReplyStream
 from .weights import Progress, fetch, prefix_directory, weights
@@ -185,7 +185,7 @@ class LocalLM(LM):
         reply = await server.post("/v1/chat/completions", request, joined)
         try:
             read = msgspec.convert(reply, ChatReply)
-            choice, usage = read.choices[0], read.usage or ChatTokens()
+            choice, usage = read.choices[0], read.tokens
             cached = max(0, reply.get("timings", {}).get("cache_n", 0) - evaluated)
         except (msgspec.ValidationError, IndexError, TypeError, AttributeError):
             raise LMError(f"unexpected reply of {self.name}: {json.dumps(reply)[:200]}") from None
@@ -193,8 +193,8 @@ class LocalLM(LM):
             text=choice.message.content or "",
             usage=Usage(
                 requests=1,
-                prompt_tokens=usage.prompt_tokens,
-                completion_tokens=usage.completion_tokens,
+                prompt_tokens=bounded_tokens(usage.prompt_tokens),
+                completion_tokens=bounded_tokens(usage.completion_tokens),
                 cached_tokens=cached,
             ),
             seconds=time.monotonic() - started,

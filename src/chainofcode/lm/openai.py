@@ -144,7 +144,7 @@ class OpenAILM(RemoteLM):
             for choice in reply.choices
         ]
         # What one request cost is counted once, with its first reply.
-        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(reply.usage or ChatTokens()))
+        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(reply.tokens))
         return replies
 
     def _usage(self, used: ChatTokens) -> Usage:

@@ -190,7 +190,7 @@ class RemoteLM(LM):
     def _decoded(self, data: bytes, decoder: msgspec.json.Decoder[_Reply]) -> _Reply:
         try:
             return decoder.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
             text = f"{self.name} answered with something that is no reply: {error}"
             raise LMError(text, is_transient=True) from None
 
@@ -242,16 +242,18 @@ class RemoteLM(LM):
 
     async def read_lines(self, responding: AbstractAsyncContextManager[Any], take: Callable[[bytes], None]) -> None:
         """Call `take` with each line of a response, whose lines are bounded, not the whole."""
-        rest = b""
+        rest = bytearray()
         async with responding as response:
             async for chunk in response.iter_bytes():
-                *lines, rest = (rest + chunk).split(b"\n")
-                for line in filter(bytes.strip, lines):
-                    take(line)
+                rest += chunk
+                if b"\n" in chunk:
+                    *lines, rest = rest.split(b"\n")
+                    for line in filter(bytearray.strip, lines):
+                        take(bytes(line))
                 if len(rest) > _MAX_REPLY_BYTES:
                     raise LMError(f"{self.name} sent a result of over {_MAX_REPLY_BYTES:,} bytes")
         if rest.strip():
-            take(rest)
+            take(bytes(rest))
 
     def _client(self, package: Any) -> Any:
         """Return the client of this event loop. Its connections are kept until the loop ends."""
@@ -366,7 +368,7 @@ def _is_listed(model: str, body: bytes) -> bool:
     """Whether a model is in the reply of `/models`. A list that cannot be read says nothing."""
     try:
         names = {str(one["id"]) for one in msgspec.json.decode(body)["data"] or ()}
-    except (msgspec.DecodeError, RecursionError, LookupError, TypeError):
+    except (msgspec.DecodeError, ValueError, RecursionError, LookupError, TypeError):
         return True
     return not names.isdisjoint([model, f"{model}:latest"])
 
@@ -416,7 +418,7 @@ def _error_in(body: bytes) -> tuple[str, str]:
         told = msgspec.json.decode(body)
         told = told.get("error", told)
         return str(told.get("message", told)), str(told.get("param") or "")
-    except (msgspec.DecodeError, RecursionError, AttributeError):
+    except (msgspec.DecodeError, ValueError, RecursionError, AttributeError):
         return body.decode(errors="replace"), ""
 
 

@@ -22,7 +22,7 @@ class ReplyStream(abc.ABC):
     events: msgspec.json.Decoder[Any]
 
     def __init__(self, on_text: OnText, without_key: Callable[[str], str] = str) -> None:
-        self._on_text, self._without_key, self._rest = on_text, without_key, b""
+        self._on_text, self._without_key, self._rest = on_text, without_key, bytearray()
         self.text, self.finish = "", ""
 
     @abc.abstractmethod
@@ -34,18 +34,21 @@ class ReplyStream(abc.ABC):
 
     def feed(self, data: bytes) -> None:
         """Take bytes. Raises LMError for malformed events and for errors that an endpoint reports."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest += data
+        if b"\n" not in data:  # a line may come byte by byte
+            return
+        *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
             if line.startswith(b"data:"):
                 self._read(line[5:].strip())
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, data: bytes | bytearray) -> None:
         if data == b"[DONE]":
             self.finish = self.finish or "stop"
             return
         try:
             event = self.events.decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
             raise LMError(f"malformed event in a streamed reply: {error}", is_transient=True) from None
         self._take(event)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
 from ..errors import InputError, LMError
+from ..platforms import read_whole
 from .interface import LM, Completion, Message, Usage
 from .reply_stream import OnText
 
@@ -83,7 +83,7 @@ class ScriptedLM(LM):
 def read_script(path: str) -> ScriptedLM:
     """Read replies from a file. A line is a JSON string, used in order, or {"when": …, "reply": …, "seconds": 0.5}."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = read_whole(path).decode()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:

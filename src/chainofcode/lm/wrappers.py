@@ -54,7 +54,7 @@ class Cached(Around):
         data = self._store.get(request)
         try:
             return None if data is None else _completions.decode(data)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             self._store.begin_anew()
             return None
 

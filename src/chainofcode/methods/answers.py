@@ -29,6 +29,7 @@ MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
 _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
+_MAX_WHY_CHARS = 500  # may quote the schema; the model reads it
 _MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to validate an answer against a schema
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
@@ -258,7 +259,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
         told = conformed(data=data) if told is None else told
         if told:
             why = told.get("misfit") or told.get("unfit") or f"checking it against the schema failed: {told['error']}"
-            raise Misfit(f"{_short(data)} does not fit: {why}")
+            raise Misfit(f"{_short(data)} does not fit: {why[:_MAX_WHY_CHARS]}")
         return data
 
     try:
@@ -273,7 +274,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 def _plain(schema: Mapping[str, Any]) -> PlainSchema | None:
     try:
         return PlainSchema(schema)
-    except (NotPlain, RecursionError):
+    except (NotPlain, RecursionError, ValueError):  # also numbers of more digits than Python writes
         return None
 
 

@@ -121,6 +121,8 @@ def _kind(path: str) -> str:
 
 def check_file(path: str, max_bytes: int) -> None:
     """Raise InputError for what is not a regular file, or too large."""
+    if not _is_utf8(path):
+        raise InputError(f"cannot read {path}: its name is not UTF-8; rename it")
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:
@@ -131,6 +133,14 @@ def check_file(path: str, max_bytes: int) -> None:
         raise InputError(f"cannot read {path}: it is {what}; name a file (--allow-read grants directories)")
     if found.st_size > max_bytes:
         raise InputError(f"{path} has {found.st_size:,} bytes; {max_bytes:,} are allowed (--allow-read grants more)")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_kinds(kinds: dict[str, str]) -> None:

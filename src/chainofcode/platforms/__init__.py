@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from .whole_files import read_stream, read_whole
+
 if sys.platform == "win32":
     from .windows import (
         OUT_OF_TIME,
@@ -48,5 +50,7 @@ __all__ = [
     "lock",
     "lock_directory",
     "parent_timeout",
+    "read_stream",
+    "read_whole",
     "usable_cores",
 ]

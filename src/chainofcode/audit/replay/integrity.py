@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...errors import InputError, TraceError
+from ...platforms import read_whole
 from ...trace import DIGEST_CHARS, Trace, linked
 
 _MEMBER = re.compile(rb',"chain":"([0-9a-f]{%d})"\}\Z' % DIGEST_CHARS)
@@ -77,7 +78,7 @@ def _first_broken(pairs: list[tuple[bytes, str]]) -> int | None:
 
 def _read(path: Path) -> list[bytes]:
     try:
-        return path.read_bytes().splitlines()
+        return read_whole(path).splitlines()
     except OSError as error:
         raise TraceError(f"cannot read {path}: {error.strerror}") from None
 
