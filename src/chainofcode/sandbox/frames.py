@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -123,13 +123,16 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     statement: int
 
 
+_TracePlace = Annotated[int, msgspec.Meta(ge=0)]  # of a step in the trace
+
+
 class LineageNode(msgspec.Struct, frozen=True, array_like=True):
     """One run of a statement (-1: none, for inputs and names at the end), with its visits and values by their places
     in the trace, and what it depends on: nodes by data and by control, and logs up to a length."""
 
     statement: int
-    visits: list[int] = []
-    values: list[int] = []
+    visits: list[_TracePlace] = []
+    values: list[_TracePlace] = []
     data: list[int] = []
     control: list[int] = []
     read: list[tuple[int, int, int]] = []

@@ -51,7 +51,7 @@ class Provenance:
         asked = asked_steps(self.trace.steps)
         found: dict[int, list[Step]] = {}
         for index, node in enumerate(self.lineage.nodes):
-            own = [asked[value] for value in dict.fromkeys(node.values) if 0 <= value < len(asked)]
+            own = [asked[value] for value in dict.fromkeys(node.values) if value < len(asked)]
             visits = ((node.statement, visit) for visit in dict.fromkeys(node.visits))
             own += [python[visit] for visit in visits if visit in python]
             if own:
