@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 from browsing import Seen, chromium
 from forked import is_measured
-from measured_boot import measure_guests, save_lines
+from measured_boot import begin_measuring, save_lines
 
 from chainofcode import Result, SandboxError, Trace
 from chainofcode.audit import areplay, runs_of
@@ -125,7 +125,7 @@ def subject(path: Path) -> str:
 
 def pytest_configure() -> None:
     if is_measured:
-        measure_guests()
+        begin_measuring()
 
 
 def pytest_unconfigure() -> None:

@@ -109,6 +109,8 @@ def _of_interpreter() -> dict[str, str]:
 
 _first_variables = _of_interpreter()
 is_measured = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)  # coverage begins with an interpreter
+_MEASURED = str(Path(__file__).parent / "measured_boot.py")
+COC = [sys.executable, *([_MEASURED, "coc"] if is_measured else ["-m", "chainofcode"])]
 
 
 @functools.cache

@@ -1,5 +1,8 @@
 """The first file of guests, zygotes and parsers in a coverage run: runs `boot.py`, and notes the lines that run.
 
+    python measured_boot.py MODULE ARGUMENT…    instead of boot.py
+    python measured_boot.py coc ARGUMENT…       the command, with guests that are measured
+
 A guest cannot write files, and the host kills it as soon as it has the answer. So our modules are compiled with a probe
 before each statement: it sets a byte of a file that is mapped into memory, from before the walls are built. Tracing, the
 program's and the engine's, is not touched.
@@ -52,14 +55,18 @@ class LineMap:
 # --- in the tests -------------------------------------------------------------------------------------------------
 
 
-def measure_guests() -> None:
+def begin_measuring() -> None:
     """Let this process start its guests with this file. The first process of the tests makes the map."""
-    from chainofcode import boot
-
     if os.environ.setdefault(_OWNER, str(os.getpid())) == str(os.getpid()):
         os.makedirs(_HOME, exist_ok=True)
         with open(_LINES, "wb") as file:
             file.truncate(LineMap().size)
+    _replace_boot()
+
+
+def _replace_boot() -> None:
+    from chainofcode import boot
+
     boot.__file__ = os.path.abspath(__file__)
     boot.FILES = (*boot.FILES, boot.__file__)  # for containers
 
@@ -77,6 +84,15 @@ def save_lines() -> None:
     data.erase()
     data.add_lines(ran)
     data.write()
+
+
+def run_coc(*arguments: str) -> None:
+    """Run a command whose guests are measured."""
+    import runpy
+
+    sys.path[0], sys.argv = os.getcwd(), ["coc", *arguments]
+    _replace_boot()
+    runpy.run_module("chainofcode", run_name="__main__")
 
 
 # --- in a guest ---------------------------------------------------------------------------------------------------
@@ -157,7 +173,7 @@ def _probe(line: int) -> ast.stmt:
     return ast.Assign([byte], ast.Constant(1), lineno=line, end_lineno=line, col_offset=0, end_col_offset=0)
 
 
-def main() -> None:
+def run_boot() -> None:
     names: dict[str, Any] = {"__name__": "__main__", "__file__": _BOOT}
     lines = LineMap()
     loader = importlib.machinery.SourceFileLoader("__main__", _BOOT)
@@ -171,4 +187,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1] == "coc":
+        run_coc(*sys.argv[2:])
+    else:
+        run_boot()

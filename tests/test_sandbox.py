@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from conftest import has_tier
+from forked import COC
 from processes import descendants, is_alive, wait_for
 
 from chainofcode import InputError, Limits, SandboxError, arun, run
 from chainofcode.sandbox import Jail, open_sandbox
 from chainofcode.sandbox.pool import TIERS
 
-COC = [sys.executable, "-m", "chainofcode"]
 DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
 ORDINARY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 NO_NAMESPACES = [*DENY, "unshare,mount,pivot_root,setns"]
