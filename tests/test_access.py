@@ -103,6 +103,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert "bob" in coc("tokens", "revoke", listed[1]["id"], *data)
     assert [one["owner"] for one in json.loads(coc("tokens", "--json", *data))] == ["ann"]
     assert len(json.loads(coc("tokens", "--json", "--all", *data))) == 2
+    first, second = coc("tokens", "--all", *data).splitlines()
+    assert "  ann " in first and " metrics " in first and "  valid until 2" in first and first.endswith("dollars=1.5")
+    assert "  bob " in second and "  revoked 2" in second
     for wrong in (
         ["revoke", "bob"],
         ["revoke"],
