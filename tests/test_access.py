@@ -354,6 +354,8 @@ def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
         ({"proxies": ("127.0.0.1",)}, "a server behind a proxy can be reached from other machines"),
         ({"user_header": "X-User"}, "--user-header needs --proxy"),
         ({"user_header": "X User", "proxies": ("::1",)}, "name of a header"),
+        ({"tokens": {"ann": "a" * 32, "bob": "a" * 32}}, "two tokens are equal"),
+        ({"origins": ("example.org",)}, "--allow-origin takes an origin"),
     ],
 )
 def test_settings_that_are_unsafe(tmp_path: Path, options: dict[str, Any], message: str) -> None:
