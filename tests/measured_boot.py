@@ -32,7 +32,7 @@ PROBED = "_lines_that_ran"  # of a module's part of the map, in the module
 
 
 class LineMap:
-    """A byte for each line of each file, shared by all guests; a file has as many bytes here as in its directory."""
+    """A byte for each line of each file, shared by all guests. A file gets as many bytes as it has on disk."""
 
     def __init__(self) -> None:
         self.places: dict[str, tuple[int, int]] = {}  # path: first byte, bytes
@@ -47,12 +47,11 @@ class LineMap:
     def open(self) -> None:
         """Map the file; unlike Python's own `mmap`, without keeping a descriptor open, which tests would find."""
         call = ctypes.CDLL(None).mmap
-        call.restype, call.argtypes = (
-            ctypes.c_void_p,
-            (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long),
-        )
+        call.restype = ctypes.c_void_p
+        call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
         with open(_LINES, "r+b") as file:
             self._address = call(None, self.size, _READ | _WRITE, _SHARED, file.fileno(), 0)
+        assert self._address != ctypes.c_void_p(-1).value, "the map cannot be mapped"
 
     def of(self, path: str) -> ctypes.Array[ctypes.c_ubyte]:
         first, size = self.places[path]
@@ -64,8 +63,11 @@ class LineMap:
 
 def begin_measuring() -> None:
     """Let this process start its guests with this file. The first process of the tests makes the map."""
+    import shutil
+
     if os.environ.setdefault(_OWNER, str(os.getpid())) == str(os.getpid()):
-        os.makedirs(_HOME, exist_ok=True)
+        shutil.rmtree(_HOME, ignore_errors=True)  # bytecode with earlier probes
+        os.makedirs(_HOME)
         with open(_LINES, "wb") as file:
             file.truncate(LineMap().size)
     _replace_boot()
