@@ -48,6 +48,7 @@ class Serving:
         path = directory / "script.jsonl"
         path.write_text("\n".join(map(json.dumps, script)))
         command = ["serve", "--port", "0", "--log", "json", "--data", str(directory / "data")]
+        command += ["--drain", "1"] if is_measured else []  # `close` waits for its end
         command += ["--model", model or f"scripted:{path}", *options]
         said, stderr = os.pipe()
         self.process = started(command, stderr)
@@ -111,7 +112,7 @@ class Serving:
         if is_measured and self.process.poll() is None:
             with contextlib.suppress(subprocess.TimeoutExpired):  # killed, it would not say which lines it ran
                 self.process.send_signal(signal.SIGTERM)
-                self.process.wait(3)
+                self.process.wait(10)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
