@@ -16,6 +16,8 @@ from typing import Any, TypeVar
 
 import pytest
 from browsing import Seen, chromium
+from forked import is_measured
+from measured_boot import begin_measuring, save_lines
 
 from chainofcode import Result, SandboxError, Trace, sandbox
 from chainofcode.audit import areplay, runs_of
@@ -119,6 +121,16 @@ def part(cases: list[Case], every: int) -> list[Case]:
 
 def subject(path: Path) -> str:
     return path.stem.removeprefix("test_")
+
+
+def pytest_configure() -> None:
+    if is_measured:
+        begin_measuring()
+
+
+def pytest_unconfigure() -> None:
+    if is_measured:
+        save_lines()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -100,7 +100,7 @@ def run_coc(arguments: Sequence[str], cwd: Path, stdin: str | None) -> subproces
 def can_fork(arguments: Sequence[str]) -> bool:
     """Not if the test changed what an interpreter reads at its start, and not with arguments of any length."""
     size = sum(map(len, arguments)) + sum(len(name) + len(value) for name, value in os.environ.items())
-    return not _is_measured and _of_interpreter() == _first_variables and size < _MAX_BYTES
+    return not is_measured and _of_interpreter() == _first_variables and size < _MAX_BYTES
 
 
 def _of_interpreter() -> dict[str, str]:
@@ -108,7 +108,9 @@ def _of_interpreter() -> dict[str, str]:
 
 
 _first_variables = _of_interpreter()
-_is_measured = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)  # coverage begins with an interpreter
+is_measured = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)  # coverage begins with an interpreter
+_MEASURED = str(Path(__file__).parent / "measured_boot.py")
+COC = [sys.executable, *([_MEASURED, "coc"] if is_measured else ["-m", "chainofcode"])]
 
 
 @functools.cache

@@ -6,10 +6,11 @@ import contextlib
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from forked import COC
 
 TOKEN = "a-token-for-the-tests"
 
@@ -31,7 +32,7 @@ class Serving:
 def guest_server(*options: str, port: int = 0) -> Iterator[Serving]:
     with tempfile.TemporaryDirectory() as data:
         process = subprocess.Popen(
-            [sys.executable, "-m", "chainofcode", "serve", "--sandbox-only", "--port", str(port), "--data", data, *options],
+            [*COC, "serve", "--sandbox-only", "--port", str(port), "--data", data, *options],
             stderr=subprocess.PIPE, text=True, env={**os.environ, "COC_TOKEN": f"someone={TOKEN} other=another-{TOKEN}"},
         )  # fmt: skip
         assert process.stderr is not None

@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from forked import Forked, can_fork
+from forked import COC, Forked, can_fork, is_measured
 
 SCRIPT = [
     {
@@ -36,7 +35,7 @@ def started(command: list[str], stderr: int) -> Forked | subprocess.Popen[bytes]
     environment = {**os.environ, "COC_TOKEN": ""}
     if can_fork(command):
         return Forked(command, (0, 1, stderr), env=environment)
-    return subprocess.Popen([sys.executable, "-m", "chainofcode", *command], stderr=stderr, env=environment)
+    return subprocess.Popen([*COC, *command], stderr=stderr, env=environment)
 
 
 class Serving:
@@ -49,6 +48,7 @@ class Serving:
         path = directory / "script.jsonl"
         path.write_text("\n".join(map(json.dumps, script)))
         command = ["serve", "--port", "0", "--log", "json", "--data", str(directory / "data")]
+        command += ["--drain", "1"] if is_measured else []  # `close` waits for its end
         command += ["--model", model or f"scripted:{path}", *options]
         said, stderr = os.pipe()
         self.process = started(command, stderr)
@@ -109,6 +109,10 @@ class Serving:
 
     def close(self) -> None:
         self.client.close()
+        if is_measured and self.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):  # killed, it would not say which lines it ran
+                self.process.send_signal(signal.SIGTERM)
+                self.process.wait(10)
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()

@@ -103,6 +103,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert "bob" in coc("tokens", "revoke", listed[1]["id"], *data)
     assert [one["owner"] for one in json.loads(coc("tokens", "--json", *data))] == ["ann"]
     assert len(json.loads(coc("tokens", "--json", "--all", *data))) == 2
+    first, second = coc("tokens", "--all", *data).splitlines()
+    assert "  ann " in first and " metrics " in first and "  valid until 2" in first and first.endswith("dollars=1.5")
+    assert "  bob " in second and "  revoked 2" in second
     for wrong in (
         ["revoke", "bob"],
         ["revoke"],
@@ -351,6 +354,8 @@ def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
         ({"proxies": ("127.0.0.1",)}, "a server behind a proxy can be reached from other machines"),
         ({"user_header": "X-User"}, "--user-header needs --proxy"),
         ({"user_header": "X User", "proxies": ("::1",)}, "name of a header"),
+        ({"tokens": {"ann": "a" * 32, "bob": "a" * 32}}, "two tokens are equal"),
+        ({"origins": ("example.org",)}, "--allow-origin takes an origin"),
     ],
 )
 def test_settings_that_are_unsafe(tmp_path: Path, options: dict[str, Any], message: str) -> None:

@@ -8,19 +8,16 @@ import resource
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import ROOT, has_tier
-from forked import can_fork, run_coc
+from forked import COC, can_fork, run_coc
 
 from chainofcode.cli import _parser
 from chainofcode.cli.overview import GROUPS
-
-COC = [sys.executable, "-m", "chainofcode"]
 
 
 def coc(*arguments: str | Path, cwd: Path = ROOT, stdin: str | None = None) -> subprocess.CompletedProcess[str]:

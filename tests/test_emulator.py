@@ -310,6 +310,14 @@ def test_prose_is_a_delta() -> None:
     assert run(program, wrong).answer == "a"
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("['plum']", ["pear"]), ("{'plum': 1}", {"pear": 2}), ("{'plum'}", {"pear"})]
+)
+def test_prose_changes_a_container_in_place(before: str, after: object) -> None:
+    program = f"basket = {before}\nsame = basket\nput into the basket what is ripe\nanswer = (same, same is basket)"
+    assert run(program, lambda pause: {"basket": after}).answer == (after, True)
+
+
 def test_types_come_back_as_python_has_them() -> None:
     lm = Recording(
         {"when(1)": '{"value": "2024-02-29"}', "pair(1)": '{"value": [1, 2]}', "who(1)": '{"value": {"name": "Ann"}}'}

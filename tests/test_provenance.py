@@ -18,7 +18,7 @@ from oracle import Oracle, objections
 from programs import HOLES, program
 from slice_check import Force
 
-from chainofcode import Limits, Pause, Result, Trace, arun, run
+from chainofcode import Limits, Pause, Result, ScriptedLM, Trace, arun, run
 from chainofcode.audit.provenance.slices import slice_of
 from chainofcode.sandbox import Jail, Sandbox
 from chainofcode.values.codec import decode
@@ -176,6 +176,24 @@ def test_what_a_failure_depends_on() -> None:
     assert result.trace.program is not None and result.trace.answer is not None
     found = slice_of(result.lineage, result.trace.program, result.trace.answer)
     assert {result.trace.program.statements[number].line for number in found.statements} == {1, 3, 4}
+
+
+def test_a_statement_that_a_model_runs_is_followed() -> None:
+    source = (
+        "basket = ['plum']\nother = ['nail']\nput everything that is in the shop into the basket\nanswer = len(basket)"
+    )
+    for text in (
+        source,
+        "def count():\n    " + source.replace("\n", "\n    ") + "\n    return answer\nanswer = count()",
+    ):
+        result = run(text, ScriptedLM(['{"basket": ["plum", "pear"]}']), follow=True)
+        assert result.answer == 2 and result.lineage is not None
+        assert result.trace.program is not None and result.trace.answer is not None
+        found = slice_of(result.lineage, result.trace.program, result.trace.answer)
+        lines = {result.trace.program.statements[number].line for number in found.statements}
+        first = text[: text.index("put")].count("\n") + 1
+        assert found.values == {0} and {first, first + 1} <= lines
+        assert first - 1 not in lines, "other is not in the basket"
 
 
 def test_nothing_is_followed_unless_asked() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,13 +16,13 @@ from typing import Any
 
 import pytest
 from conftest import has_tier
+from forked import COC
 from processes import descendants, is_alive, wait_for
 
 from chainofcode import InputError, Limits, SandboxError, arun, run
 from chainofcode.sandbox import Jail, open_sandbox
 from chainofcode.sandbox.pool import TIERS
 
-COC = [sys.executable, "-m", "chainofcode"]
 DENY = [sys.executable, str(Path(__file__).parent / "deny.py")]
 ORDINARY = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 NO_NAMESPACES = [*DENY, "unshare,mount,pivot_root,setns"]
@@ -433,3 +434,17 @@ def test_engine_that_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(SandboxError, match="no command `docker`"):
         run("answer = 1", sandbox="docker")
     assert open_sandbox("podman:python:3.12-slim") is not None
+
+
+@pytest.mark.parametrize(
+    ("package", "why"),
+    [("sys", "it is part of Python and needs no grant"), ("PyYAML", "did you mean yaml?"), ("", "the name is empty")],
+)
+def test_a_package_that_cannot_be_granted(package: str, why: str) -> None:
+    with pytest.raises(InputError, match=f"cannot grant '{package}': .*{re.escape(why)}"):
+        run("answer = 1", packages=[package])
+
+
+def test_a_file_without_a_name_cannot_be_granted() -> None:
+    with pytest.raises(InputError, match="cannot grant '' for reading: name a file or a directory"):
+        run("answer = 1", reads=[""])

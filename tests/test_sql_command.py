@@ -6,6 +6,7 @@ import asyncio
 import csv
 import io
 import json
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -460,3 +461,34 @@ def test_ask_has_a_model_write_sql(coc: Coc) -> None:
     data = json.loads(out)
     assert (code, data["value"], data["reason"]) == (0, COUNTED, "answered")
     assert data["program"].startswith("SELECT movie")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("wide.csv", ",".join(f"c{n}" for n in range(5000)), "it has 5,000 columns"),
+        ("object.json", '{"a": 1}', "a table in JSON is a list of objects"),
+        ("numbers.json", "[1, 2]", "a table in JSON is made of objects"),
+        ("nothing.json", "[]", "it has no columns"),
+    ],
+)
+def test_a_file_that_is_no_table(coc: Coc, name: str, content: str, message: str) -> None:
+    Path(name).write_text(content)
+    code, out, _ = coc("sql", f"SELECT * FROM {Path(name).stem}", "--file", name)
+    assert code == 1 and f"QueryError: cannot read {name}: {message}" in out
+
+
+def test_a_table_in_json_and_the_wrong_engine_or_kind(coc: Coc) -> None:
+    Path("t.json").write_text('[{"day": "2020-02-30", "n": 1}, {"day": "2020-02-28", "n": null}]')
+    assert coc("sql", "SELECT day, n FROM t ORDER BY n", "--file", "t.json", "--csv")[1].split() == [
+        "day,n", "2020-02-28,", "2020-02-30,1",
+    ]  # fmt: skip
+    Path("t.parquet").write_bytes(b"PAR1")
+    Path("t.exe").write_bytes(b"MZ")
+    wrong = {"t.parquet": "SQLite cannot read", "t.exe": "as a table (expected one of:"}
+    for name, message in wrong.items():
+        code, _, err = coc("sql", "SELECT 1", "--file", name)
+        assert code == 2 and message in err
+    sqlite3.connect("kept.db").execute("CREATE TABLE t (n)").connection.close()
+    code, _, err = coc("sql", "SELECT 1", "--database", "kept.db", "--engine", "duckdb")
+    assert code == 2 and "is a database of sqlite; duckdb cannot read it" in err

@@ -91,7 +91,8 @@ def _why_not(package: str) -> str:
     homes = importlib.metadata.packages_distributions()
     modules = [module for module, owners in homes.items() if _normal(package) in map(_normal, owners)]
     if modules:
-        return f"use the name that programs import; did you mean {modules[0]}?"
+        public = min(modules, key=lambda module: module.startswith("_"))  # PyYAML has `_yaml` and `yaml`
+        return f"use the name that programs import; did you mean {public}?"
     return f"no such package is installed here (pip install {package})" if package else "the name is empty"
 
 

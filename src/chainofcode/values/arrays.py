@@ -91,7 +91,8 @@ def holds_plain_data(value: Any) -> bool:
 
 def _are_plain(column: Any) -> bool:
     """Whether all cells are plain data. Text columns have the dtype `object`, too."""
-    return column.size <= MAX_SHOWN_CELLS and all(id(type(cell)) in _LABELS for cell in column.ravel().tolist())
+    cells = column.ravel() if type(column) is class_in("numpy", "ndarray") else column  # a column has one dimension
+    return column.size <= MAX_SHOWN_CELLS and all(id(type(cell)) in _LABELS for cell in cells.tolist())
 
 
 def _plain(value: Any, numpy: Any, pandas: Any) -> Any:
