@@ -10,6 +10,7 @@ import pytest
 from conftest import records
 from js_runs import in_node, programs_in, run_all
 
+from chainofcode import InputError, run
 from chainofcode.sandbox import Jail, Sandbox
 
 CASES = {record["id"]: record for record in records("cases/holes.jsonl")}
@@ -63,3 +64,10 @@ def test_programs_agree_with_node(jail: Sandbox, language: str, file: str, least
         ):
             wrong[name] = (result.error, result.answer, expected[name]["value"], calls ^ expected[name]["calls"].keys())
     assert wrong == {}
+
+
+def test_the_library_takes_a_language_by_name() -> None:
+    result = run("answer = isFruit('fig') ? 1 : 2", {'isFruit("fig")': True}, language="javascript")
+    assert result.answer == 1
+    with pytest.raises(InputError, match="unknown language 'cobol'"):
+        run("answer = 1", language="cobol")

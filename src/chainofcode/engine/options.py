@@ -45,6 +45,8 @@ class RunOptions:
         """Return the options with the given ones replaced. Raises TypeError for an unknown name."""
         if question is not None:
             given = {**given, "question": question}
+        if isinstance(given.get("language"), str):
+            given = {**given, "language": language_named(given["language"])}
         known = [option.name for option in dataclasses.fields(cls)]
         unknown = sorted(given.keys() - set(known))
         if unknown:
@@ -106,7 +108,7 @@ class RunKeywords(TypedDict, total=False):
     """The fields of `RunOptions` as keyword arguments, without the question."""
 
     inputs: Mapping[str, Any]
-    language: Language | None
+    language: Language | str | None
     policy: Literal["strict", "paper"]
     packages: Sequence[str]
     reads: Sequence[str]
