@@ -4,7 +4,7 @@
     python3 check.py              what a change must pass: lint, types, tests; 20 minutes on two cores
     python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
     python3 check.py --all        the nightly run: all cases of all tests, on every version
-    python3 check.py --coverage   also says which lines no test runs, and fails if they are too many
+    python3 check.py --coverage   also lists the lines that no test runs; fails if coverage is too low
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
@@ -26,9 +26,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent
 LOCK = ROOT / "requirements.lock"
 WANTED = ("3.11", "3.12", "3.13", "3.14")
-EVERYTHING = (f"{ROOT}[dev]",)
-# What the tests that depend on the version need: a tenth of the other packages, by size.
-FOR_A_VERSION = (f"{ROOT}[server]", "hypothesis", "matplotlib", "numpy", "pandas", "pytest", "pytest-xdist", "sympy")
+DEV_PACKAGES = (f"{ROOT}[dev]",)
+# For the tests that depend on the version: a tenth of the size of [dev].
+VERSION_TEST_PACKAGES = (
+    f"{ROOT}[server]",
+    "hypothesis",
+    "matplotlib",
+    "numpy",
+    "pandas",
+    "pytest",
+    "pytest-xdist",
+    "sympy",
+)
 WORKERS = os.cpu_count() or 1  # more make tests with a time limit fail now and then
 COVERAGE = ("coverage", "run", "-m")
 
@@ -97,9 +106,9 @@ def main() -> None:
         os.environ["COC_ALL"] = "1"
     first, *others = found
     with ThreadPoolExecutor() as pool:
-        packages = EVERYTHING if wish.all else FOR_A_VERSION
+        packages = DEV_PACKAGES if wish.all else VERSION_TEST_PACKAGES
         made = [pool.submit(environment, version, found[version], packages) for version in others if not wish.quick]
-        tools = environment(first, found[first], EVERYTHING)
+        tools = environment(first, found[first], DEV_PACKAGES)
         run(str(tools / "ruff"), "check", ".")
         run(str(tools / "ruff"), "format", "--check", ".")
         run(str(tools / "mypy"))

@@ -52,8 +52,9 @@ coc ask "How many of these are fruit: apple, hammer, kiwi, saw?"
 The answer goes to standard output, everything else to standard error. `coc COMMAND --help` prints what this page says.
 `coc serve`, `coc tokens` and `coc mcp` have [a page of their own](cli-server.md).
 
-A file that you name has at most 1 GB; a pipe or a device (`<(zcat FILE.gz)`, `-`) at most 100 MB, and a pipe may pause
-for at most 10 seconds.
+Programs, traces, scripts and values can have up to 1 GB, or up to 100 MB from a pipe, a device or standard input (`-`).
+A pipe such as `<(zcat FILE.gz)` times out after 60 seconds without data. [Files for `--file`](files.md) are regular
+files of at most 100 MB.
 
 | exit code | meaning |
 |---|---|

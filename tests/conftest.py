@@ -243,7 +243,7 @@ class SharedJail(Jail):
 
 @pytest.fixture(scope="session", autouse=True)
 def programs_share_a_sandbox() -> Iterator[None]:
-    """To open a sandbox takes longer than most programs of tests do: those that ask for `auto` get the same one."""
+    """Tests that use `auto` share one sandbox: opening one takes longer than most of their programs."""
     shared = SharedJail()
 
     def opened_or_shared(name: str, *, spares: int = 0) -> sandbox.Sandbox:

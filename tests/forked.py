@@ -108,7 +108,9 @@ def _of_interpreter() -> dict[str, str]:
 
 
 _first_variables = _of_interpreter()
-is_measured = any(name.startswith("COVERAGE_PROCESS") for name in os.environ)  # coverage begins with an interpreter
+is_measured = any(
+    name.startswith("COVERAGE_PROCESS") for name in os.environ
+)  # coverage starts with a new interpreter, not after a fork
 _MEASURED = str(Path(__file__).parent / "measured_boot.py")
 COC = [sys.executable, *([_MEASURED, "coc"] if is_measured else ["-m", "chainofcode"])]
 

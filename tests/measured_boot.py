@@ -1,10 +1,10 @@
-"""The first file of guests, zygotes and parsers in a coverage run: runs `boot.py`, and notes the lines that run.
+"""The entry point of guests, zygotes and parsers in a coverage run: runs `boot.py` and records which lines run.
 
     python measured_boot.py MODULE ARGUMENT…    instead of boot.py
     python measured_boot.py coc ARGUMENT…       the command, with guests that are measured
 
 A guest cannot write files, and the host kills it as soon as it has the answer. So our modules are compiled with a probe
-before each statement: it sets a byte of a file that is mapped into memory, from before the walls are built. Tracing, the
+before each statement: it sets a byte in a file that was mapped into memory before the sandbox was set up. Tracing, the
 program's and the engine's, is not touched.
 """
 
@@ -28,7 +28,7 @@ _HOME = os.path.join(ROOT, ".coverage-guests")
 _LINES = os.path.join(_HOME, "lines")
 _OWNER = "COC_LINES_OWNER"  # the process that makes the map and saves it
 _READ, _WRITE, _SHARED = 1, 2, 1  # for mmap(2)
-PROBED = "_lines_that_ran"  # of a module's part of the map, in the module
+PROBED = "_lines_that_ran"  # the variable of a module that holds its part of the map
 
 
 class LineMap:
@@ -51,7 +51,7 @@ class LineMap:
         call.argtypes = (ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long)
         with open(_LINES, "r+b") as file:
             self._address = call(None, self.size, _READ | _WRITE, _SHARED, file.fileno(), 0)
-        assert self._address != ctypes.c_void_p(-1).value, "the map cannot be mapped"
+        assert self._address != ctypes.c_void_p(-1).value, "mmap failed"
 
     def of(self, path: str) -> ctypes.Array[ctypes.c_ubyte]:
         first, size = self.places[path]

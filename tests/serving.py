@@ -110,7 +110,7 @@ class Serving:
     def close(self) -> None:
         self.client.close()
         if is_measured and self.process.poll() is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):  # killed, it would not say which lines it ran
+            with contextlib.suppress(subprocess.TimeoutExpired):  # a killed server saves no coverage data
                 self.process.send_signal(signal.SIGTERM)
                 self.process.wait(10)
         if self.process.poll() is None:

@@ -346,7 +346,7 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
         ({"$ref": "#/nope"}, "refers to '#/nope', which is not in it"),
         ({"properties": {"a": {"$ref": "#/$defs/x"}}}, "refers to '#/\\$defs/x', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),
-        ({"$schema": 5, "not": {}}, "\\$schema must be text"),
+        ({"$schema": 5, "not": {}}, "\\$schema must be a string"),
         ({"maximum": 10**5000}, "is not a JSON schema"),
         (object(), "no answer can be made"),
     ],

@@ -259,10 +259,10 @@ def test_what_is_no_file(tmp_path: Path) -> None:
     for path, why in [
         (tmp_path / "none.csv", "No such file"),
         (tmp_path, "it is a directory"),
-        (tmp_path / "fifo.csv", "no regular file"),
+        (tmp_path / "fifo.csv", "not a regular file"),
         (tmp_path / "loop.csv", "Too many levels"),
         (tmp_path / "large.csv", "104,857,601 bytes; 104,857,600 are allowed"),
-        ("/dev/zero", "no regular file"),
+        ("/dev/zero", "not a regular file"),
         ("a\0b", "null"),
     ]:
         with pytest.raises(InputError, match=why):

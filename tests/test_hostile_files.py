@@ -1,4 +1,4 @@
-"""Files that a user names: devices without an end, silent pipes, odd names, closed streams. One line, exit code 2."""
+"""Files that a user names: endless devices, stalled pipes, file names that are not UTF-8; and closed standard streams."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_file_without_an_end(directory: Path, command: list[str], name: str) -> None:
     done = coc(*(word.replace("{}", name) for word in command), cwd=directory)
     assert done.returncode == 2
-    assert "bytes" in done.stderr or "no regular file" in done.stderr
+    assert "bytes" in done.stderr or "not a regular file" in done.stderr
     assert done.stderr.startswith("coc: ")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_pipe_is_read_and_not_waited_for(tmp_path: Path) -> None:
+def test_a_pipe_is_read_and_times_out_without_a_writer(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(b"x" * 3_000_000,))
     writer.start()
     assert len(read_whole(pipe)) == 3_000_000
     writer.join()
-    with pytest.raises(OSError, match=r"nothing came for 0\.1 seconds"):
+    with pytest.raises(OSError, match=r"no data from the pipe for 0\.1 seconds"):
         read_whole(pipe, silent_seconds=0.1)
 
 
@@ -73,7 +73,10 @@ def test_a_file_name_that_is_not_utf8(directory: Path) -> None:
     name = os.fsdecode(b"n\xe4me.csv")
     (directory / name).write_text("a\n1\n")
     done = coc("run", "p.py", "--file", name, cwd=directory)
-    assert (done.returncode, done.stderr) == (2, "coc: cannot read n\\udce4me.csv: its name is not UTF-8; rename it\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "coc: cannot read n\\udce4me.csv: its name is not valid UTF-8; rename the file\n",
+    )
 
 
 def test_messages_are_short(directory: Path) -> None:

@@ -66,7 +66,7 @@ def test_programs_agree_with_node(jail: Sandbox, language: str, file: str, least
     assert wrong == {}
 
 
-def test_the_library_takes_a_language_by_name() -> None:
+def test_the_library_accepts_the_name_of_a_language() -> None:
     result = run("answer = isFruit('fig') ? 1 : 2", {'isFruit("fig")': True}, language="javascript")
     assert result.answer == 1
     with pytest.raises(InputError, match="unknown language 'cobol'"):

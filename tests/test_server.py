@@ -662,7 +662,7 @@ def test_nothing_is_left_behind(server: Serving) -> None:
             server.over(id)
 
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
-        list(pool.map(one, range(6)))  # connections and threads that stay
+        list(pool.map(one, range(6)))  # warm-up: opens connections and threads that are kept
         time.sleep(1)
         before = held()
         list(pool.map(one, range(24)))

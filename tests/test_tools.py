@@ -70,7 +70,7 @@ def test_arguments_are_checked(call: str, told: str) -> None:
     assert told in result.error.message
 
 
-def test_half_a_character_is_an_argument_that_does_not_fit() -> None:
+def test_a_lone_surrogate_is_an_argument_that_does_not_fit() -> None:
     @dataclass
     class Order:
         item: str

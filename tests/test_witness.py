@@ -46,7 +46,7 @@ def test_a_missing_layer_is_noticed(name: str, tmp_path: Path) -> None:
     tier, file, old, new, word = MUTATIONS[name]
     if name.startswith("root") and os.geteuid() != 0:
         pytest.skip("guests can be root only where their host is")
-    shutil.copytree(SOURCE, tmp_path / "chainofcode")  # with what is compiled
+    shutil.copytree(SOURCE, tmp_path / "chainofcode")  # including bytecode
     path = tmp_path / "chainofcode" / "sandbox" / file
     text = path.read_text()
     assert old in text, "the layer this takes away is written otherwise now"

@@ -25,7 +25,7 @@ from .sandbox.frames import Failure, Lineage
 from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
-_MAX_CAUSE_CHARS = 500  # of an error that quotes the file
+_MAX_CAUSE_CHARS = 500  # an error may quote the file
 DIGEST_CHARS = 32
 Delta = dict[str, str | None]  # name → new value as text; None: the name is gone
 

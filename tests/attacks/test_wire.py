@@ -81,8 +81,8 @@ FRAMES = {
     "a lineage that nobody asked for": (
         "ended(lineage={'nodes': [[0], [0]]})", BROKEN + "a lineage that was not requested"
     ),
-    "a lineage that is none": ("ended(lineage={'nodes': [['x']]})", NO_FRAME),
-    "a lineage with a value before the first": ("ended(lineage={'nodes': [[0, [], [-1]]], 'guards': [0]})", NO_FRAME),
+    "a malformed lineage": ("ended(lineage={'nodes': [['x']]})", NO_FRAME),
+    "a lineage with a negative index": ("ended(lineage={'nodes': [[0, [], [-1]]], 'guards': [0]})", NO_FRAME),
     "a pause at no statement": ("paused(1, statement=999)", BROKEN + "statement 999 of"),
     "a pause of an unknown kind": ("paused(1, kind='shell')", NO_FRAME),
     "a pause numbered below one": ("paused(0)", BROKEN + "pause 0 after pause 0"),

@@ -45,7 +45,7 @@ _COMMANDS = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `coc`. The exit code is 0 answered, 1 no answer, 2 could not run."""
-    _open_closed_streams()
+    _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):  # programs print odd text, which must not end us; in JSON it is escaped
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -57,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _run(options.command, options)
 
 
-def _open_closed_streams() -> None:
-    """Replace streams that the parent process closed. Without standard output, end."""
+def _replace_closed_streams() -> None:
+    """Replace standard streams that the parent process closed; exit if standard output is closed."""
     sys.stdin = sys.stdin or os.fdopen(os.open(os.devnull, os.O_RDONLY))
     sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     if sys.stdout is None:

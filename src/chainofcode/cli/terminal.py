@@ -62,7 +62,7 @@ def note_lines(text: str) -> None:
 
 
 def _shortened(line: str) -> str:
-    """A line of a message, which may quote a file or a reply of any size."""
+    """Return a line of a message, cut off if it is long: it may quote a file or a reply of any size."""
     return line if len(line) <= _MAX_NOTE_CHARS else f"{line[:_MAX_NOTE_CHARS]}… ({len(line):,} characters)"
 
 

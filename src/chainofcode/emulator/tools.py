@@ -103,7 +103,7 @@ class Tool:
         try:
             _check_lists(value)
             return msgspec.convert(value, wanted)
-        except (msgspec.ValidationError, UnicodeError, Colliding) as error:  # UnicodeError: half a character
+        except (msgspec.ValidationError, UnicodeError, Colliding) as error:  # UnicodeError: a lone surrogate
             raise ToolFailed.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
         except TypeError:  # an annotation of the user's own, which only the function understands
             return value

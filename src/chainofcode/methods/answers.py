@@ -29,7 +29,7 @@ MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
 _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
-_MAX_WHY_CHARS = 500  # may quote the schema; the model reads it
+_MAX_WHY_CHARS = 500  # of a reason, which may quote the schema and goes into the prompt
 _MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to validate an answer against a schema
 _MAX_YAML_CHARS = 200_000  # read by Python, not by C
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
@@ -125,7 +125,7 @@ def _by_type(given: Any) -> AnswerType:
     def made(data: Any) -> Any:
         return msgspec.convert(data, given, strict=False)
 
-    return _checked(name, schema, made, (msgspec.ValidationError, UnicodeError))  # the latter for half a character
+    return _checked(name, schema, made, (msgspec.ValidationError, UnicodeError))  # the latter for a lone surrogate
 
 
 def _is_plain(given: Any) -> bool:
@@ -274,7 +274,7 @@ def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
 def _plain(schema: Mapping[str, Any]) -> PlainSchema | None:
     try:
         return PlainSchema(schema)
-    except (NotPlain, RecursionError, ValueError):  # also numbers of more digits than Python writes
+    except (NotPlain, RecursionError, ValueError):  # also numbers with more digits than Python converts
         return None
 
 

@@ -56,7 +56,7 @@ def _conformed(job: dict[str, Any]) -> dict[str, Any]:
 def _checking(jsonschema: Any, schema: Any) -> Any:
     referencing: Any = importlib.import_module("referencing")
     if not isinstance(schema.get("$schema", ""), str):
-        raise _Unfit("is not a JSON schema: $schema must be text")
+        raise _Unfit("is not a JSON schema: $schema must be a string")
     validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     try:
         validator.check_schema(schema)

@@ -122,14 +122,14 @@ def _kind(path: str) -> str:
 def check_file(path: str, max_bytes: int) -> None:
     """Raise InputError for what is not a regular file, or too large."""
     if not _is_utf8(path):
-        raise InputError(f"cannot read {path}: its name is not UTF-8; rename it")
+        raise InputError(f"cannot read {path}: its name is not valid UTF-8; rename the file")
     try:
         found = os.stat(path)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"cannot read {path}: {why}") from None
     if not stat.S_ISREG(found.st_mode):
-        what = "a directory" if stat.S_ISDIR(found.st_mode) else "no regular file"
+        what = "a directory" if stat.S_ISDIR(found.st_mode) else "not a regular file"
         raise InputError(f"cannot read {path}: it is {what}; name a file (--allow-read grants directories)")
     if found.st_size > max_bytes:
         raise InputError(f"{path} has {found.st_size:,} bytes; {max_bytes:,} are allowed (--allow-read grants more)")

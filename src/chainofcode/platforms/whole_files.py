@@ -1,4 +1,4 @@
-"""Reading whole files that a user names: also devices, which have no end, and pipes, which may stay silent."""
+"""Read whole files that a user names, including endless devices and stalled pipes."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ MAX_STREAM_BYTES = 100_000_000  # of pipes and devices, whose size is unknown
 _PIECE_BYTES = 1 << 20
 
 
-def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 10) -> bytes:
-    """Read a file. Raises OSError, also if it is too large or a pipe stays silent; `strerror` says why."""
+def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> bytes:
+    """Read a file. Raises OSError, also for a file that is too large and a pipe that times out; `strerror` says why."""
     with open(path, "rb", buffering=0, opener=_opened) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             return read_stream(file, silent_seconds if stat.S_ISFIFO(found.st_mode) else None)
         if found.st_size > MAX_FILE_BYTES:
-            raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
+            raise OSError(errno.EFBIG, f"file too large: {found.st_size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
         return file.read()
 
 
 def read_stream(stream: BinaryIO, seconds: float | None = None) -> bytes:
-    """Read to the end of a stream, which may pause for that long. Raises OSError."""
+    """Read a stream to its end. Raises OSError after `seconds` without data, or if it is too large."""
     data = bytearray()
     while True:
         if seconds is not None and not select.select([stream], [], [], seconds)[0]:
-            raise OSError(errno.ETIMEDOUT, f"it is a pipe, and nothing came for {seconds:g} seconds")
+            raise OSError(errno.ETIMEDOUT, f"no data from the pipe for {seconds:g} seconds")
         piece = stream.read(_PIECE_BYTES)
         if piece == b"":
             return bytes(data)
         data += piece or b""
         if len(data) > MAX_STREAM_BYTES:
-            raise OSError(errno.EFBIG, f"it is no regular file and has over {MAX_STREAM_BYTES:,} bytes")
+            raise OSError(errno.EFBIG, f"not a regular file, and more than {MAX_STREAM_BYTES:,} bytes")
 
 
 def _opened(path: str, flags: int) -> int:
-    """Open a file; a named pipe without waiting for its writer."""
+    """Open a file. Does not block on a named pipe that has no writer."""
     if sys.platform != "win32" and stat.S_ISFIFO(os.stat(path).st_mode):
         flags |= os.O_NONBLOCK
     return os.open(path, flags)

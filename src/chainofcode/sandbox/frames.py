@@ -123,7 +123,7 @@ class Settled(msgspec.Struct, frozen=True, tag="settled"):
     statement: int
 
 
-_TracePlace = Annotated[int, msgspec.Meta(ge=0)]  # of a step in the trace
+_StepIndex = Annotated[int, msgspec.Meta(ge=0)]  # of a step in the trace
 
 
 class LineageNode(msgspec.Struct, frozen=True, array_like=True):
@@ -131,8 +131,8 @@ class LineageNode(msgspec.Struct, frozen=True, array_like=True):
     in the trace, and what it depends on: nodes by data and by control, and logs up to a length."""
 
     statement: int
-    visits: list[_TracePlace] = []
-    values: list[_TracePlace] = []
+    visits: list[_StepIndex] = []
+    values: list[_StepIndex] = []
     data: list[int] = []
     control: list[int] = []
     read: list[tuple[int, int, int]] = []

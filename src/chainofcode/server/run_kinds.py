@@ -387,7 +387,7 @@ def _check_changes(changes: Sequence[str]) -> None:
 def decoded(data: bytes, kind: type[T]) -> T:
     """Decode a request body. Raises Refusal."""
     try:
-        data.decode()  # msgspec does not check the parts that stay JSON
+        data.decode()  # msgspec does not check `Raw` parts
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"invalid request body: {error}") from None
