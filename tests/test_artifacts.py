@@ -300,6 +300,34 @@ def test_the_command_keeps_what_comes_after_a_long_name(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["after.txt", "last.txt", "𝄞" * 50]
 
 
+HOSTILE_NAMES = r"""
+import os
+names = [
+    'd' * 200 + '/' + 'e' * 200 + '/f', b'd/\xff\xfe', b'\xff/inside', 'd/a\nb', 'a\nb/inside', 'd/\x1b[2J',
+    'd/' + 'n' * 255, 'd/' + '𝄞' * 63, 'd/' * 100 + 'deep',
+]
+for name in names:
+    os.makedirs(os.path.dirname(name), exist_ok=True)
+    open(name, 'w').write('x')
+for name in ('0.txt', 'd/0.txt', 'd/z.txt', 'zz/z.txt', 'zz.txt'):
+    os.makedirs(os.path.dirname(name) or '.', exist_ok=True)
+    open(name, 'w').write(name)
+answer = 1
+"""
+
+
+def test_the_command_keeps_all_files_around_hostile_names(tmp_path: Path) -> None:
+    program, out = tmp_path / "p.py", tmp_path / "out"
+    program.write_text(HOSTILE_NAMES)
+    done = coc("run", program, "--artifacts", out)
+    assert done.returncode == 0, done.stderr
+    kept = {str(path.relative_to(out)): path.read_text() for path in out.rglob("*") if path.is_file()}
+    expected = {name: name for name in ("0.txt", "d/0.txt", "d/z.txt", "zz/z.txt", "zz.txt")}
+    assert {name: text for name, text in kept.items() if text != "x"} == expected
+    assert all(name.isprintable() for name in kept)
+    assert "\x1b[2J" not in done.stderr
+
+
 def png(width: int, height: int) -> bytes:
     def part(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

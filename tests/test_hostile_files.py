@@ -63,6 +63,13 @@ def test_a_pipe_is_read_and_times_out_without_a_writer(tmp_path: Path) -> None:
         read_whole(pipe, silent_seconds=0.1)
 
 
+def test_many_files(directory: Path) -> None:
+    """Each would be inspected in a process of its own."""
+    done = coc("run", "p.py", *["--file", "p.py"] * 1_000, cwd=directory)
+    assert done.returncode == 2
+    assert done.stderr == "coc: 1,000 files are given; 100 are allowed (--allow-read grants directories)\n"
+
+
 @pytest.mark.parametrize("name", ["", ".", "/"])
 def test_a_trace_without_a_name(directory: Path, name: str) -> None:
     done = coc("resume", name, cwd=directory)

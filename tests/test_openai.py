@@ -13,14 +13,15 @@ import pytest
 from endpoint import cut, drip, endless, serving
 
 from chainofcode import Message, Usage
-from chainofcode.errors import LMError
+from chainofcode.errors import BudgetError, LMError
 from chainofcode.lm.local import LocalLM
 from chainofcode.lm.openai import OpenAILM
-from chainofcode.lm.wrappers import Retried
+from chainofcode.lm.wrappers import Budgeted, Retried
 
 pytest.importorskip("openai", reason="the extra `openai` is not installed")
 KEY = "sk-very-secret-0123456789"
 ASK = [Message("system", "You are brief."), Message("user", "Is a fig a fruit?")]
+PROMPT_TOKENS = sum(len(message.content) for message in ASK) // 4  # as they are estimated
 GOOD = {
     "choices": [{"message": {"role": "assistant", "content": "true"}, "finish_reason": "stop"}],
     "usage": {"prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": 8}},
@@ -191,19 +192,41 @@ def test_impossible_counts_of_tokens(endpoint: Any) -> None:
     told = {"prompt_tokens": -10, "completion_tokens": 10**30, "prompt_tokens_details": {"cached_tokens": 10**30}}
     endpoint.script[:] = [{**GOOD, "usage": told}]
     used = ask(OpenAILM("gpt-4o-mini", base_url=endpoint.url, api_key=KEY))[0].usage
-    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (0, 10**9, 0)
+    assert (used.prompt_tokens, used.completion_tokens, used.cached_tokens) == (PROMPT_TOKENS, 10**9, PROMPT_TOKENS)
 
 
 @pytest.mark.parametrize(
-    "usage", ["much", [1], True, {"prompt_tokens": None}, {"prompt_tokens": "12"}, {"prompt_tokens": 1e308}]
+    ("usage", "tokens"),
+    [
+        (None, PROMPT_TOKENS),
+        ("much", PROMPT_TOKENS),
+        ([1], PROMPT_TOKENS),
+        (True, PROMPT_TOKENS),
+        ({}, PROMPT_TOKENS),
+        ({"prompt_tokens": None}, PROMPT_TOKENS),
+        ({"prompt_tokens": "12"}, PROMPT_TOKENS),
+        ({"prompt_tokens": 0, "completion_tokens": 0}, PROMPT_TOKENS),
+        ({"prompt_tokens": -5, "completion_tokens": [3]}, PROMPT_TOKENS),
+        ({"prompt_tokens": 1e308}, 10**9),
+    ],
 )
-def test_a_reply_with_malformed_counts_is_not_asked_for_again(endpoint: Any, usage: Any) -> None:
-    """It was paid for."""
+def test_a_reply_with_malformed_counts_is_not_asked_for_again(endpoint: Any, usage: Any, tokens: int) -> None:
+    """It was paid for, and its tokens are estimated."""
     endpoint.script[:] = [{**GOOD, "usage": usage}]
     reply = ask(Retried(lm(endpoint)))[0]
     assert reply.text == "true"
-    assert 0 <= reply.usage.prompt_tokens <= 10**9 and reply.usage.completion_tokens == 0
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (tokens, 1)
     assert len(endpoint.seen) == 1
+
+
+def test_a_budget_holds_where_no_usage_is_reported(endpoint: Any) -> None:
+    endpoint.script[:] = [{"choices": GOOD["choices"]}]
+    model = Budgeted(lm(endpoint), tokens=3 * PROMPT_TOKENS)
+    for _ in range(3):
+        ask(model)
+    with pytest.raises(BudgetError, match="tokens is spent"):
+        ask(model)
+    assert len(endpoint.seen) == 3
 
 
 @pytest.mark.parametrize(

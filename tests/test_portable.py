@@ -33,6 +33,7 @@ LINUX_TOO = ("languages.guest.entry", "server", "notebook")
 EXTRAS = (
     "cli.debugger",
     "emulator.mcp_client",
+    "emulator.mcp_stdio",
     "evals.inspecting",
     "evals.ray",
     "languages.javascript.guest",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -192,6 +194,36 @@ def test_a_named_pipe_is_not_granted(tmp_path: Path) -> None:
         run("answer = 1", reads=(str(tmp_path / "pipe"),))
 
 
+SPECIAL = """
+import socket
+def connected(path):
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(path)
+answer = {name: use(f'{place}/{name}') for name in sorted(os.listdir(place))}
+answer = (answer, tried(connected, f'{place}/socket'))
+"""
+
+
+@WITH_FILES
+def test_sockets_and_devices_below_a_grant_are_not_connected(wall: Wall, tmp_path: Path) -> None:
+    devices = {"zero": (1, 5), "kmsg": (1, 11), "terminal": (5, 0), "fuse": (10, 229)} if is_almighty() else {}
+    for name, numbers in devices.items():
+        os.mknod(tmp_path / name, 0o666 | stat.S_IFCHR, os.makedev(*numbers))
+        (tmp_path / name).chmod(0o666)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "socket"))
+        (tmp_path / "socket").chmod(0o777)
+        server.listen()
+        server.setblocking(False)
+        found, connection = wall.run(PIPE + SPECIAL, inputs={"place": str(tmp_path)}, reads=(str(tmp_path),)).answer
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert found.keys() == {"socket", *devices}
+    covered = {"read": "", "write": "refused", "both": "refused"}
+    assert all(uses in (covered, dict.fromkeys(uses, "refused")) for uses in found.values())
+    assert connection is not True
+
+
 def test_a_pipe_can_be_used_without_a_wall(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with listening(tmp_path / "pipe") as heard:
@@ -254,6 +286,43 @@ def test_what_the_kernel_mounts_below_a_grant_is_not_granted(wall: Wall, tmp_pat
     assert listed == [] or wall.tier == "B"  # where names are seen
     assert (disk, own) == (True, True)
     assert refused == [True] * 3
+
+
+SEEN = """
+import sys
+from chainofcode import run
+program = '''
+try:
+    answer = open(path).read()
+except OSError:
+    answer = ""
+'''
+tier, place, name = sys.argv[1:]
+print(repr([run(program, sandbox=tier, reads=(place,), inputs={"path": f"{place}/{one}"}).answer for one in (name, "own.txt")]))
+"""
+MOUNTS = {
+    "nested": ("a/b/proc/version", 'mkdir -p "$1/a/b/proc" && mount -t proc proc "$1/a/b/proc"'),
+    "bound": ("bound/version", 'mkdir "$1/bound" && mount --rbind /proc "$1/bound"'),
+    "a directory of it": ("sys/ostype", 'mkdir "$1/sys" && mount --bind /proc/sys/kernel "$1/sys"'),
+    "one file of it": ("version", 'touch "$1/version" && mount --bind /proc/version "$1/version"'),
+    "below a mount": (
+        "disk/proc/version",
+        'mkdir "$1/disk" && mount -t tmpfs t "$1/disk" && mkdir "$1/disk/proc" && mount -t proc p "$1/disk/proc"',
+    ),
+}
+
+
+@WITH_FILES
+@pytest.mark.parametrize("how", MOUNTS)
+def test_no_mount_of_proc_below_a_grant_is_granted(wall: Wall, tmp_path: Path, how: str) -> None:
+    if not is_almighty():
+        pytest.skip("only root can mount a /proc below a directory")
+    (tmp_path / "own.txt").write_text("granted")
+    name, mount = MOUNTS[how]
+    script = f'{mount} && grep -q . "$1/$5" && exec "$2" -c "$3" "$4" "$1" "$5"'
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(tmp_path), sys.executable, SEEN, wall.tier, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "['', 'granted']\n", done.stderr
 
 
 # --- the rights of root -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import shlex
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from typing import Any, TypeVar
 import httpx2
 import mcp_types as types
 import msgspec
+import pydantic
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from ..errors import InputError
 from .json_schema import Schemas, free, identifier, words_of
+from .mcp_stdio import MAX_REPLY_BYTES, BoundedStdio
 from .tools import Tool, described, parameter
 
 START_SECONDS = 60.0  # some commands install packages first
@@ -35,7 +38,6 @@ _MAX_PAGES = 100
 _MAX_ARGUMENTS = 100
 _MAX_ERROR_CHARS = 1000
 _MAX_LAST_WORDS = 2000
-_MAX_REPLY_BYTES = 16 * 1024**2  # more than a program can get
 _SILENT_SECONDS = 300.0  # of a stream that a server holds open
 _CLOSE_SECONDS = 15.0  # the SDK terminates a process, then kills it, in less
 _Found = TypeVar("_Found")
@@ -118,6 +120,7 @@ class _Connection:
         self._task: asyncio.Task[None] | None = None
         self._opened, self._closing = asyncio.Event(), asyncio.Event()
         self._last_words = b""
+        self._process: BoundedStdio | None = None
 
     async def open(self) -> list[types.Tool]:
         self._task = asyncio.create_task(self._live())
@@ -146,9 +149,11 @@ class _Connection:
         command, *arguments = _words(self.server)
         read, write = os.pipe()
         threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
-        # The SDK passes on PATH, HOME and the like, but no keys.
         errors = stack.enter_context(os.fdopen(write, "w"))
-        return stdio_client(StdioServerParameters(command=command, args=arguments), errlog=errors)
+        if sys.platform == "win32":  # job objects, and commands without their ending: the SDK knows them
+            return stdio_client(StdioServerParameters(command=command, args=arguments), errlog=errors)
+        self._process = BoundedStdio([command, *arguments], errors)
+        return self._process.connect()
 
     def _listen(self, fd: int) -> None:
         """Keep the end of standard error: it may say why the server failed."""
@@ -162,7 +167,10 @@ class _Connection:
             return f"the server did not answer within {self._start_seconds:g} s"
         error = None if task.cancelled() else task.exception()
         said = self._last_words.decode(errors="replace").strip().split("\n")[-1]
-        return _told(error) + (f" (stderr: {said[:300]})" if said else "")
+        return (self._breach() or _told(error)) + (f" (stderr: {said[:300]})" if said else "")
+
+    def _breach(self) -> str:
+        return self._process.breach if self._process is not None else ""
 
     async def _listed(self, client: Client) -> list[types.Tool]:
         found: list[types.Tool] = []
@@ -201,7 +209,7 @@ class _Connection:
         except MCPFailure:
             raise
         except Exception as error:  # someone else's server
-            raise MCPFailure(_told(error)) from None
+            raise MCPFailure(self._breach() or _told(error)) from None
         finally:
             call.cancel()  # the SDK tells the server
 
@@ -224,8 +232,8 @@ class _BoundedStream(httpx2.AsyncByteStream):
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
-            if size > _MAX_REPLY_BYTES:
-                raise httpx2.StreamError(f"it has over {_MAX_REPLY_BYTES:,} bytes")
+            if size > MAX_REPLY_BYTES:
+                raise httpx2.StreamError(f"it has over {MAX_REPLY_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -267,6 +275,10 @@ def _told(error: BaseException | None) -> str:
         return "the server is gone"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f': {error.filename}' if error.filename else ''}"
+    if isinstance(error, pydantic.ValidationError):
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:100]
+        return f"the server sent a malformed result: {place}: {first['msg']}"[:_MAX_ERROR_CHARS]
     return " ".join(f"{str(error) or type(error).__name__}"[:_MAX_ERROR_CHARS].split())
 
 

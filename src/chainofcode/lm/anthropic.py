@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from .batch_endpoints import AnthropicBatches
-from .interface import Completion, Message, Usage, bounded_tokens
+from .interface import LM, Completion, Message, Usage, bounded_tokens, estimated_tokens
 from .remote import RemoteLM, RequestRejected, as_json
 from .reply_stream import MessageStream, OnText
 
@@ -127,25 +127,29 @@ class AnthropicLM(RemoteLM):
         async def one() -> Completion:
             started = time.monotonic()
             reply = await self._ask(without, dispensable, _decoder, on_text)
-            return self._completion(reply, time.monotonic() - started, cuts)
+            return self._completion(messages, reply, time.monotonic() - started, cuts)
 
         if self.is_deferred:
             return await asyncio.gather(*(one() for _ in range(n)))
         # The first reply writes the prefix to the cache, which the others then read.
         return [await one(), *await asyncio.gather(*(one() for _ in range(n - 1)))]
 
-    def _completion(self, reply: _MessageReply, seconds: float, cuts: Sequence[str]) -> Completion:
+    def _completion(
+        self, messages: Sequence[Message], reply: _MessageReply, seconds: float, cuts: Sequence[str]
+    ) -> Completion:
         text, finish = _said(reply), _FINISHES.get(reply.stop_reason or "", reply.stop_reason or "")
         for cut in cuts:
             text, found, _ = text.partition(cut)
             if found:
                 finish = "stop"
-        return Completion(text, self._usage(reply.tokens), seconds, finish)
+        return Completion(text, self._usage(messages, reply), seconds, finish)
 
-    def _usage(self, used: _MessageTokens) -> Usage:
+    def _usage(self, messages: Sequence[Message], reply: _MessageReply) -> Usage:
+        used = reply.tokens
         cached, stored = map(bounded_tokens, (used.cache_read_input_tokens, used.cache_creation_input_tokens))
-        prompt = bounded_tokens(used.input_tokens) + cached + stored
-        written = bounded_tokens(used.output_tokens)
+        estimate = 0 if cached or stored else LM.estimate(self, messages).prompt_tokens
+        prompt = bounded_tokens(used.input_tokens, estimate) + cached + stored
+        written = bounded_tokens(used.output_tokens, estimated_tokens(_said(reply)))
         return Usage(
             requests=1,
             prompt_tokens=prompt,

@@ -69,12 +69,16 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def bounded_tokens(told: object) -> int:
+def bounded_tokens(told: object, estimate: int = 0) -> int:
     """Return a number of tokens as an endpoint reports it, within bounds: none may lower what was spent.
 
-    What is not a number counts as 0.
+    What is not a positive number counts as the estimate: budgets also hold for endpoints that report nothing.
     """
-    return int(min(max(0, told), _MAX_TOKENS)) if isinstance(told, (int, float)) else 0
+    return int(min(told, _MAX_TOKENS)) if isinstance(told, (int, float)) and told > 0 else estimate
+
+
+def estimated_tokens(text: str) -> int:
+    return math.ceil(len(text) / _CHARS_PER_TOKEN)
 
 
 class Token(msgspec.Struct, frozen=True):

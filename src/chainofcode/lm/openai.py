@@ -19,9 +19,9 @@ import msgspec
 
 from ..errors import LMError
 from .batch_endpoints import OpenAIBatches
-from .chat_reply import MAX_ALTERNATIVES, ChatReply, ChatTokens
+from .chat_reply import MAX_ALTERNATIVES, ChatReply
 from .dialects import OPENAI, PLAIN, Dialect, strict_form
-from .interface import Completion, Image, Message, Usage, bounded_tokens
+from .interface import LM, Completion, Image, Message, Usage, bounded_tokens, estimated_tokens
 from .remote import RemoteLM, RequestRejected, as_json
 from .reply_stream import ChatStream, OnText
 
@@ -107,7 +107,7 @@ class OpenAILM(RemoteLM):
             reply = await self._ask(
                 without, lambda error, request: _dispensable(error, request, schema), _decoder, on_text
             )
-            return self._completions(reply, time.monotonic() - started)
+            return self._completions(messages, reply, time.monotonic() - started)
 
         replies = (await asked(n, seed))[:n]  # the text of a prompt is recorded with each
         missing = range(len(replies), n)
@@ -130,7 +130,7 @@ class OpenAILM(RemoteLM):
             return {"name": "value", "schema": schema}
         return {"name": "value", "strict": True, "schema": strict}
 
-    def _completions(self, reply: ChatReply, seconds: float) -> list[Completion]:
+    def _completions(self, messages: Sequence[Message], reply: ChatReply, seconds: float) -> list[Completion]:
         if not reply.choices:
             raise LMError(f"{self.name} answered without a choice", is_transient=True)
         replies = [
@@ -144,11 +144,14 @@ class OpenAILM(RemoteLM):
             for choice in reply.choices
         ]
         # What one request cost is counted once, with its first reply.
-        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(reply.tokens))
+        replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(messages, reply))
         return replies
 
-    def _usage(self, used: ChatTokens) -> Usage:
-        prompt, written = bounded_tokens(used.prompt_tokens), bounded_tokens(used.completion_tokens)
+    def _usage(self, messages: Sequence[Message], reply: ChatReply) -> Usage:
+        used = reply.tokens
+        prompt = bounded_tokens(used.prompt_tokens, LM.estimate(self, messages).prompt_tokens)
+        texts = (choice.message.content or "" for choice in reply.choices)
+        written = bounded_tokens(used.completion_tokens, sum(map(estimated_tokens, texts)))
         cached = min(bounded_tokens(used.cached_tokens), prompt)
         stored = min(bounded_tokens(used.cache_write_tokens), prompt - cached)
         return Usage(

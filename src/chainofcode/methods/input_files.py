@@ -28,6 +28,7 @@ from .file_inspection import fenced, file_name, listed
 from .isolated import Worker, worked
 
 MAX_BYTES = 100 * 1024**2
+_MAX_FILES = 100  # each is inspected in a process of its own, and described in the prompt
 INSPECTION_SECONDS, INSPECTION_BYTES = 60.0, 1024**3
 _KINDS = {
     ".csv": "rows", ".tsv": "rows", ".tab": "rows", ".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel",
@@ -93,6 +94,8 @@ async def files_of(
     if isinstance(paths, Files):
         return paths
     listed = [os.fspath(path) for path in paths]
+    if len(listed) > _MAX_FILES:
+        raise InputError(f"{len(listed):,} files are given; {_MAX_FILES} are allowed (--allow-read grants directories)")
     language = options.language or PYTHON
     kinds = {path: _kind(path) for path in listed}
     if language is JAVASCRIPT:
