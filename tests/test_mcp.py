@@ -397,7 +397,7 @@ def endless_reply(endpoint: Any) -> None:
 def test_a_reply_over_http_is_bounded() -> None:
     with serving(endless_reply) as endpoint, mcp_tools([f"{endpoint.url}/mcp"], seconds=20) as tools:
         result = run("try:\n    answer = f()\nexcept Exception as error:\n    answer = str(error)", tools=tools)
-    assert "it has over 16,777,216 bytes" in result.answer
+    assert "the reply has over 16,777,216 bytes" in result.answer
 
 
 # --- other servers' tools -----------------------------------------------------------------------------------------

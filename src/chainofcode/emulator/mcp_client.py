@@ -223,7 +223,7 @@ class _Connection:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of a reply, up to a size: the SDK reads a JSON reply whole."""
+    """The body of a reply, bounded: the SDK reads a JSON reply whole."""
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -233,7 +233,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > MAX_REPLY_BYTES:
-                raise httpx2.StreamError(f"it has over {MAX_REPLY_BYTES:,} bytes")
+                raise httpx2.StreamError(f"the reply has over {MAX_REPLY_BYTES:,} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -241,11 +241,11 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _http_client() -> httpx2.AsyncClient:
-    """A client with bounded replies. Compressed ones, which could multiply, are refused."""
+    """Return a client that bounds replies and refuses compressed ones, which could expand."""
 
     async def bound(response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.StreamError("the reply is compressed, which was not asked for")
+            raise httpx2.StreamError("the reply is compressed, although identity encoding was requested")
         is_events = response.headers.get("content-type", "").startswith("text/event-stream")
         if not is_events and isinstance(response.stream, httpx2.AsyncByteStream):  # the SDK bounds each event
             response.stream = _BoundedStream(response.stream)
