@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -378,10 +379,12 @@ def endless_reply(endpoint: Any) -> None:
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "endless", "version": "1"},
         },
-        "tools/list": {"tools": [{"name": "f", "inputSchema": {"type": "object"}}]},
+        "tools/list": {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("f", "squeezed")]},
     }
     message = {"jsonrpc": "2.0", "id": body.get("id")}
-    if body.get("method") == "tools/call":
+    if body.get("method") == "tools/call" and body["params"]["name"] == "squeezed":
+        endpoint.reply(200, gzip.compress(json.dumps({**message, "result": {}}).encode()), Content_Encoding="gzip")
+    elif body.get("method") == "tools/call":
         endpoint.send_response(200)
         endpoint.send_header("Content-Type", "application/json")
         endpoint.send_header("Content-Length", str(100 * 1024**2))
@@ -395,9 +398,11 @@ def endless_reply(endpoint: Any) -> None:
 
 
 def test_a_reply_over_http_is_bounded() -> None:
+    program = "try:\n    answer = {}()\nexcept Exception as error:\n    answer = str(error)"
     with serving(endless_reply) as endpoint, mcp_tools([f"{endpoint.url}/mcp"], seconds=20) as tools:
-        result = run("try:\n    answer = f()\nexcept Exception as error:\n    answer = str(error)", tools=tools)
-    assert "the reply has over 16,777,216 bytes" in result.answer
+        for _ in range(2):  # the connection stays usable
+            assert "the reply is compressed (gzip)" in run(program.format("squeezed"), tools=tools).answer
+        assert "the reply has over 16,777,216 bytes" in run(program.format("f"), tools=tools).answer
 
 
 # --- other servers' tools -----------------------------------------------------------------------------------------

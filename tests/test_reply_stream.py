@@ -15,7 +15,7 @@ from endpoint import serving
 from chainofcode import Message
 from chainofcode.errors import LMError
 from chainofcode.lm.local import LocalLM
-from chainofcode.lm.reply_stream import ChatStream
+from chainofcode.lm.reply_stream import ChatStream, MessageStream, ReplyStream
 from chainofcode.lm.scripted import ScriptedLM, When
 from chainofcode.lm.wrappers import Cached, Limited, Retried
 
@@ -161,3 +161,15 @@ def test_a_real_model_writes_piece_by_piece(small_model: str) -> None:
             texts.append(seen)
         (plain,) = asyncio.run(lm.complete(ASK, max_tokens=12))
         assert plain.text == texts[0][-1] == texts[1][-1]
+
+
+@pytest.mark.parametrize("usage", ["much", [1], None, 7])
+def test_malformed_token_counts_leave_a_reply_valid(usage: Any) -> None:
+    events = {
+        ChatStream: {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]},
+        MessageStream: {"delta": {"text": "x", "stop_reason": "end_turn"}},
+    }
+    for kind, event in events.items():
+        joined: ReplyStream = kind(lambda text: None)
+        joined.feed(f"data: {json.dumps({**event, 'usage': usage})}\n".encode())
+        assert b'"x"' in joined.body()

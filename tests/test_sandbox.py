@@ -311,10 +311,17 @@ def test_packages_that_are_not_granted_are_not_there() -> None:
 
 def test_the_world_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    result = run("import os\nanswer = dict(os.environ)")
+    with Jail() as jail:  # one that is started with this environment
+        result = run("import os\nanswer = dict(os.environ)", sandbox=jail)
     assert "SECRET_TOKEN" not in result.answer
     assert "hunter2" not in str(result.answer)
     assert result.answer["PYTHONHASHSEED"] == "0"
+
+
+def test_a_sandbox_that_was_opened_by_name_is_closed() -> None:
+    before = descendants(os.getpid())
+    assert run("answer = 1", sandbox="C+").answer == 1
+    wait_for(lambda: descendants(os.getpid()) == before)
 
 
 # --- a sandbox that is kept ---------------------------------------------------------------------------------------

@@ -223,12 +223,14 @@ class _Connection:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of a reply, bounded: the SDK reads a JSON reply whole."""
+    """The body of a reply, bounded: the SDK reads a JSON reply whole. A compressed one could expand: it is refused."""
 
-    def __init__(self, stream: httpx2.AsyncByteStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpx2.AsyncByteStream, encoding: str) -> None:
+        self._stream, self._encoding = stream, encoding
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoding != "identity":
+            raise httpx2.StreamError(f"the reply is compressed ({self._encoding[:20]}); identity was requested")
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
@@ -241,14 +243,14 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _http_client() -> httpx2.AsyncClient:
-    """Return a client that bounds replies and refuses compressed ones, which could expand."""
+    """Return a client that bounds replies."""
 
     async def bound(response: httpx2.Response) -> None:
-        if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.StreamError("the reply is compressed, although identity encoding was requested")
-        is_events = response.headers.get("content-type", "").startswith("text/event-stream")
-        if not is_events and isinstance(response.stream, httpx2.AsyncByteStream):  # the SDK bounds each event
-            response.stream = _BoundedStream(response.stream)
+        encoding = response.headers.get("content-encoding", "").strip().lower() or "identity"
+        is_events = response.is_success and response.headers.get("content-type", "").startswith("text/event-stream")
+        is_bounded = is_events and encoding == "identity"  # the SDK bounds each event
+        if not is_bounded and isinstance(response.stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedStream(response.stream, encoding)
 
     return httpx2.AsyncClient(
         headers={"accept-encoding": "identity"},

@@ -147,7 +147,7 @@ class AnthropicLM(RemoteLM):
     def _usage(self, messages: Sequence[Message], reply: _MessageReply) -> Usage:
         used = reply.tokens
         cached, stored = map(bounded_tokens, (used.cache_read_input_tokens, used.cache_creation_input_tokens))
-        estimate = 0 if cached or stored else LM.estimate(self, messages).prompt_tokens
+        estimate = max(0, LM.estimate(self, messages).prompt_tokens - cached - stored)
         prompt = bounded_tokens(used.input_tokens, estimate) + cached + stored
         written = bounded_tokens(used.output_tokens, estimated_tokens(_said(reply)))
         return Usage(

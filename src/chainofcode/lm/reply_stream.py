@@ -78,7 +78,7 @@ class _ChunkChoice(msgspec.Struct):
 
 class _Chunk(msgspec.Struct):
     choices: list[_ChunkChoice] = []
-    usage: dict[str, Any] | None = None
+    usage: Any = None
     timings: dict[str, Any] | None = None  # of llama.cpp
     error: Any = None
 
@@ -113,13 +113,13 @@ class _MessageDelta(msgspec.Struct):
 
 
 class _MessageStart(msgspec.Struct):
-    usage: dict[str, Any] = {}
+    usage: Any = None
 
 
 class _MessageEvent(msgspec.Struct):
     message: _MessageStart | None = None
     delta: _MessageDelta | None = None
-    usage: dict[str, Any] = {}
+    usage: Any = None
     error: Any = None
 
 
@@ -134,7 +134,8 @@ class MessageStream(ReplyStream):
 
     def _take(self, event: _MessageEvent) -> None:
         self._refuse(event.error)
-        self._usage |= event.usage if event.message is None else event.message.usage
+        told = event.usage if event.message is None else event.message.usage
+        self._usage |= told if isinstance(told, dict) else {}  # a reply with malformed token counts stays valid
         if event.delta is not None:
             self.finish = event.delta.stop_reason or self.finish
             self._write(event.delta.text)
