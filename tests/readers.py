@@ -212,7 +212,7 @@ def fitted(text: str) -> object:
 def chat_reply(data: bytes) -> object:
     """Read the body of an endpoint's reply, and the log probabilities in it."""
     lm = OpenAILM("model", base_url="http://127.0.0.1/", api_key="none")
-    replies = lm._completions(lm._decoded(data, openai_decoder), 1.0)
+    replies = lm._completions([], lm._decoded(data, openai_decoder), 1.0)
     pause = Pause("call", "f_1_to_9()", "f_1_to_9", (), {}, (), 1, None, Program("answer = f_1_to_9()"), None)
     judged = [
         (confidence.judged(reply, "value", value, kind, pause), confidence.likelihood(reply, "value"))

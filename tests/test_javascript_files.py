@@ -121,7 +121,7 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
     for path, why in [
         (tmp_path / "none.csv", "No such file"),
         (tmp_path, "it is a directory"),
-        ("/dev/zero", "no regular"),
+        ("/dev/zero", "not a regular"),
     ]:
         with pytest.raises(InputError, match=why):
             asyncio.run(files_of([path], RunOptions(language=JAVASCRIPT)))
