@@ -166,12 +166,11 @@ def not_sampled(cases: list[pytest.Item], share: int) -> set[pytest.Item]:
 
     Of those marked `sampled(n)` it keeps every n-th, of the others all; where versions share the work, a part of both.
     """
-    if cases[0].get_closest_marker("nightly"):
-        return set(cases)
-    marks = {item: item.get_closest_marker("sampled") for item in cases}
+    nightly = {item for item in cases if item.get_closest_marker("nightly")}
+    marks = {item: item.get_closest_marker("sampled") for item in cases if item not in nightly}
     steps = {item: share * (mark.args[0] if mark else 1) for item, mark in marks.items()}
     sampled = {item: 1 / step for item, step in steps.items() if step > 1}
-    return set(list(sampled)[math.ceil(sum(sampled.values())) :])
+    return nightly | set(list(sampled)[math.ceil(sum(sampled.values())) :])
 
 
 def draw(item: pytest.Item) -> int:

@@ -496,7 +496,7 @@ def wait_for(is_so: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.nightly
 @pytest.mark.parametrize("moment", ["created", "running", "results"])
 def test_a_killed_evaluation_pays_nothing_twice(server: Any, tmp_path: Path, moment: str) -> None:
     """Killed while a batch is created, while it runs, and while its results are read."""

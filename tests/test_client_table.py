@@ -447,8 +447,14 @@ for name in ("mcp", "fastmcp"):
 # --- the table ----------------------------------------------------------------------------------------------------
 
 
+def cell(client: str, column: str) -> Any:
+    """A cell as a case. Packages that need an environment of their own are tried every night: it takes long to make."""
+    marks = [pytest.mark.nightly] if client in ("instructor", "litellm") else []
+    return pytest.param(client, column, id=f"{client}-{column}", marks=marks)
+
+
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize(("client", "column"), CHECKS, ids=str)
+@pytest.mark.parametrize(("client", "column"), [cell(*place) for place in CHECKS])
 def test_a_cell_of_the_table(bench: Bench, client: str, column: str) -> None:
     CHECKS[client, column](bench)
 

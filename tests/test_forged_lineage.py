@@ -80,7 +80,7 @@ def provenance(size: int, forge: Callable[[int], tuple[list[LineageNode], Logs]]
     return Provenance(run, lineage, trace=Trace(None, {}, {}, [program, *steps]))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("forge", FORGERIES)
 def test_reading_a_forged_lineage_takes_linear_time(forge: Callable[[int], tuple[list[LineageNode], Logs]]) -> None:
     def reading_of(size: int) -> Callable[[], object]:

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PORTABLE, ROOT
+from conftest import PORTABLE, ROOT, part
 from endpoint import serving
 from foreign_platform import SITES
 from guest_servers import guest_server
@@ -158,7 +158,7 @@ def test_a_remote_sandbox(platform: str, tmp_path: Path) -> None:
 @pytest.mark.sampled(2)
 def test_the_portable_part_of_the_suite(platform: str) -> None:
     """Tests of modules that need no wall pass there, too."""
-    sample = sorted(PORTABLE)[:: 1 if platform == "win32" else 3]
+    sample = part(sorted(PORTABLE), 3)
     files = [str(ROOT / "tests" / f"test_{name}.py") for name in sample]
     options = ["-q", "--capture=sys", "-p", "no:cacheprovider", "-m", "portable", *files]
     done = python(platform, "-m", "pytest", *options, imported="pytest openai")
