@@ -25,7 +25,7 @@ class RunOptions:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    language: Language | None = None  # None: that of the program, or Python for a text
+    language: Language | str | None = None  # None: that of the program, or Python for a text
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()
     reads: Sequence[str] = ()
@@ -45,8 +45,6 @@ class RunOptions:
         """Return the options with the given ones replaced. Raises TypeError for an unknown name."""
         if question is not None:
             given = {**given, "question": question}
-        if isinstance(given.get("language"), str):
-            given = {**given, "language": language_named(given["language"])}
         known = [option.name for option in dataclasses.fields(cls)]
         unknown = sorted(given.keys() - set(known))
         if unknown:
@@ -57,6 +55,12 @@ class RunOptions:
     def toolbox(self) -> Toolbox:
         return Toolbox.of(self.tools)
 
+    def language_or(self, default: Language) -> Language:
+        """Return the chosen language, which may be given by name."""
+        if isinstance(self.language, str):
+            return language_named(self.language)
+        return self.language or default
+
     def job(self, program: str | Program, **more: Any) -> Job:
         """Return the job that runs a program, or a model's reply that holds one."""
         if not isinstance(program, (str, Program)):
@@ -66,7 +70,7 @@ class RunOptions:
         world: Any = {"clock": self.clock, "seed": self.seed}
         return Job(
             source=source,
-            language=self.language or own,
+            language=self.language_or(own),
             is_reply=isinstance(program, str),
             question=self.question,
             inputs=self.inputs,

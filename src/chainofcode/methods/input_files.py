@@ -96,7 +96,7 @@ async def files_of(
     listed = [os.fspath(path) for path in paths]
     if len(listed) > _MAX_FILES:
         raise InputError(f"{len(listed):,} files are given; {_MAX_FILES} are allowed (--allow-read grants directories)")
-    language = options.language or PYTHON
+    language = options.language_or(PYTHON)
     kinds = {path: _kind(path) for path in listed}
     if language is JAVASCRIPT:
         _check_kinds(kinds)

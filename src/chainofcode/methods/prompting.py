@@ -100,7 +100,7 @@ class Inquiry:
     @property
     def language(self) -> Language:
         """The language that programs are written in."""
-        return self.options.language or PYTHON
+        return self.options.language_or(PYTHON)
 
     @property
     def is_in_words(self) -> bool:
