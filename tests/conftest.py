@@ -94,10 +94,10 @@ QUICK = {
     "words",
     "wrappers",
 }
-OTHERS_SHARE = 3  # on the other versions of Python, every third case of each test
+SHARE, OTHERS_SHARE = 2, 3  # every second case of each test; on the other versions of Python, every third
 # What needs no sandbox, and so works on every platform (test_portable.py).
 PORTABLE = {"connect", "expect", "wrappers"}
-RULES = {"house", "words"}  # one case for each file of the project: all of them
+WHOLE = {"docs", "examples", "house", "words"}  # one case for each file or example of the project: all of them
 ROOT = Path(__file__).parent.parent
 ALONE = {
     path.stem.removeprefix("test_")
@@ -142,6 +142,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     is_named = config.option.keyword or any("::" in argument for argument in config.args)
+    share = OTHERS_SHARE if config.option.markexpr == "not once" else SHARE
     tests: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         tests[item.nodeid.partition("[")[0]].append(item)
@@ -153,10 +154,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for cases in tests.values():
         cases.sort(key=draw)
         if subject(cases[0].path) in QUICK:
-            for item in cases if subject(cases[0].path) in RULES else cases[:2]:
+            for item in cases if subject(cases[0].path) in WHOLE else cases[:2]:
                 item.add_marker("quick")
         if not (ALL or is_named):
-            left_out |= not_sampled(cases, OTHERS_SHARE if config.option.markexpr == "not once" else 1)
+            left_out |= not_sampled(cases, 1 if subject(cases[0].path) in WHOLE else share)
     config.hook.pytest_deselected(items=[item for item in items if item in left_out])
     items[:] = [item for item in items if item not in left_out]
 
@@ -164,7 +165,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def not_sampled(cases: list[pytest.Item], share: int) -> set[pytest.Item]:
     """What a run leaves out of the cases of one test.
 
-    Of those marked `sampled(n)` it keeps every n-th, of the others all; where versions share the work, a part of both.
+    It keeps one of `share` cases, and of those marked `sampled(n)` one of n times as many; at least one of each test.
     """
     nightly = {item for item in cases if item.get_closest_marker("nightly")}
     marks = {item: item.get_closest_marker("sampled") for item in cases if item not in nightly}
