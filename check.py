@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Everything that must hold, in one command: `python3 check.py`.
 
-    python3 check.py              what a change must pass: lint, types, tests; 20 minutes on two cores
+    python3 check.py              what a change must pass: lint, types, tests; 15 minutes on two cores
     python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
     python3 check.py --all        the nightly run: all cases of all tests, on every version
     python3 check.py --coverage   also lists the lines that no test runs; fails if coverage is too low
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
-installs the project into it. The first of them runs everything, the others a third of the cases of the tests that
+installs the project into it. The first of them runs everything, the others a quarter of the cases of the tests that
 depend on the version. With --all, each runs everything.
 """
 

@@ -281,6 +281,7 @@ def test_a_server_that_stops_finishes_its_runs_and_takes_no_others(group: Group)
         assert sorted(said(one, "run over") + said(two, "run over")) == sorted(ids)
 
 
+@pytest.mark.nightly
 def test_a_run_whose_client_waited_for_the_killed_server_is_interrupted(group: Group) -> None:
     with group.server("one") as one, group.server("two") as two:
         id = begun_long(one, group, detach=False)

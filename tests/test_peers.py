@@ -230,6 +230,7 @@ def test_a_run_that_was_taken_over_before_its_end_was_written(
     use(url, tmp_path, check)
 
 
+@pytest.mark.nightly
 def test_a_run_that_cannot_be_resumed_stays_interrupted(
     postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

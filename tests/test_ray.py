@@ -64,6 +64,7 @@ def test_a_lost_node_loses_nothing(script: Path, monkeypatch: pytest.MonkeyPatch
     assert sorted(seen) == sorted(f"q-{n}" for n in range(COUNT))
 
 
+@pytest.mark.nightly
 def test_a_cluster_asks_the_model_as_this_machine_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Key, address, rows, budget and requests a minute reach the workers; the key reaches no file."""
     pytest.importorskip("ray")
