@@ -4,7 +4,7 @@
     python3 check.py              what a change must pass: lint, types, tests; 15 minutes on two cores
     python3 check.py --quick      a contributor's check before each commit: lint, types, fast tests; under two minutes
     python3 check.py --all        the nightly run: all cases of all tests, on every version
-    python3 check.py --coverage   also lists the lines that no test runs; fails if coverage is too low
+    python3 check.py --coverage   all cases; lists the lines that no test runs, fails if coverage is too low
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
@@ -102,7 +102,7 @@ def main() -> None:
     found = interpreters()
     if not found:
         sys.exit(f"check.py: no Python of {', '.join(WANTED)} on this machine")
-    if wish.all:
+    if wish.all or wish.coverage:
         os.environ["COC_ALL"] = "1"
     first, *others = found
     with ThreadPoolExecutor() as pool:
