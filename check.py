@@ -8,7 +8,7 @@
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
-installs the project into it. The first of them runs everything, the others a quarter of the cases of the tests that
+installs the project into it. The first of them runs everything, the others a sixth of the cases of the tests that
 depend on the version. With --all, each runs everything.
 """
 

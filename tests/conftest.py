@@ -94,7 +94,7 @@ QUICK = {
     "words",
     "wrappers",
 }
-SHARE, OTHERS_SHARE = 2, 4  # every second case of each test; on the other versions of Python, every fourth
+SHARE, OTHERS_SHARE = 3, 6  # every third case of each test; on the other versions of Python, every sixth
 # What needs no sandbox, and so works on every platform (test_portable.py).
 PORTABLE = {"connect", "expect", "wrappers"}
 WHOLE = {"docs", "examples", "house", "words"}  # one case for each file or example of the project: all of them

@@ -300,6 +300,7 @@ def test_servers_survive_a_restart_of_postgresql(group: Group, postgres: Postgre
         ids = [one.begin("A little") for _ in range(4)]
         for id in ids:
             one.until(id, "running")
+        time.sleep(0.5)  # until they have read their requests: a run that cannot read its own fails
         postgres.stop()
         try:
             for server in (one, two):

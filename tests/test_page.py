@@ -492,6 +492,7 @@ def test_how_sure_the_model_was_is_read_whole(browser: Any, tmp_path: Path) -> N
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         seen.page.goto(written(tmp_path / "long.html", judged_trace(Confidence(0.73), value=False, name="is_" * 30)))
         for place in (".line .chip", ".step.by-lm"):  # a value that is cut by a fraction of a pixel shows fewer letters
+            seen.page.locator(f"{place} .value").first.wait_for()
             assert seen.page.evaluate(MISSING % f"{place} .value") <= 0.01, (width, place)
         assert seen.page.evaluate(MISSING % ".step.by-lm .call") > 1, width
         assert seen.page.evaluate(MISSING % ".line .chip .call") <= 0.01, width  # beside a line it wraps
