@@ -8,8 +8,8 @@
     python3 check.py -k prose     other arguments go to pytest
 
 Makes a virtual environment per Python that the machine has (3.11 to 3.14; ~/.pyenv/versions is searched too) and
-installs the project into it. The first of them runs everything, the others a sixth of the cases of the tests that
-depend on the version. With --all, each runs everything.
+installs the project into it. The first of them runs a third of the cases of each test, the others a sixth of those that
+depend on the version. With --all, each runs all cases.
 """
 
 from __future__ import annotations
