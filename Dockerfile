@@ -1,5 +1,5 @@
 # syntax=docker/dockerfile:1
-# `coc serve` as a user without rights; docs/deploy.md says how to run it, and what the sandbox needs in a container.
+# Runs `coc serve` as an unprivileged user. docs/deploy.md describes its use, and what the sandbox needs in a container.
 
 FROM python:3.12-slim-bookworm AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
@@ -12,11 +12,11 @@ ARG EXTRAS=""
 RUN /opt/coc/bin/pip install ".[server,mcp,openai,anthropic,schema,yaml,tables,telemetry${EXTRAS:+,$EXTRAS}]"
 
 FROM python:3.12-slim-bookworm
-# A number that is no user's of the host; nothing below / is its own but the data directory.
+# A user id that is unlikely to exist on the host. It owns only the data directory.
 RUN groupadd --gid 10001 coc \
     && useradd --uid 10001 --gid coc --home-dir /data --no-create-home --shell /usr/sbin/nologin coc \
     && install --directory --owner coc --group coc --mode 0700 /data
-# The base image has no compiled standard library, and nothing can be written later: each start would compile it anew.
+# The base image has no compiled standard library; on a read-only file system, each start would compile it again.
 RUN python -m compileall -q -x '/(site-packages|lib2to3|idlelib|ensurepip|turtledemo)/' /usr/local/lib/python3.12
 COPY --from=build /opt/coc /opt/coc
 ENV PATH=/opt/coc/bin:$PATH \
@@ -27,9 +27,9 @@ USER 10001:10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8321
-# SIGTERM lets runs finish, for 30 seconds.
+# After SIGTERM, runs have 30 seconds to finish.
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=30s --timeout=5s --start-period=20s --retries=3 \
     CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8321/healthz', timeout=4)"]
-# COC_TOKEN must be set, or a token added with `coc tokens`: nobody is served beyond this machine without one.
+# The server refuses to start without a token: set COC_TOKEN, or add a token with `coc tokens`.
 CMD ["coc", "serve", "--host", "0.0.0.0", "--port", "8321", "--data", "/data/runs"]

@@ -350,12 +350,12 @@ def test_forwarded_headers_of_others_are_ignored(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"proxies": ("proxy.example",)}, "--proxy takes"),
+        ({"proxies": ("proxy.example",)}, "--proxy must be"),
         ({"proxies": ("127.0.0.1",)}, "a server behind a proxy can be reached from other machines"),
         ({"user_header": "X-User"}, "--user-header needs --proxy"),
         ({"user_header": "X User", "proxies": ("::1",)}, "name of a header"),
-        ({"tokens": {"ann": "a" * 32, "bob": "a" * 32}}, "two tokens are equal"),
-        ({"origins": ("example.org",)}, "--allow-origin takes an origin"),
+        ({"tokens": {"ann": "a" * 32, "bob": "a" * 32}}, "two tokens have the same secret"),
+        ({"origins": ("example.org",)}, "--allow-origin must be an origin"),
     ],
 )
 def test_settings_that_are_unsafe(tmp_path: Path, options: dict[str, Any], message: str) -> None:
@@ -430,7 +430,7 @@ class Endpoint(http.server.ThreadingHTTPServer):
         (200, ["any"], "openai:other", ""),
         (401, [], "openai:other", ""),
         (404, [], "openai:other", ""),
-        (503, [], "openai:other", "answers with 503"),
+        (503, [], "openai:other", "returns HTTP 503"),
         (200, ["llama3.2:latest"], "ollama:llama3.2", ""),
         (200, [], "ollama:llama3.2", "run 'ollama pull llama3.2'"),
         (200, ["other"], "ollama:llama3.2", "model 'llama3.2' not found"),

@@ -336,8 +336,8 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
 @pytest.mark.parametrize(
     ("answer_type", "told"),
     [
-        ("nonsense", "there is no answer type 'nonsense'"),
-        ("choice:", "choice: takes labels"),
+        ("nonsense", "unknown answer type 'nonsense'"),
+        ("choice:", "choice: requires labels"),
         ("nowhere.json", "cannot read nowhere.json"),
         ({"type": "nonsense"}, "is not a JSON schema"),
         ({"$ref": "http://example.org/s.json"}, "nothing is fetched"),
@@ -348,7 +348,7 @@ def test_yaml_that_multiplies_is_refused(first: str, more: str) -> None:
         ({"$ref": "#"}, "refers to itself without end"),
         ({"$schema": 5, "not": {}}, "\\$schema must be a string"),
         ({"maximum": 10**5000}, "is not a JSON schema"),
-        (object(), "no answer can be made"),
+        (object(), "as an answer type"),
     ],
 )
 def test_no_answer_type(answer_type: Any, told: str) -> None:
@@ -534,7 +534,7 @@ def test_no_database(content: bytes | None, told: str, tmp_path: Path) -> None:
         solve("What?", ScriptedLM([]), answer_type="sql", database=str(path))
     with pytest.raises(InputError, match="Is a directory"):
         solve("What?", ScriptedLM([]), answer_type="sql", database=str(tmp_path))
-    with pytest.raises(InputError, match="goes with the answer type sql"):
+    with pytest.raises(InputError, match="requires the answer type sql"):
         solve("What?", ScriptedLM([]), answer_type="int", database=str(path))
 
 
@@ -598,6 +598,6 @@ def test_the_command(tmp_path: Path, shop: Path) -> None:
     told = json.loads(done.stdout)
     assert (done.returncode, told["error"]["type"]) == (1, "AnswerType")
     done = asked(tmp_path, "answer = 1", "--type", "nonsense")
-    assert done.returncode == 2 and "there is no answer type 'nonsense'" in done.stderr
+    assert done.returncode == 2 and "unknown answer type 'nonsense'" in done.stderr
     done = asked(tmp_path, "answer = 1", "--database", shop)
-    assert done.returncode == 2 and "a database goes with the answer type sql" in done.stderr
+    assert done.returncode == 2 and "a database requires the answer type sql" in done.stderr

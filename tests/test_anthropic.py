@@ -231,7 +231,7 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
 @pytest.mark.parametrize(
     ("act", "words", "is_transient"),
     [
-        (cut, "broke off", True),
+        (cut, "the request to anthropic:some-model failed", True),
         (drip, "took over 1 s", True),
         (endless, "fails with 500", True),
         (lambda e: e.reply(200, b"this is no JSON"), "no reply", True),
@@ -242,9 +242,9 @@ def test_busy_endpoints_are_asked_again(endpoint: Any) -> None:
         (lambda e: e.reply(200, b'[' * 100_000), "no reply", True),
         (lambda e: e.reply(200, b'"' + b"x" * 11_000_000 + b'"'), "over 10,000,000 bytes", False),
         (lambda e: e.reply(401, json.dumps({"error": {"message": f"wrong key {KEY}"}}).encode()), "ANTHROPIC_API_KEY", False),
-        (lambda e: e.reply(403, b"not you"), "refuses the key", False),
-        (lambda e: e.reply(404, b'{"error": {"message": "model: some-model"}}'), "knows no model 'some-model'", False),
-        (refusal("prompt is too long"), "refuses with 400: prompt is too long", False),
+        (lambda e: e.reply(403, b"not you"), "rejects the key", False),
+        (lambda e: e.reply(404, b'{"error": {"message": "model: some-model"}}'), "model 'some-model' not found", False),
+        (refusal("prompt is too long"), "rejects the request with 400: prompt is too long", False),
         (lambda e: e.reply(529, b'{"error": {"message": "Overloaded"}}'), "fails with 529: Overloaded", True),
         (lambda e: e.reply(503, f"down, {KEY}".encode()), "fails with 503: down, [key]", True),
         (lambda e: e.reply(307, b"", Location=f"{e.url}/v1/messages"), "redirects requests", False),

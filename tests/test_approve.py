@@ -55,10 +55,10 @@ def sent(shop: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("tool", "told"),
     [
-        ("shop", "--tool takes MODULE:FUNCTION"),
-        ("shop:", "--tool takes MODULE:FUNCTION"),
-        (":send", "--tool takes MODULE:FUNCTION"),
-        ("shop:a.b", "--tool takes MODULE:FUNCTION"),
+        ("shop", "--tool must be MODULE:FUNCTION"),
+        ("shop:", "--tool must be MODULE:FUNCTION"),
+        (":send", "--tool must be MODULE:FUNCTION"),
+        ("shop:a.b", "--tool must be MODULE:FUNCTION"),
         ("shp:send", "no module named 'shp' in the working directory or installed"),
         ("shop.more:send", "no module named 'shop.more'"),
         ("shop:snd", "has no snd; did you mean send?"),

@@ -396,7 +396,7 @@ def test_bad_directories(tmp_path: Path) -> None:
     done = coc("run", program, "--artifacts", program)
     assert done.returncode == 2 and "takes a directory, not the file" in done.stderr
     done = coc("run", tmp_path / "x.jsonl", "--artifacts", tmp_path)
-    assert done.returncode == 2 and "--artifacts takes one program" in done.stderr
+    assert done.returncode == 2 and "--artifacts works with one program" in done.stderr
     done = coc("run", program, "--artifacts", tmp_path / "out", "--sandbox", "none")
     assert done.returncode == 2 and "there is no scratch directory" in done.stderr
 

@@ -212,7 +212,7 @@ def test_one_bad_request_fails_alone(server: Any, store: BatchStore) -> None:
     server.answer = answer
     good, bad, other = ask(model(server, store), "good", "bad", "other")
     assert good[0].text and other[0].text
-    assert isinstance(bad, LMError) and "refuses with 400: prompt too long" in str(bad)
+    assert isinstance(bad, LMError) and "rejects the request with 400: prompt too long" in str(bad)
     assert len(server.batches) == 1
 
 
@@ -484,7 +484,7 @@ def test_an_evaluation(server: Any, tmp_path: Path) -> None:
     assert sizes == [1, 1] and len(server.batches) == 2
     assert len(server.paid) == 18 and not server.direct
     code, table, notes = finished(coc(server, tmp_path / "suite.jsonl", "--batch", "--out", str(out)))
-    assert code == 0 and "6 of 6 are done already" in notes and len(server.paid) == 18
+    assert code == 0 and "6 of 6 are already done" in notes and len(server.paid) == 18
     code, _, notes = finished(coc(server, tmp_path / "suite.jsonl", "--out", str(out)))
     assert code == 2 and "has a run with batch = 'at half price', not ''" in notes
 
@@ -516,7 +516,7 @@ def test_a_killed_evaluation_pays_nothing_twice(server: Any, tmp_path: Path, mom
     server.may_go_on.set()
     code, table, notes = finished(coc(server, path, "--batch", "--out", str(out)))
     assert code == 0, notes
-    assert "6 of 6 right" in table and "waiting for the batch of 12 requests that was sent before" in notes
+    assert "6 of 6 right" in table and "waiting for the batch of 12 requests that was sent earlier" in notes
     assert len(server.batches) == 2
     bodies = [json.dumps(body, sort_keys=True) for body in server.paid]
     assert len(bodies) == len(set(bodies)) == 18
@@ -532,7 +532,7 @@ def test_providers_without_batches(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "chainofcode", "eval", str(path), "--model", name, *more, "--batch"]
     done = subprocess.run([*command, "--out", str(tmp_path / "out")], capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
-    assert f"{name} has no batch endpoint: --batch is for models of openai: and anthropic:" in done.stderr
+    assert f"{name} has no batch endpoint: --batch needs a model of openai: or anthropic:" in done.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -556,8 +556,8 @@ def test_the_table_of_the_documentation(name: str, row: str) -> None:
     ("options", "told"),
     [
         (["--batch"], "--batch needs --out DIR"),
-        (["--batch", "--out", "o", "--per-minute", "5"], "--per-minute is not for --batch"),
-        (["--batch", "--out", "o", "--engine", "ray"], "--batch is not for --engine ray"),
+        (["--batch", "--out", "o", "--per-minute", "5"], "--per-minute cannot be combined with --batch"),
+        (["--batch", "--out", "o", "--engine", "ray"], "--batch cannot be combined with --engine ray"),
     ],
 )
 def test_options_that_exclude_each_other(options: list[str], told: str, tmp_path: Path) -> None:

@@ -219,9 +219,9 @@ def test_an_evaluation_says_what_each_model_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--emulator", "scripted:a,"], "--emulator takes different models"),
-        (["--emulator", "scripted:a,scripted:a"], "--emulator takes different models"),
-        (["--emulator", "scripted:a", "--threshold", "2"], "--threshold takes a probability from 0 to 1, not 2"),
+        (["--emulator", "scripted:a,"], "--emulator must name different models"),
+        (["--emulator", "scripted:a,scripted:a"], "--emulator must name different models"),
+        (["--emulator", "scripted:a", "--threshold", "2"], "--threshold must be a probability from 0 to 1, not 2"),
         (["--emulator", "scripted:a", "--model", "scripted:b"], "give --model or --emulator, not both"),
         (["--emulator", "gpt-4o"], "did you mean openai:gpt-4o?"),
     ],

@@ -65,7 +65,7 @@ def test_json_and_traces(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("/trace t.jsonl", "there is no answer yet, so there is no trace to write"),
-        ("/trace", "'/trace' is unknown; /help lists what can be typed"),
+        ("/trace", "unknown command '/trace'; /help lists the commands"),
         ("/nothing", "'/nothing' is unknown"),
         ("/trace 'x", "a quotation mark is not closed"),
         ("/help", "/new          forget the conversation"),

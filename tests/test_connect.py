@@ -104,7 +104,7 @@ def test_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_name_without_a_provider_suggests_the_likely_ones(name: str, meant: str) -> None:
     with pytest.raises(LMError) as caught:
         connect(name)
-    assert f"there is no model {name!r}; did you mean {meant}? (a model is PROVIDER:MODEL, with" in str(caught.value)
+    assert f"there is no model {name!r}; did you mean {meant}? (expected PROVIDER:MODEL; " in str(caught.value)
 
 
 def test_local_alone_is_the_embedded_model(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_whether_a_model_is_small_can_be_set(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("COC_SMALL", "no")
     assert not connect("ollama:m").is_small
     monkeypatch.setenv("COC_SMALL", "tiny")
-    with pytest.raises(LMError, match="COC_SMALL takes 1 or 0, not 'tiny'"):
+    with pytest.raises(LMError, match="COC_SMALL must be 1 or 0, not 'tiny'"):
         connect("ollama:m")
 
 
@@ -141,11 +141,9 @@ def test_how_many_requests_ollama_takes_at_once(monkeypatch: pytest.MonkeyPatch)
 def test_names_and_options_that_are_none(tmp_path: Path) -> None:
     assert connect("local:smollm2-135m").name == "local:smollm2-135m"
     for name in ("", "openai:", "nowhere else:model", "x" * 10_000):
-        with pytest.raises(
-            LMError, match=r"there is no model '.{0,100}' \(a model is PROVIDER:MODEL, with one of: openai"
-        ):
+        with pytest.raises(LMError, match=r"there is no model '.{0,100}' \(expected PROVIDER:MODEL; providers: openai"):
             connect(name)
-    with pytest.raises(LMError, match="local:m takes no base URL: it is not asked over a network"):
+    with pytest.raises(LMError, match="local:m takes no base URL: it does not use the network"):
         connect("local:m", base_url="http://127.0.0.1")
     with pytest.raises(LMError, match="takes no key") as caught:
         connect(f"scripted:{tmp_path}", api_key="a secret")
@@ -187,7 +185,7 @@ def test_a_script_takes_its_time_and_answers_many_at_once(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b'"good"\nnot JSON', "line 2: a line is a JSON text"),
+        (b'"good"\nnot JSON', "line 2: expected a JSON string"),
         (b'"good"\n\n5', "line 3"),
         (b'{"when": "x"}', "line 1"),
         (b'{"when": "x", "reply": "y", "else": 1}', "line 1"),
@@ -217,7 +215,7 @@ def test_scripts_that_are_none(tmp_path: Path, text: bytes, words: str) -> None:
 def test_a_vendor_is_not_asked_without_a_key(model: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in (variable, variable.replace("API_KEY", "BASE_URL")):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(LMError, match=f"{model} needs a key: put it into {variable}"):
+    with pytest.raises(LMError, match=f"{model} needs a key: set {variable}"):
         connect(model)
     assert connect(model, base_url="http://127.0.0.1:9").name == model
     assert connect(model, api_key="k").name == model
@@ -225,18 +223,18 @@ def test_a_vendor_is_not_asked_without_a_key(model: str, variable: str, monkeypa
 
 def test_what_is_set_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_model(8 * GB) == ("local:qwen2.5-coder-1.5b", "no key and no Ollama: the embedded model")
-    small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory are free: the smaller embedded model")
+    small = ("local:qwen2.5-coder-0.5b", "only 1.9 GB of memory is free: the smaller embedded model")
     assert default_model(1_940_000_000) == small
     monkeypatch.setenv("ANTHROPIC_API_KEY", "x")
-    assert default_model() == ("anthropic:claude-haiku-5-5", "the key in ANTHROPIC_API_KEY")
+    assert default_model() == ("anthropic:claude-haiku-5-5", "ANTHROPIC_API_KEY is set")
     monkeypatch.setenv("ANTHROPIC_MODEL", "claude-other")
     assert default_model()[0] == "anthropic:claude-other"
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    assert default_model() == ("openai:gpt-4o-mini", "the key in OPENAI_API_KEY")
+    assert default_model() == ("openai:gpt-4o-mini", "OPENAI_API_KEY is set")
     monkeypatch.setenv("OPENAI_MODEL", "other")
     assert default_model()[0] == "openai:other"
     monkeypatch.setenv("COC_MODEL", "scripted:demo")
-    assert default_model() == ("scripted:demo", "COC_MODEL says so")
+    assert default_model() == ("scripted:demo", "set by COC_MODEL")
 
 
 def test_a_running_ollama(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:

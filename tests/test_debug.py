@@ -161,7 +161,7 @@ def test_any_attempt_can_be_edited(jail: Jail) -> None:
         assert now.run.answer.error is not None and now.run.answer.error.type == "TypeError"
         once_more = await edited(first, now, Changes(steps={number: 7}), sandbox=jail)
         assert all((row := once_more.row(at)) is not None and row.is_same for at in range(len(once_more)))
-        with pytest.raises(InputError, match="Python's own"):
+        with pytest.raises(InputError, match="was run by Python"):
             await edited(last, last, Changes(steps={2: 1}), sandbox=jail)
 
     asyncio.run(both())
@@ -268,13 +268,13 @@ def test_output_and_tools(jail: Jail) -> None:
 def test_edit_and_undo_and_write(jail: Jail, tmp_path: Path) -> None:
     async def script(app: Debugger, pilot: Pilot[None]) -> None:
         await pilot.press("e")
-        assert "step 1 is Python's own" in screen(app)
+        assert "step 1 was run by Python" in screen(app)
         await pilot.press("w")
-        assert "nothing was edited" in screen(app)
+        assert "the run was not edited" in screen(app)
         await pilot.press("c", "c", "e")
         assert app.screen.query_one(Input).value == "False"
         await pilot.press(*"Tru", "enter")
-        assert "Tru is no Python literal" in screen(app)
+        assert "Tru is neither a Python literal" in screen(app)
         assert "step:" not in screen(app)
         await pilot.press("e", "enter")
         await app.workers.wait_for_complete()
@@ -311,7 +311,7 @@ def test_edit_and_undo_and_write(jail: Jail, tmp_path: Path) -> None:
     )
     checked = coc("verify", tmp_path / "new.jsonl")
     assert checked.returncode == 1
-    assert "✗ it is a what-if, not a run as it happened: edited: step 8, is_fruit('hammer')" in checked.stdout
+    assert "✗ it is a what-if, not the original run; edited: step 8, is_fruit('hammer')" in checked.stdout
 
 
 def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
@@ -328,15 +328,15 @@ def test_calls_that_are_new_need_somebody_to_answer(jail: Jail) -> None:
         assert "answer: 0 → none (emulation failed" in text
         assert "No value is known for other('x')" in text
         await type_in(app, pilot, "wher")
-        assert "wher is no Python literal and no JSON; text needs quotes" in screen(app)
+        assert "wher is neither a Python literal nor JSON; text needs quotes" in screen(app)
         await pilot.press("escape")
-        assert "no value for other('x'): m gives it one" in screen(app)
+        assert "no value for other('x'): m to enter one" in screen(app)
         await pilot.press("m")
         await type_in(app, pilot, "8")
         assert "answer: 0 → 8" in screen(app)
         assert "step 2 of 3" in screen(app)
         await pilot.press("m")
-        assert "did not end for want of a value" in screen(app)
+        assert "did not end at a call without a value" in screen(app)
 
     async def with_one(app: Debugger, pilot: Pilot[None]) -> None:
         await edit(app, pilot)
@@ -400,7 +400,7 @@ def test_leaving_while_it_runs(key: str) -> None:
             await pilot.pause(0.5)
             assert "running from step 1 on" in screen(app)
             await pilot.press("end", "e")  # it can be walked in meanwhile, but not edited
-            assert "still under way" in screen(app) or "Python's own" in screen(app)
+            assert "still running" in screen(app) or "was run by Python" in screen(app)
             await pilot.press(key)
             await pilot.pause()
             if key == "escape":
@@ -506,7 +506,7 @@ def test_a_small_terminal() -> None:
 def test_it_needs_a_terminal() -> None:
     done = coc("debug", FRUIT)
     assert done.returncode == 2
-    assert done.stderr == f"coc: coc debug needs a terminal; coc show {FRUIT} prints the trace anywhere\n"
+    assert done.stderr == f"coc: coc debug needs a terminal; without one, use coc show {FRUIT}\n"
     assert "cannot read" in coc("debug", "none.jsonl").stderr
 
 

@@ -382,7 +382,7 @@ def test_an_endpoint_that_refuses_an_image_is_quoted(
     protocol, name = PROVIDERS[provider]
     endpoint = stand_in(protocol)
     lm = connect(f"{name.partition(':')[0]}:{model}", base_url=endpoint.url, api_key="k", has_images=True)
-    with pytest.raises(LMError, match=rf"refuses with (400|500): .*{told}"):
+    with pytest.raises(LMError, match=rf"rejects the request with (400|500): .*{told}"):
         seeing(data, lm)
     assert len(endpoint.seen) <= 3
 

@@ -143,7 +143,7 @@ def test_bad_replies_are_errors_with_their_line(tmp_path: Path) -> None:
     path.write_text('{"task": "a"}')
     assert "line 1: not a recorded reply" in coc("score", path).stderr
     path.write_text("")
-    assert "holds no replies" in coc("score", path).stderr
+    assert "has no replies" in coc("score", path).stderr
     assert "cannot read" in coc("score", tmp_path / "none.jsonl").stderr
 
 
@@ -298,7 +298,7 @@ def test_a_run_is_kept_and_goes_on(tmp_path: Path) -> None:
     first = coc(*command, "--limit", "5")
     assert "4 of 5 right" in first.stdout
     again = coc(*command)
-    assert "5 of 12 are done already" in again.stderr
+    assert "5 of 12 are already done" in again.stderr
     assert "9 of 12 right" in again.stdout
     assert len((out / "results.jsonl").read_text().splitlines()) == 12
     assert len(list(out.glob("traces/**/*.jsonl"))) == 12
@@ -354,7 +354,7 @@ def test_what_could_not_be_run_is_tried_again(tmp_path: Path) -> None:
     assert "1 of 4 right" in coc(*command).stdout
     script.write_text(whole)
     again = coc(*command)
-    assert "2 of 4 are done already" in again.stderr
+    assert "2 of 4 are already done" in again.stderr
     assert "3 of 4 right" in again.stdout
     questions.write_text(questions.read_text().replace("question 1", "question 3"))
     assert "sha256" in coc(*command).stderr
@@ -368,12 +368,12 @@ def test_where_nothing_could_be_run_the_reason_comes_in_full(tmp_path: Path) -> 
     done = coc("eval", questions, "--model", f"scripted:{script}")
     assert (done.returncode, done.stdout) == (2, "")
     assert f"1 of 2 samples could not be run: scripted:{script} has no reply left for request 2\n" in done.stderr
-    assert f'nothing was run: try again when coc ask "What is 2 + 2?" --model scripted:{script} answers' in done.stderr
+    assert f'no sample was run: check the model with coc ask "What is 2 + 2?" --model scripted:{script}' in done.stderr
     script.write_text(json.dumps({"when": "question 1", "reply": "```python\nanswer = 2 - 1\n```"}))
     some = coc("eval", questions, "--model", f"scripted:{script}", "--out", tmp_path / "out", "--json")
     assert some.returncode == 0
     assert "1 of 2 samples could not be run" in some.stderr
-    assert "the same command again tries those" in some.stderr
+    assert "repeat the command to retry those" in some.stderr
 
 
 def test_questions_without_targets_and_doubles_are_refused(tmp_path: Path) -> None:

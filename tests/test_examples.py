@@ -78,7 +78,7 @@ def test_run_a_script_with_a_model(tmp_path: Path) -> None:
 def test_no_example_of_that_name() -> None:
     done = coc("examples", "nope")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "there is no example 'nope'; there are fruit.py, word_problem," in done.stderr
+    assert "unknown example 'nope' (expected one of: fruit.py, word_problem," in done.stderr
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)

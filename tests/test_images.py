@@ -1,4 +1,4 @@
-"""Images as arguments of calls: what a model sees, what the trace keeps, and what is refused before it costs anything."""
+"""Images as arguments of calls: what a model receives, what the trace keeps, and which images are rejected."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ RED, DARK = png(255), png(1)
 
 
 class Seeing(LM):
-    """Answers with the digests of the images that it is shown, and counts requests."""
+    """Answers with the digests of the images in a request, and keeps the requests."""
 
     name, in_flight, has_images = "seeing", 8, True
 
@@ -75,7 +75,8 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:8]
 
 
-def seen(*images: bytes) -> str:
+def expected(*images: bytes) -> str:
+    """The answer of `Seeing` to these images."""
     return digests([Image(image, "image/png") for image in images])
 
 
@@ -86,7 +87,7 @@ def photo(tmp_path: Path) -> Path:
     return path
 
 
-def shown(program: str, photo: Path, lm: Any = None, **options: Any) -> Result:
+def run_with_photo(program: str, photo: Path, lm: Any = None, **options: Any) -> Result:
     return run(program, lm or Seeing(), inputs={"photo": str(photo)}, reads=[str(photo)], **options)
 
 
@@ -104,41 +105,41 @@ def shown(program: str, photo: Path, lm: Any = None, **options: Any) -> Result:
     ],
 )
 def test_a_model_sees_a_granted_file_and_bytes(photo: Path, program: str) -> None:
-    assert shown(program, photo).answer == seen(RED)
+    assert run_with_photo(program, photo).answer == expected(RED)
 
 
-def test_several_images_come_in_the_order_of_the_arguments(photo: Path) -> None:
+def test_images_are_sent_in_argument_order(photo: Path) -> None:
     lm = Seeing()
-    result = shown(f"answer = same(photo, ({DARK!r}, photo), other={DARK!r})", photo, lm)
-    assert result.answer == seen(RED, DARK, RED, DARK)
+    result = run_with_photo(f"answer = same(photo, ({DARK!r}, photo), other={DARK!r})", photo, lm)
+    assert result.answer == expected(RED, DARK, RED, DARK)
     assert "in the order of its arguments" in lm.requests[0][-1].content
 
 
-def test_other_arguments_are_no_images(photo: Path) -> None:
+def test_other_arguments_are_not_images(photo: Path) -> None:
     lm = Seeing()
     program = f"answer = [describe(v) for v in ('photo.png', b'bytes', {str(photo.parent)!r}, photo + ' ', 1)]"
-    assert shown(program, photo, lm).answer == [""] * 5
+    assert run_with_photo(program, photo, lm).answer == [""] * 5
     assert not any(message.images for request in lm.requests for message in request)
 
 
-def test_a_statement_has_no_images(photo: Path) -> None:
+def test_emulated_statement_sends_no_images(photo: Path) -> None:
     lm = ScriptedLM(['{"answer": 3}'])
-    assert shown("answer = the number of people in photo", photo, lm).answer == 3
+    assert run_with_photo("answer = the number of people in photo", photo, lm).answer == 3
     assert not lm.requests[0][-1].images
 
 
 def test_only_granted_files_are_read(tmp_path: Path, photo: Path) -> None:
-    """The program chooses the text, so the host reads none but the files that were granted one by one."""
+    """The program chooses the paths, so the host reads only files that were granted individually."""
     secret = tmp_path / "secret" / "secret.png"
     secret.parent.mkdir()
     secret.write_bytes(DARK)
     os.symlink(secret, tmp_path / "link.png")
     program = f"answer = [describe({str(secret)!r}), describe({str(tmp_path / 'link.png')!r})]"
-    assert shown(program, photo).answer == ["", ""]
+    assert run_with_photo(program, photo).answer == ["", ""]
     assert run(program, Seeing(), reads=[str(tmp_path)]).answer == ["", ""]
 
 
-def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_named_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     lm = Seeing()
     pause = _pause(str(tmp_path / "pipe"))
@@ -170,77 +171,81 @@ def _pause(path: str) -> Any:
         (b"", ""),
     ],
 )
-def test_first_bytes_decide(data: bytes, kind: str) -> None:
+def test_media_type_is_detected_from_first_bytes(data: bytes, kind: str) -> None:
     assert media_type(data) == kind
     assert image_note(data).startswith(f"<{kind}, {len(data)} bytes") is bool(kind)
 
 
-def test_in_javascript_an_image_is_a_path(photo: Path) -> None:
+def test_javascript_passes_images_as_paths(photo: Path) -> None:
     pytest.importorskip("_quickjs", reason="the extra `js` is not installed")
-    assert shown("const answer = describe(photo)", photo, language=JAVASCRIPT).answer == seen(RED)
+    assert run_with_photo("const answer = describe(photo)", photo, language=JAVASCRIPT).answer == expected(RED)
 
 
-# --- what is refused ------------------------------------------------------------------------------------------------
+# --- what is rejected -----------------------------------------------------------------------------------------------
 
 
-def test_a_model_that_cannot_see_is_not_asked(photo: Path) -> None:
+def test_model_without_image_support_gets_no_request(photo: Path) -> None:
     lm = Seeing()
     lm.has_images = False
     for program in ("answer = describe(photo)", f"answer = describe({RED!r})"):
         with pytest.raises(LMError, match=r"seeing cannot see images, so it cannot answer describe\(.* --images"):
-            shown(program, photo, lm)
+            run_with_photo(program, photo, lm)
     assert not lm.requests
-    assert shown("answer = describe('a red square')", photo, lm).answer == ""
+    assert run_with_photo("answer = describe('a red square')", photo, lm).answer == ""
 
 
-def test_an_image_that_is_never_looked_at_needs_no_sight(photo: Path) -> None:
+def test_unused_image_needs_no_image_support(photo: Path) -> None:
     lm = Seeing()
     lm.has_images = False
-    assert shown("answer = len(open(photo, 'rb').read())", photo, lm).answer == len(RED)
-    assert shown("answer = describe(photo) if len(photo) < 3 else 7", photo, lm).answer == 7  # lookahead may ask
+    assert run_with_photo("answer = len(open(photo, 'rb').read())", photo, lm).answer == len(RED)
+    assert (
+        run_with_photo("answer = describe(photo) if len(photo) < 3 else 7", photo, lm).answer == 7
+    )  # lookahead may reach the call
 
 
 @pytest.mark.parametrize("what", ["photo", "open(photo, 'rb').read()", "[open(photo, 'rb').read()]"])
 @pytest.mark.parametrize("size", [MAX_IMAGE_BYTES, 5_000_000])
-def test_a_large_image_is_refused(photo: Path, what: str, size: int) -> None:
+def test_large_image_is_rejected(photo: Path, what: str, size: int) -> None:
     photo.write_bytes(png(1, size))
     lm = Seeing()
-    result = shown(f"answer = describe({what})", photo, lm)
+    result = run_with_photo(f"answer = describe({what})", photo, lm)
     assert result.reason == "emulation failed" and result.error is not None
     assert "over 3,750,000 bytes; make it smaller" in result.error.message
     assert not lm.requests
 
 
-def test_the_largest_image_is_sent(photo: Path) -> None:
+def test_image_of_maximum_size_is_sent(photo: Path) -> None:
     photo.write_bytes(whole := png(1, MAX_IMAGE_BYTES - len(DARK)))
-    assert shown("answer = describe(photo) + describe(open(photo, 'rb').read())", photo).answer == 2 * seen(whole)
+    assert run_with_photo(
+        "answer = describe(photo) + describe(open(photo, 'rb').read())", photo
+    ).answer == 2 * expected(whole)
 
 
-def test_long_text_about_images_is_no_image(photo: Path) -> None:
-    assert shown("answer = describe(['<image/png, of 5 bytes>' * 300_000])", photo).answer == ""
+def test_text_that_looks_like_an_image_note_is_not_an_image(photo: Path) -> None:
+    assert run_with_photo("answer = describe(['<image/png, of 5 bytes>' * 300_000])", photo).answer == ""
 
 
-def test_images_that_cannot_be_sent_are_explained_all_the_same(photo: Path) -> None:
+def test_explain_lists_calls_whose_images_cannot_be_sent(photo: Path) -> None:
     calls = asyncio.run(aexplain(f"answer = [describe({RED!r}), describe([{RED!r}] * 17)]")).calls
     assert [call.round for call in calls] == [1, 1]
     assert calls[0].tokens > 0 == calls[1].tokens
 
 
-def test_a_file_that_is_no_image_is_refused(tmp_path: Path) -> None:
+def test_unsupported_image_format_is_rejected(tmp_path: Path) -> None:
     scan = tmp_path / "scan.tiff"
     scan.write_bytes(b"II*\x00")
-    result = shown("answer = describe(photo)", scan)
+    result = run_with_photo("answer = describe(photo)", scan)
     assert result.error is not None
     assert result.error.message.endswith("scan.tiff: it is not a PNG, JPEG, GIF or WebP image")
 
 
-def test_so_many_images_in_a_call(photo: Path) -> None:
-    assert shown(f"answer = describe([photo] * {MAX_IMAGES})", photo).answer == seen(*[RED] * MAX_IMAGES)
-    result = shown(f"answer = describe([photo] * {MAX_IMAGES + 1})", photo)
+def test_number_of_images_per_call_is_limited(photo: Path) -> None:
+    assert run_with_photo(f"answer = describe([photo] * {MAX_IMAGES})", photo).answer == expected(*[RED] * MAX_IMAGES)
+    result = run_with_photo(f"answer = describe([photo] * {MAX_IMAGES + 1})", photo)
     assert result.error is not None and "describe has 17 images; 16 are allowed in one call" in result.error.message
 
 
-def test_the_embedded_model_refuses(photo: Path) -> None:
+def test_embedded_model_rejects_images(photo: Path) -> None:
     lm = LocalLM("smollm2-135m")
     assert not lm.has_images
     with pytest.raises(LMError, match="local:smollm2-135m cannot see images"):
@@ -250,10 +255,10 @@ def test_the_embedded_model_refuses(photo: Path) -> None:
 # --- traces, replay, caches -----------------------------------------------------------------------------------------
 
 
-def test_the_trace_has_a_note_and_not_the_image(photo: Path) -> None:
+def test_trace_contains_a_note_instead_of_the_image(photo: Path) -> None:
     photo.write_bytes(whole := png(1, 1_000_000))
     for what in ("photo", "open(photo, 'rb').read()"):
-        result = shown(f"answer = describe({what})", photo)
+        result = run_with_photo(f"answer = describe({what})", photo)
         (call,) = result.trace.calls
         assert f"<image/png, {len(whole):,} bytes, sha256 {hashlib.sha256(whole).hexdigest()[:32]}>" in call.prompt
         text = b"".join(map(as_json, result.trace.events)).decode()
@@ -262,17 +267,17 @@ def test_the_trace_has_a_note_and_not_the_image(photo: Path) -> None:
         assert replay(result.trace).is_same
 
 
-def test_replay_tells_images_apart(photo: Path) -> None:
-    result = shown(f"answer = [describe(x) for x in ({RED!r}, {DARK!r}, {RED!r})]", photo)
-    assert result.answer == [seen(RED), seen(DARK), seen(RED)]
+def test_replay_distinguishes_images(photo: Path) -> None:
+    result = run_with_photo(f"answer = [describe(x) for x in ({RED!r}, {DARK!r}, {RED!r})]", photo)
+    assert result.answer == [expected(RED), expected(DARK), expected(RED)]
     assert result.usage.requests == 2  # equal images share their value
     assert replay(result.trace).is_same
     assert len({step.call for step in result.trace.steps if step.by == "lm"}) == 2
 
 
-def test_a_resumed_run_asks_only_for_what_is_missing(photo: Path) -> None:
+def test_resumed_run_requests_only_missing_values(photo: Path) -> None:
     lm = Seeing()
-    whole = shown(f"answer = [describe({RED!r}), describe({DARK!r})]", photo, lm, in_flight=1)
+    whole = run_with_photo(f"answer = [describe({RED!r}), describe({DARK!r})]", photo, lm, in_flight=1)
     first = [event for event in whole.trace.events if getattr(event, "number", 0) < 2]
     cut = Result.of([event for event in first if type(event).__name__ not in ("Answer", "Call")]).trace
     resumed = Resumed(cut)
@@ -280,10 +285,10 @@ def test_a_resumed_run_asks_only_for_what_is_missing(photo: Path) -> None:
     again = Seeing()
     result = run(resumed.program, again, options=resumed.options(Toolbox.of(())))
     assert result.answer == whole.answer
-    assert [digests(request[-1].images) for request in again.requests] == [seen(DARK)]
+    assert [digests(request[-1].images) for request in again.requests] == [expected(DARK)]
 
 
-def test_the_cache_knows_images_by_their_content(photo: Path, tmp_path: Path) -> None:
+def test_cache_identifies_images_by_content(photo: Path, tmp_path: Path) -> None:
     lm = Seeing()
     for what in ("photo", "open(photo, 'rb').read()"):
         with ValueCache(tmp_path / digest(what.encode())) as cache:
@@ -291,26 +296,26 @@ def test_the_cache_knows_images_by_their_content(photo: Path, tmp_path: Path) ->
                 photo.write_bytes(data)
                 os.utime(photo, ns=(0, data[-20]))
                 lm.requests.clear()
-                assert shown(f"answer = describe({what})", photo, cache.emulator(lm)).answer == seen(data)
+                assert run_with_photo(f"answer = describe({what})", photo, cache.emulator(lm)).answer == expected(data)
                 assert len(lm.requests) == requests
 
 
-def test_calls_with_images_travel_alone(photo: Path) -> None:
+def test_calls_with_images_are_not_batched(photo: Path) -> None:
     lm = Seeing()
     program = f"answer = [describe(x) for x in (photo, {DARK!r})]"
-    assert shown(program, photo, Batched(lm, 4)).answer == [seen(RED), seen(DARK)]
+    assert run_with_photo(program, photo, Batched(lm, 4)).answer == [expected(RED), expected(DARK)]
     assert len(lm.requests) == 2
 
 
-def test_a_cascade_asks_only_models_that_see(photo: Path) -> None:
+def test_cascade_skips_models_without_image_support(photo: Path) -> None:
     blind, lm = Judge({}), Seeing()
-    assert shown("answer = describe(photo)", photo, Cascade([blind, lm])).answer == seen(RED)
-    assert shown("answer = describe(photo)", photo, Cascade([lm, blind])).answer == seen(RED)
+    assert run_with_photo("answer = describe(photo)", photo, Cascade([blind, lm])).answer == expected(RED)
+    assert run_with_photo("answer = describe(photo)", photo, Cascade([lm, blind])).answer == expected(RED)
     with pytest.raises(LMError, match="cannot see images"):
-        shown("answer = describe(photo)", photo, Cascade([blind, blind]))
+        run_with_photo("answer = describe(photo)", photo, Cascade([blind, blind]))
 
 
-def test_a_cancelled_request_is_noted_and_counted() -> None:
+def test_cancelled_request_is_recorded_and_counted() -> None:
     class Slow(Seeing):
         async def complete(self, messages: Sequence[Message], n: int = 1, **options: Any) -> list[Completion]:
             await asyncio.sleep(60)
@@ -331,10 +336,10 @@ def test_a_cancelled_request_is_noted_and_counted() -> None:
 # --- models and commands --------------------------------------------------------------------------------------------
 
 
-def test_the_writing_model_is_told_who_sees(photo: Path) -> None:
+def test_program_prompt_states_whether_functions_see_images(photo: Path) -> None:
     lm = ScriptedLM(["answer = describe(photo)"])
     result = solve("What is it?", lm, files=[photo], emulator=Seeing())
-    assert result.answer == seen(RED)
+    assert result.answer == expected(RED)
     assert "can see an image: pass it the variable" in lm.requests[0][-1].content
     blind = Seeing()
     blind.has_images = False
@@ -359,12 +364,12 @@ deepseek-v3 phi4 m vllm-model curvl
 """
 
 
-def test_which_models_see() -> None:
+def test_model_names_with_image_support() -> None:
     assert [name for name in SEE.split() if not sees_images(name)] == []
     assert [name for name in BLIND.split() if sees_images(name)] == []
 
 
-def test_whether_a_model_sees_can_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_image_support_can_be_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("openai")
     monkeypatch.delenv("COC_IMAGES", raising=False)
     remote: Any = {"base_url": "http://127.0.0.1:1", "api_key": "k"}
@@ -378,11 +383,11 @@ def test_whether_a_model_sees_can_be_set(monkeypatch: pytest.MonkeyPatch) -> Non
     assert not connect("openai:gpt-4o", has_images=False, **remote).has_images
     assert not connect("local:smollm2-135m").has_images
     monkeypatch.setenv("COC_IMAGES", "some")
-    with pytest.raises(LMError, match="COC_IMAGES takes 1 or 0, not 'some'"):
+    with pytest.raises(LMError, match="COC_IMAGES must be 1 or 0, not 'some'"):
         connect("openai:m", **remote)
 
 
-def test_models_of_your_own_are_blind_unless_they_say_otherwise() -> None:
+def test_custom_models_have_no_image_support_by_default() -> None:
     class Minimal:
         name = "mine"
 
@@ -393,7 +398,7 @@ def test_models_of_your_own_are_blind_unless_they_say_otherwise() -> None:
     assert as_lm(Minimal()).has_images
 
 
-def test_on_the_command_line(photo: Path, tmp_path: Path) -> None:
+def test_run_command_with_images(photo: Path, tmp_path: Path) -> None:
     program = tmp_path / "p.py"
     program.write_text("answer = read_receipt(photo)['total']")
     script = tmp_path / "replies.jsonl"
@@ -405,7 +410,7 @@ def test_on_the_command_line(photo: Path, tmp_path: Path) -> None:
     assert "cannot see images, so it cannot answer read_receipt(" in refused.stderr
 
 
-def test_a_server_shows_an_uploaded_image(tmp_path: Path) -> None:
+def test_server_passes_uploaded_image_to_the_model(tmp_path: Path) -> None:
     script = [
         {"when": "What is in the photo?", "reply": "```python\nanswer = describe(photo)\n```"},
         {"when": "describe('", "reply": '{"value": "a red square"}'},

@@ -1,4 +1,4 @@
-"""A server with another store than SQLite: everything that it keeps goes through the protocol `Store`."""
+"""A server with a store other than SQLite: the server stores everything through the protocol `Store`."""
 
 from __future__ import annotations
 
@@ -70,8 +70,14 @@ class MemoryStore:
         return self._questions.get((run, call))
 
     async def questions(self, owner: str, limit: int, run: str | None = None) -> list[PendingQuestion]:
-        asked = [one for one in self._questions.values() if one.answer is None and run in (None, one.run)]
-        return [one for one in asked if self._runs[one.run].owner == owner and not self._runs[one.run].is_over][:limit]
+        pending = [
+            question for question in self._questions.values() if question.answer is None and run in (None, question.run)
+        ]
+        return [
+            question
+            for question in pending
+            if self._runs[question.run].owner == owner and not self._runs[question.run].is_over
+        ][:limit]
 
     async def answer_question(self, id: str, answer: str) -> bool:
         for key, known in self._questions.items():
@@ -143,7 +149,7 @@ def intake_of(store: Store, models: Models, directory: Path) -> Intake:
     return Intake(settings, store, runs, models, ledger)
 
 
-def test_another_store(tmp_path: Path) -> None:
+def test_server_uses_only_the_store_protocol(tmp_path: Path) -> None:
     async def use(intake: Intake) -> None:
         file = await intake.keep_file("ann", "sales.csv", b"price\n1\n2\n")
         request = RunRequest(program="answer = sum(int(row['price']) for row in sales)", files=[file.id])
@@ -163,15 +169,15 @@ def test_another_store(tmp_path: Path) -> None:
         asyncio.run(use(intake_of(store, models, tmp_path)))
 
 
-@pytest.mark.parametrize("wanted", ["{}", "./{}", "list[int] {}", "choice:{}"])
-def test_a_type_names_no_file_of_the_server(tmp_path: Path, wanted: str) -> None:
+@pytest.mark.parametrize("answer_type", ["{}", "./{}", "list[int] {}", "choice:{}"])
+def test_answer_type_cannot_name_a_file_of_the_server(tmp_path: Path, answer_type: str) -> None:
     path = tmp_path / "schema.json"
     path.write_text('{"type": "object", "title": "a secret of the server"}')
-    request = RunRequest(question="What?", type=wanted.format(path))
+    request = RunRequest(question="What?", type=answer_type.format(path))
     settings = ServerSettings(tmp_path, ())
-    if wanted.startswith("choice"):  # a choice of one, which is text
+    if answer_type.startswith("choice"):  # a choice with one label, which is the path as text
         assert source_of(request, [], settings, model="m") is not None
         return
-    with pytest.raises(Refusal, match="a type is int") as refused:
+    with pytest.raises(Refusal, match="a type must be int") as refused:
         source_of(request, [], settings, model="m")
     assert "secret" not in str(refused.value)

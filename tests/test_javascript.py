@@ -1,4 +1,4 @@
-"""JavaScript with functions you did not define: the given cases, and agreement with Node."""
+"""JavaScript with functions you did not define: the shared cases, and agreement with Node."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from chainofcode import InputError, run
 from chainofcode.sandbox import Jail, Sandbox
 
 CASES = {record["id"]: record for record in records("cases/holes.jsonl")}
-# Python's own: imports that are found or missing, and a name that is both a hole and a variable.
+# Cases that exist only in Python: imports that are found or missing, a name that is both a hole and a variable.
 NOT_JAVASCRIPT = {"missing_import", "try_import", "self_shadow"}
 
 
@@ -31,7 +31,7 @@ def as_json(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("is_observed", [False, True])
-def test_the_given_holes(jail: Sandbox, is_observed: bool) -> None:
+def test_shared_hole_cases(jail: Sandbox, is_observed: bool) -> None:
     if not CASES:
         pytest.skip("the shared test material has no cases/holes.jsonl here")
     programs = programs_in("holes.txt")

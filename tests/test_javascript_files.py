@@ -40,7 +40,7 @@ def written(path: Path, content: str) -> Path:
     return path
 
 
-def test_data_of_every_kind(tmp_path: Path, jail: Sandbox) -> None:
+def test_every_supported_format(tmp_path: Path, jail: Sandbox) -> None:
     paths = [
         written(tmp_path / "sales.csv", SALES),
         written(tmp_path / "pairs.tsv", "a\tb\n1\tx\n"),
@@ -62,7 +62,7 @@ def test_data_of_every_kind(tmp_path: Path, jail: Sandbox) -> None:
     ]
 
 
-def test_what_the_model_reads(tmp_path: Path, jail: Sandbox) -> None:
+def test_prompt_describes_the_files(tmp_path: Path, jail: Sandbox) -> None:
     lm = ScriptedLM(["```javascript\nanswer = sales.length + essay.length;\n```"])
     paths = [written(tmp_path / "sales.csv", SALES), written(tmp_path / "essay.txt", "four")]
     assert solve("What?", lm, files=paths, language=JAVASCRIPT, sandbox=jail).answer == 6
@@ -94,30 +94,30 @@ def test_lookahead_has_the_files(tmp_path: Path, jail: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("stem", ["class", "Map", "answer", "console", "1st", "a-b", "undefined", "setTimeout"])
-def test_names_are_free_in_javascript(stem: str, tmp_path: Path, jail: Sandbox) -> None:
+def test_file_names_become_valid_variable_names(stem: str, tmp_path: Path, jail: Sandbox) -> None:
     files = asyncio.run(files_of([written(tmp_path / f"{stem}.txt", "x")], RunOptions(language=JAVASCRIPT)))
     (file,) = files.prelude
     result = run_js(f"const got = {file.name};\nanswer = got;", prelude=files.prelude, reads=files.reads, sandbox=jail)
     assert result.answer == "x", file.name
 
 
-def test_names_that_python_alone_reserves(tmp_path: Path) -> None:
+def test_names_reserved_only_in_python_are_kept(tmp_path: Path) -> None:
     paths = [written(tmp_path / f"{stem}.txt", "x") for stem in ("list", "json", "lambda", "Sales")]
     files = asyncio.run(files_of(paths, RunOptions(language=JAVASCRIPT)))
     assert [file.name for file in files.prelude] == ["list", "json", "lambda", "Sales"]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.xlsx", "a.sqlite", "a.png"])
-def test_formats_that_javascript_lacks_are_refused(name: str, tmp_path: Path) -> None:
+def test_unsupported_formats_are_rejected(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     sqlite3.connect(path).close() if name.endswith("sqlite") else path.write_bytes(b"x")
     with pytest.raises(
-        InputError, match=rf"cannot give .*{name} to a JavaScript program.*use --language python or sql"
+        InputError, match=rf"cannot pass .*{name} to a JavaScript program.*use --language python or sql"
     ):
         asyncio.run(files_of([path], RunOptions(language=JAVASCRIPT)))
 
 
-def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
+def test_invalid_paths_are_rejected(tmp_path: Path) -> None:
     for path, why in [
         (tmp_path / "none.csv", "No such file"),
         (tmp_path, "it is a directory"),
@@ -127,8 +127,8 @@ def test_paths_that_are_no_files_are_refused(tmp_path: Path) -> None:
             asyncio.run(files_of([path], RunOptions(language=JAVASCRIPT)))
 
 
-def test_a_file_that_is_not_granted_is_not_read(tmp_path: Path) -> None:
-    """The wall decides, not the list of files."""
+def test_file_that_is_not_granted_cannot_be_read(tmp_path: Path) -> None:
+    """The sandbox denies access; the list of files does not grant it."""
     path = written(tmp_path / "secret.txt", "secret")
     files = asyncio.run(files_of([path], RunOptions(language=JAVASCRIPT)))
     with Jail() as jail:
@@ -145,12 +145,12 @@ def test_a_program_cannot_open_files_itself(tmp_path: Path, jail: Sandbox) -> No
 
 
 @pytest.mark.skipif(not has_tier("C"), reason="needs tier C")
-def test_tier_c_grants_no_files(tmp_path: Path) -> None:
-    with pytest.raises(SandboxError, match="files can be granted in tiers A and B"):
+def test_tier_c_rejects_files(tmp_path: Path) -> None:
+    with pytest.raises(SandboxError, match="granting files needs tier A or B"):
         run_with("answer = a;", written(tmp_path / "a.txt", "x"), sandbox="C")
 
 
-def test_a_file_that_changes_afterwards_is_an_error(tmp_path: Path, jail: Sandbox) -> None:
+def test_file_that_becomes_invalid_later_is_an_error(tmp_path: Path, jail: Sandbox) -> None:
     path = written(tmp_path / "conf.json", "[1]")
     files = asyncio.run(files_of([path], RunOptions(language=JAVASCRIPT)))
     path.write_text("[1")
@@ -159,14 +159,14 @@ def test_a_file_that_changes_afterwards_is_an_error(tmp_path: Path, jail: Sandbo
     assert "cannot read conf.json: JSONDecodeError" in result.error.message
 
 
-def test_a_file_larger_than_the_memory(tmp_path: Path, jail: Sandbox) -> None:
+def test_file_larger_than_the_memory_limit(tmp_path: Path, jail: Sandbox) -> None:
     path = written(tmp_path / "big.txt", "x" * 60_000_000)
     result = run_with("answer = big.length;", path, sandbox=jail, limits=Limits(memory_bytes=160 << 20))
     assert result.reason == "limit:memory", result.error
     assert run_with("answer = big.length;", path, sandbox=jail).answer == 60_000_000
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_command_with_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = written(tmp_path / "p.js", "answer = rows.map((row) => row.n);")
     path = written(tmp_path / "rows.csv", "n\n1\n2\n")
     assert main(["run", str(program), "--file", str(path), "--json"]) == 0

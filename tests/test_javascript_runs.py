@@ -1,4 +1,4 @@
-"""JavaScript through the whole engine: overlap, replay, provenance, checks, types, errors, places to run."""
+"""JavaScript in the engine: overlap, replay, provenance, verification, types, errors, tiers of the sandbox."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ def jail() -> Iterator[Sandbox]:
 
 
 class Counting(Emulator):
-    """Answers by a rule, once so many calls have been under way together; counts them."""
+    """Answers by a rule, once `together` calls have been in progress at the same time; counts calls."""
 
     in_flight = 16
 
     def __init__(self, together: int = 1) -> None:
         self.calls: list[str] = []
-        self.now = self.most = 0
+        self.in_progress = self.most = 0
         self._together, self._are_together = together, asyncio.Event()
 
     async def answer(self, pause: Pause) -> Answered:
         self.calls.append(pause.text)
-        self.now += 1
-        self.most = max(self.most, self.now)
+        self.in_progress += 1
+        self.most = max(self.most, self.in_progress)
         if self.most >= self._together:
             self._are_together.set()
         with contextlib.suppress(TimeoutError):  # then the test fails
             await asyncio.wait_for(self._are_together.wait(), 10)
-        self.now -= 1
+        self.in_progress -= 1
         return Answered(len(str(pause.args[0])) % 2 == 1 if pause.name.startswith("is") else f"{pause.args[0]}!")
 
 
@@ -78,7 +78,7 @@ OVERLAPPING = {
 
 @pytest.mark.parametrize("reads_state", [False, True])
 @pytest.mark.parametrize("name", OVERLAPPING)
-def test_independent_calls_go_out_together(name: str, reads_state: bool, jail: Sandbox) -> None:
+def test_independent_calls_are_sent_together(name: str, reads_state: bool, jail: Sandbox) -> None:
     program, expected, together = OVERLAPPING[name]
     emulator = Counting(together)
     emulator.reads_state = reads_state
@@ -95,7 +95,7 @@ def test_awaited_calls_overlap_without_a_shadow() -> None:
     assert emulator.most == 3
 
 
-def test_a_call_that_may_not_happen_is_not_sent(jail: Sandbox) -> None:
+def test_call_that_may_not_happen_is_not_sent_ahead(jail: Sandbox) -> None:
     emulator = Counting()
     program = 'for (const w of ["aa", "b", "ccc"]) {\n  if (isFruit(w)) { answer = w; break; }\n}'
     assert run_js(program, emulator, sandbox=jail).answer == "b"
@@ -103,14 +103,14 @@ def test_a_call_that_may_not_happen_is_not_sent(jail: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_every_tier(tier: str) -> None:
+def test_program_runs_in_every_tier(tier: str) -> None:
     with Jail(tier, spares=0) as made:
         result = run_js(FRUIT, VALUES, sandbox=made)
     assert result.answer == 2, result.error
     assert [step.by for step in result.trace.steps if step.line == 4][:2] == ["lm", "javascript"]
 
 
-def test_a_trace_replays_and_changes(jail: Sandbox) -> None:
+def test_replay_with_and_without_a_changed_value(jail: Sandbox) -> None:
     trace = run_js(FRUIT, VALUES, sandbox=jail).trace
     read = Trace.of(list(trace.events))
     assert asyncio.run(areplay(read, sandbox=jail)).is_same
@@ -119,7 +119,7 @@ def test_a_trace_replays_and_changes(jail: Sandbox) -> None:
     assert again.trace.answer is not None and again.trace.answer.value == 3
 
 
-def test_each_change_of_a_value_that_matters_is_in_the_lineage(jail: Sandbox) -> None:
+def test_provenance_includes_every_value_that_changes_the_answer(jail: Sandbox) -> None:
     """Sound: if changing a value changes the answer, provenance names that value."""
     for name in (
         "group",
@@ -149,14 +149,14 @@ def test_each_change_of_a_value_that_matters_is_in_the_lineage(jail: Sandbox) ->
 
 
 class Guessing(Emulator):
-    """Answers with something of the kind that the program expects."""
+    """Answers with a value of the type that the program expects."""
 
     async def answer(self, pause: Pause) -> Answered:
         rules: dict[str, Any] = {"isFruit": True, "legs": 4, "facts": {"name": "x", "size": 1, "tags": ["x"]}}
         return Answered(rules.get(pause.name, "red"))
 
 
-def test_provenance_leaves_out_what_does_not_matter(jail: Sandbox) -> None:
+def test_provenance_excludes_unused_values(jail: Sandbox) -> None:
     program = 'const unused = colorOf("x");\nconst list = [];\nconst alias = list;\nif (isFruit("apple")) alias.push(1);\nanswer = list.length;'
     trace = run_js(program, {**VALUES, 'colorOf("x")': "red"}, sandbox=jail).trace
     found = follow(trace, sandbox=jail)
@@ -168,15 +168,15 @@ def test_verify(jail: Sandbox) -> None:
     trace = run_js(FRUIT, VALUES, sandbox=jail).trace
     found = verify(trace, sandbox=jail)
     assert found.flags == () and found.origin == "program" and len(found.flips) == 3
-    handed = run_js('answer = isFruit("apple");', VALUES, sandbox=jail).trace
-    assert verify(handed, sandbox=jail).origin == "model"
+    echoed = run_js('answer = isFruit("apple");', VALUES, sandbox=jail).trace
+    assert verify(echoed, sandbox=jail).origin == "model"
 
 
-def test_verify_sees_an_answer_that_no_step_shows(jail: Sandbox) -> None:
+def test_verify_accepts_an_answer_computed_by_to_json(jail: Sandbox) -> None:
     program = 'let n = isFruit("apple") ? 1 : 2;\nanswer = n + 1;\nanswer = { toJSON() { return 99; } };'
     trace = run_js(program, VALUES, sandbox=jail).trace
     assert trace.answer is not None and trace.answer.value == 99
-    assert verify(trace, sandbox=jail).flags == ()  # what toJSON gives is the value: no literal contradicts it
+    assert verify(trace, sandbox=jail).flags == ()  # the value is the result of toJSON, so no literal contradicts it
 
 
 def test_explain(jail: Sandbox) -> None:
@@ -209,7 +209,7 @@ TYPES = {
 }
 
 
-def test_types_from_use() -> None:
+def test_types_are_inferred_from_use() -> None:
     source = [*TYPES, 'isRipe("x");', 'countWords("x");', 'howManyLegs("x");']
     start = {"is_reply": False, "inputs": {}}
     found = [CompiledProgram({"source": program, **start}, []).compiled["uses"][0][2] for program in source]
@@ -267,7 +267,7 @@ def test_errors_are_data_with_a_line(jail: Sandbox) -> None:
         assert (error.type if error else None, error.line if error else None) == (kind, line), program
 
 
-def test_an_emulator_may_raise_in_the_program(jail: Sandbox) -> None:
+def test_error_of_a_tool_is_raised_in_the_program(jail: Sandbox) -> None:
     def look_up(word: str) -> str:
         raise KeyError(word)
 
@@ -284,21 +284,21 @@ def test_output_belongs_to_the_statement_that_printed_it(jail: Sandbox) -> None:
     assert sum(len(step.output) for step in steps) == sum(map(len, by_line.values()))
 
 
-def test_the_world_is_fixed(jail: Sandbox) -> None:
+def test_clock_and_random_numbers_are_deterministic(jail: Sandbox) -> None:
     program = """const first = [Date.now(), new Date().toISOString(), Math.random(), performance.now(), new Date(2020, 0, 1).getTimezoneOffset()];
 await new Promise((done) => setTimeout(done, 5000));
 answer = [first, Date.now() - first[0], typeof Intl, new Date(2020, 1, 3) instanceof Date];"""
-    one, other = run_js(program, sandbox=jail), run_js(program, sandbox=jail)
-    assert one.answer == other.answer
-    assert one.answer[0][:2] == [1_735_689_600_000, "2025-01-01T00:00:00.000Z"]
-    assert one.answer[1:] == [5000, "undefined", True]
+    first, second = run_js(program, sandbox=jail), run_js(program, sandbox=jail)
+    assert first.answer == second.answer
+    assert first.answer[0][:2] == [1_735_689_600_000, "2025-01-01T00:00:00.000Z"]
+    assert first.answer[1:] == [5000, "undefined", True]
     assert (
         run_js("answer = Math.random();", sandbox=jail, seed=1).answer
         != run_js("answer = Math.random();", sandbox=jail).answer
     )
 
 
-def test_ask_in_javascript(jail: Sandbox) -> None:
+def test_ask_with_a_javascript_program(jail: Sandbox) -> None:
     lm = ScriptedLM(
         [f"Here it is:\n```javascript\n{FRUIT}```\n", '{"value": true}', '{"value": false}', '{"value": true}']
     )
@@ -315,7 +315,7 @@ def test_ask_in_javascript(jail: Sandbox) -> None:
     assert trace.program is not None and trace.program.language == "javascript"
 
 
-def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_command_with_values(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, values = tmp_path / "p.js", tmp_path / "v.jsonl"
     program.write_text(FRUIT)
     lines = ["isFruit('apple')", 'isFruit( "car" )', 'isFruit("kiwi")']
@@ -329,7 +329,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out)["value"] == 2
 
 
-def test_a_missing_package_is_named() -> None:
+def test_missing_engine_names_the_extra_to_install() -> None:
     missing = Language(name="javascript", title="JavaScript", packages=("no_such_engine",), extra="js")
     with pytest.raises(InputError, match=r"pip install 'chainofcode\[js\]'"):
         missing.package_paths()
@@ -364,26 +364,26 @@ def test_undefined_classes(name: str, in_flight: int, jail: Sandbox) -> None:
     assert (result.answer, result.error) == (expected, None)
 
 
-def test_an_object_of_an_undefined_class_is_expected() -> None:
+def test_undefined_class_has_type_dict() -> None:
     program = Program.parse("const r = new Review('x');\nanswer = r.stars;", JAVASCRIPT)
     assert [(use.name, use.type) for use in program.uses] == [("Review", "dict")]
 
 
-def test_a_class_that_another_place_has_is_not_invented(jail: Sandbox) -> None:
+def test_browser_classes_are_not_emulated(jail: Sandbox) -> None:
     result = run_js("answer = new URL('x');", {'URL("x")': {}}, sandbox=jail)
     assert result.error is not None and (result.error.message, result.error.line) == ("URL is not defined", 1)
 
 
-def test_parentheses_around_an_undefined_class_are_named(jail: Sandbox) -> None:
+def test_parenthesised_undefined_class_is_an_error(jail: Sandbox) -> None:
     result = run_js("const a = 1\nanswer = new (Tree)(a);", OBJECTS, sandbox=jail)
     assert result.error is not None
     assert result.error.message.startswith("line 2: class 'Tree' is not defined; write new Tree(…)")
 
 
-def test_call_texts_of_json_match(jail: Sandbox) -> None:
+def test_values_match_calls_with_json_arguments(jail: Sandbox) -> None:
     values = {"f(true, null, {'a': [1, 2]})": 1, "g( false )": 2}
     assert run_js("answer = [f(true, null, { a: [1, 2] }), g(false)];", values, sandbox=jail).answer == [1, 2]
 
 
-def test_lines_of_the_runtime_stay_above_those_of_programs() -> None:
+def test_runtime_fits_above_the_lines_of_the_program() -> None:
     assert max(RUNTIME.count("\n"), SHADOW_RUNTIME.count("\n")) < LINES_ABOVE

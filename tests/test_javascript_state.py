@@ -27,7 +27,7 @@ def jail() -> Iterator[Sandbox]:
 
 
 class Yes(Emulator):
-    """Answers every call with true; with several in flight, once so many are open."""
+    """Answers every call with true, once `in_flight` calls are open."""
 
     def __init__(self, in_flight: int = 1) -> None:
         self.in_flight = in_flight
@@ -48,7 +48,7 @@ def states(program: str, sandbox: Sandbox, in_flight: int = 1, **options: object
     return observer.states
 
 
-def test_the_line_first_then_the_rest_from_the_inside_out(jail: Sandbox) -> None:
+def test_variables_of_the_line_come_first_then_enclosing_scopes(jail: Sandbox) -> None:
     program = """const rows = [{ id: 1 }];
 total = 2;
 function judge(word, times = 3) {
@@ -68,7 +68,7 @@ answer = judge("kiwi");
     ]
 
 
-def test_every_way_to_call(jail: Sandbox) -> None:
+def test_variables_for_every_kind_of_call(jail: Sandbox) -> None:
     program = """const words = ["a", "b"];
 let n = 1;
 const kept = words.filter(isGood);
@@ -89,18 +89,18 @@ answer = new Judge().of(1);
     assert found["inClass(1)"]["z"] == "1"
 
 
-def test_a_variable_not_set_yet_is_left_out(jail: Sandbox) -> None:
+def test_variables_not_set_yet_are_omitted(jail: Sandbox) -> None:
     assert states("let before = 1;\nconst kept = isGood(before);\nlet after = 2;\nanswer = kept;", jail) == {
         "isGood(1)": {"before": "1"}
     }
 
 
-def test_the_innermost_variable_of_a_name_is_shown(jail: Sandbox) -> None:
+def test_innermost_variable_shadows_outer_ones(jail: Sandbox) -> None:
     program = "const word = 'outer';\nconst f = (word) => isGood(word);\nanswer = f('inner');"
     assert states(program, jail)['isGood("inner")'] == {"word": '"inner"'}
 
 
-def test_looking_runs_no_code_of_the_program(jail: Sandbox) -> None:
+def test_reading_variables_runs_no_program_code(jail: Sandbox) -> None:
     program = """let looks = 0;
 const object = { get field() { looks++; return 1; }, toJSON() { looks++; return 2; } };
 const proxy = new Proxy({}, { get() { looks++; }, ownKeys() { looks++; return []; } });
@@ -121,7 +121,7 @@ answer = looks;
     }
 
 
-def test_what_is_shown_is_bounded(jail: Sandbox) -> None:
+def test_size_of_shown_variables_is_limited(jail: Sandbox) -> None:
     program = "\n".join(f"const v{number} = 'x'.repeat(10000);" for number in range(50))
     found = states(f"{program}\nanswer = isGood(1);", jail)["isGood(1)"]
     assert 10 <= len(found) <= 24
@@ -129,7 +129,7 @@ def test_what_is_shown_is_bounded(jail: Sandbox) -> None:
     assert sum(map(len, found.values())) < 3500
 
 
-def test_names_that_are_reserved_elsewhere(jail: Sandbox) -> None:
+def test_variables_named_like_contextual_keywords(jail: Sandbox) -> None:
     program = """var yield = 1, let = 2, static = 3, await = 4;
 function strict(word) { "use strict"; return isGood(word); }
 function* made() { return isFine("b"); }
@@ -138,13 +138,13 @@ answer = [strict("a"), made().next().value];
     assert states(program, jail) == {'isGood("a")': {"word": '"a"'}, 'isFine("b")': {}}
 
 
-def test_a_hole_keeps_its_identity(jail: Sandbox) -> None:
+def test_undefined_function_keeps_its_identity(jail: Sandbox) -> None:
     program = "const f = isGood, g = isGood;\nanswer = [f === g, [isGood].includes(f), f('a')];"
     observer = Observer(Yes())
     assert run_js(program, observer, sandbox=jail).answer == [True, True, True]
 
 
-def test_lookahead_shows_what_is_known(jail: Sandbox) -> None:
+def test_lookahead_shows_only_known_variables(jail: Sandbox) -> None:
     program = """const words = ["a", "b"];
 let count = 0;
 for (const w of words) { if (isGood(w)) count++; }
@@ -155,7 +155,7 @@ answer = count;
     assert found['isGood("b")'] == {"w": '"b"', "words": '["a","b"]'}  # the count waits for the first call
 
 
-def test_a_call_made_again_has_its_value(jail: Sandbox) -> None:
+def test_repeated_call_is_answered_once(jail: Sandbox) -> None:
     program = "let n = 0;\nfor (let i = 0; i < 100; i++) if (isGood('a')) n++;\nanswer = n;"
     observer = Observer(Yes())
     result = run_js(program, observer, sandbox=jail)
@@ -163,15 +163,15 @@ def test_a_call_made_again_has_its_value(jail: Sandbox) -> None:
     assert observer.states == {'isGood("a")': {"i": "0", "n": "0"}}
 
 
-def test_the_prompt_and_the_replay(jail: Sandbox) -> None:
+def test_prompt_contains_variables_and_run_replays(jail: Sandbox) -> None:
     program = "```javascript\nconst basket = ['kiwi', 'saw'];\nanswer = basket.filter(isFruit);\n```"
     lm = ScriptedLM([program, '{"value": true}', '{"value": false}'])
 
-    async def asked() -> Trace:
+    async def run_question() -> Trace:
         options = RunOptions(language=JAVASCRIPT, in_flight=1)
         return Trace.of([event async for event in ask("Which are fruit?", lm, sandbox=jail, options=options)])
 
-    trace = asyncio.run(asked())
+    trace = asyncio.run(run_question())
     prompts = [call.prompt for call in trace.calls][1:]  # the first asks for the program
     assert len(prompts) == 2 and all('state: basket = ["kiwi","saw"]' in prompt for prompt in prompts)
     replayed = asyncio.run(areplay(trace, sandbox=jail))
@@ -181,8 +181,8 @@ def test_the_prompt_and_the_replay(jail: Sandbox) -> None:
 def test_cached_values_do_not_depend_on_the_variables_shown(jail: Sandbox, tmp_path: Path) -> None:
     """Lookahead shows fewer variables; the key of a value has none."""
     program = "let n = 0;\nfor (const w of ['a', 'b']) if (isGood(w)) n++;\nanswer = n;"
-    for in_flight, asked in ((1, 2), (4, 0)):
-        lm = ScriptedLM(['{"value": true}'] * asked)
+    for in_flight, requests in ((1, 2), (4, 0)):
+        lm = ScriptedLM(['{"value": true}'] * requests)
         with ValueCache(tmp_path / "cache") as cache:
             result = run_js(program, cache.emulator(lm), sandbox=jail, in_flight=in_flight)
-        assert (result.answer, len(lm.requests)) == (2, asked)
+        assert (result.answer, len(lm.requests)) == (2, requests)

@@ -324,9 +324,9 @@ def test_servers_survive_a_restart_of_postgresql(group: Group, postgres: Postgre
 
 def test_settings_that_do_not_fit(tmp_path: Path, group: Group) -> None:
     for options, message in (
-        (["--store", "mysql://x"], "--store takes an address such as postgresql://USER@HOST/DATABASE"),
-        (["--store", group.url], "--store and --objects belong together"),
-        (["--objects", str(tmp_path)], "--store and --objects belong together"),
+        (["--store", "mysql://x"], "--store must be an address such as postgresql://USER@HOST/DATABASE"),
+        (["--store", group.url], "use --store and --objects together"),
+        (["--objects", str(tmp_path)], "use --store and --objects together"),
         (["--store", group.url, "--objects", "ftp://x"], "unknown object storage 'ftp://x'"),
         (["--store", "postgresql://127.0.0.1:1/x", "--objects", str(tmp_path)], "cannot use the PostgreSQL database"),
     ):

@@ -154,7 +154,7 @@ def test_bad_arguments_are_errors_in_words(script: Path) -> None:
         ("solve", {"question": " "}, "a question has 1 to 100,000 characters"),
         ("solve", {"question": "How many?", "method": "magic"}, "unknown method 'magic'"),
         ("solve", {"question": "How many?", "answer_type": "/etc/schema.json"}, "not a file"),
-        ("solve", {"question": "How many?", "answer_type": "nonsense"}, "there is no answer type 'nonsense'"),
+        ("solve", {"question": "How many?", "answer_type": "nonsense"}, "unknown answer type 'nonsense'"),
         ("solve", {"question": "nobody has a reply for this"}, "no reply left"),
         ("run_program", {"program": "answer = 1", "values": [{"call": 3}]}, "expected"),
         ("run_program", {"program": "answer = 1", "inputs": {"x": {"$tuple": 3}}}, "inputs"),

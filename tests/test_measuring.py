@@ -116,14 +116,14 @@ def test_self_consistency_at_equal_tokens_on_the_command_line(tmp_path: Path) ->
         asked = len(endpoint.seen)
         again = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         assert len(endpoint.seen) == asked == 3 + 3 + 9
-    assert "cot@coc: 3 to 3 votes a question, 3.0 on average" in done.stderr
+    assert "cot@coc: 3 to 3 votes per question, 3.0 on average" in done.stderr
     assert "3 methods on 3 samples" in done.stdout and "3 methods on 3 samples" in again.stdout
     rows = [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
     whole = [row for row in rows if "attempt" not in row]
     tokens = {row["method"]: row["prompt_tokens"] + row["completion_tokens"] for row in whole}
     assert tokens == {"cot": 110, "coc": 330, "cot@coc": 330}
     assert {row["method"]: row["cached_tokens"] for row in whole} == {"cot": 50, "coc": 50, "cot@coc": 150}
-    assert "330 tokens a sample, 150 of them cached" in coc("report", out).stdout
+    assert "330 tokens per sample, 150 of them cached" in coc("report", out).stdout
     assert sorted(path.name for path in out.glob("*.svg")) == ["seconds.svg", "tasks.svg", "tokens.svg"]
     assert '<img src="tokens.svg"' in (out / "report.html").read_text()
 
@@ -135,7 +135,7 @@ def test_methods_that_cannot_be_matched_are_errors(tmp_path: Path) -> None:
     assert "with itself" in coc("eval", questions, *model, "--methods", "cot@cot").stderr
     assert "use --methods" in coc("eval", questions, *model, "--method", "cot@coc").stderr
     done = coc("eval", questions, *model, "--methods", "coc-python@coc")
-    assert "was left out: cannot match tokens: none are reported" in done.stderr
+    assert "skipped coc-python@coc: cannot match tokens: none are reported" in done.stderr
     assert (done.returncode, "2 methods on 1 samples" in done.stdout) == (1, True)
 
 

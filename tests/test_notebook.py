@@ -71,11 +71,11 @@ def test_without_an_answer_there_is_none(shell: Any) -> None:
     ("line", "told"),
     [
         ("--program --input nope", "there is no variable 'nope'"),
-        ("--program --input thing", "holds a object"),
+        ("--program --input thing", "a value of type object"),
         ("--bogus", "unrecognized arguments"),
         ("--program --model nope", "there is no model"),
         ("--model scripted:/dev/null --method magic", "unknown method"),
-        ("--model scripted:/dev/null --type magic", "there is no answer type"),
+        ("--model scripted:/dev/null --type magic", "unknown answer type"),
     ],
 )
 def test_mistakes(shell: Any, line: str, told: str) -> None:

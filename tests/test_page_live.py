@@ -343,7 +343,7 @@ def test_too_many_runs_say_when_to_try_again(seen: Seen, model: Model, tmp_path:
         opened(seen, server.url)
         seen.page.fill("#question", "one too many")
         seen.page.click("#send")
-        seen.says("#notice-text", "Too many runs are under way or waiting. Try again in 5 s.")
+        seen.says("#notice-text", "Too many runs are active or waiting. Try again in 5 s.")
         assert seen.page.input_value("#question") == "one too many"
         model.release()
 
@@ -424,14 +424,14 @@ def test_a_run_is_deleted_when_that_is_said_twice(seen: Seen, server: Serving, m
     seen.page.keyboard.press("Enter")  # twice in a hurry keeps it
     assert seen.page.evaluate("document.activeElement.id") == "remove" and server.run(id)["state"] == "done"
     seen.page.keyboard.press("Enter")
-    seen.shows("#remove-panel", "Delete this run for good?")
+    seen.shows("#remove-panel", "Delete this run permanently?")
     seen.page.keyboard.press("Escape")
     assert not seen.page.locator("#remove-panel").is_visible()
     seen.page.click("#remove")
     seen.page.click("#remove-yes")
     seen.wait_for("location.hash === '' && document.activeElement.id === 'question'")
     seen.has(f"#runs-list a[data-id='{id}']", 0)
-    seen.says("#live", "The run is deleted.")
+    seen.says("#live", "The run was deleted.")
     seen.shows("#example-note", "An example run")
     assert seen.page.evaluate("document.title") == "chainofcode" and not seen.page.locator("#remove").is_visible()
     assert server.client.get(f"/api/runs/{id}").status_code == 404

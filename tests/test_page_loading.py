@@ -85,7 +85,7 @@ def test_the_page_and_the_log_say_what_a_question_waits_for(
             ).items()
             source.may_end.set()
             server.until(id, "failed", "done")
-            seen.shows("#model-state", "unavailable; the log of the server says why")
+            seen.shows("#model-state", "unavailable; see the server's log")
             assert [line for line in server.log if line["event"] == "model unavailable"]
     assert seen.complaints == []
 

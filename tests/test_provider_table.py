@@ -50,7 +50,7 @@ TESTS = {
     ),
     "`local:`": (
         f"{_LOCAL}::test_a_model_answers_within_a_schema", "test_provider_table::test_the_embedded_model",
-        f"{_LOCAL}::test_a_long_prefix_outlives_the_process", "test_images::test_the_embedded_model_refuses",
+        f"{_LOCAL}::test_a_long_prefix_outlives_the_process", "test_images::test_embedded_model_rejects_images",
         "test_provider_table::test_declared", "test_provider_table::test_declared",
         f"{_LOCAL}::test_a_model_answers_within_a_schema",
     ),

@@ -111,7 +111,7 @@ def test_settings_that_do_not_fit(tmp_path: Path) -> None:
         (["--engine", "ray", "--ray-address", "127.0.0.1:1"], "there is no Ray cluster at 127.0.0.1:1"),
         (["--engine", "ray", "--token", "a" * 20], "set COC_TOKEN instead of --token"),
         (["--engine", "ray", "--store", "postgresql://coc:secret@127.0.0.1/x"], "set COC_STORE instead of --store"),
-        (["--ray-address", "127.0.0.1:1"], "--ray-address is for --engine ray"),
+        (["--ray-address", "127.0.0.1:1"], "--ray-address needs --engine ray"),
     ):
         with pytest.raises(AssertionError, match=message):
             Serving(tmp_path, *options)

@@ -248,7 +248,7 @@ def test_stopped_runs_keep_their_trace() -> None:
 def test_misuse_of_the_library() -> None:
     with pytest.raises(TypeError, match="not NoneType"):
         run(None)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="holds a object"):
+    with pytest.raises(ValueError, match="a value of type object"):
         run("answer = x", inputs={"x": object()})
 
 

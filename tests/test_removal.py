@@ -142,7 +142,7 @@ def test_nothing_is_removed_unasked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("days", ["0", "-1", "nan", "inf"])
 def test_days_that_are_none(tmp_path: Path, days: str) -> None:
-    with pytest.raises(AssertionError, match="--keep takes a number of days"):
+    with pytest.raises(AssertionError, match="--keep must be a number of days"):
         Serving(tmp_path, f"--keep={days}")
 
 

@@ -226,7 +226,7 @@ def test_ends_by_chance_are_said_to_be(jail: Jail) -> None:
     for source in ("x = f(1)\nwhile True: pass", "import os\nx = f(1)\nos._exit(3)"):
         result = run(source, {"f(1)": 2}, sandbox=jail, limits=Limits(run_seconds=0.5))
         done = again(result, jail)
-        assert "which no program repeats exactly" in done.notes[0]
+        assert "which varies from run to run" in done.notes[0]
 
 
 @pytest.mark.skipif(not has_tier("A"), reason="a scratch directory needs tier A of the sandbox")
@@ -286,7 +286,7 @@ def test_a_model_that_fails_in_the_middle(jail: Jail) -> None:
 
     result = solve("What?", ScriptedLM(reply), method=compose("coc", fallback=True), sandbox=jail)
     done = again(result, jail)
-    assert "was broken off when it was recorded" in done.notes[0]
+    assert "was interrupted when it was recorded" in done.notes[0]
 
 
 def test_nothing_to_run() -> None:
@@ -476,7 +476,7 @@ def test_what_if_another_program(fruit: Trace, jail: Jail) -> None:
     assert told[0] == "answer: 2 → 20"
     done = replay(fruit, program="# other\n" + FRUIT, sandbox=jail)
     told = list(side_by_side(done.runs[-1], done.trace))
-    assert told == ["answer: 2 (as recorded)", "the steps are the same, all 13"]
+    assert told == ["answer: 2 (as recorded)", "all 13 steps are the same"]
 
 
 BRANCHES = """\
@@ -557,7 +557,7 @@ def test_what_if_a_failure_had_not_been(jail: Jail) -> None:
     [
         ("is_fruit('tomatoe')=True", r"no call is_fruit\('tomatoe'\).*it has is_fruit\('tomato'\)"),
         ("step:99=True", "no step 99.* 1 to 13"),
-        ("step:1=True", "step 1 is Python's own"),
+        ("step:1=True", "step 1 was run by Python"),
         ("word=1", "no input word; did you mean words?"),
         ("words=fig", "text needs quotes"),
         ("step:3=maybe", "text needs quotes"),

@@ -510,16 +510,16 @@ def test_where_it_is_served(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        (None, "does not say where it is served: --openapi"),
+        (None, "does not say where it is served: use --openapi"),
         ("/v1", "does not say where it is served"),
-        ("ftp://example.org", "is not an address"),
-        ("file:///etc/passwd", "is not an address"),
-        ("http://user:pass@example.org", "is not an address"),
-        ("http://", "is not an address"),
-        ("http://a:99999", "is not an address"),
-        ("http://a b", "is not an address"),
-        ("http://a\r\nX: y", "is not an address"),
-        ("//example.org", "is not an address"),
+        ("ftp://example.org", "is not a URL"),
+        ("file:///etc/passwd", "is not a URL"),
+        ("http://user:pass@example.org", "is not a URL"),
+        ("http://", "is not a URL"),
+        ("http://a:99999", "is not a URL"),
+        ("http://a b", "is not a URL"),
+        ("http://a\r\nX: y", "is not a URL"),
+        ("//example.org", "is not a URL"),
     ],
 )
 def test_servers_that_are_none(tmp_path: Path, url: str | None, told: str) -> None:
@@ -629,7 +629,7 @@ def test_documents_that_multiply(tmp_path: Path) -> None:
     assert "get_e" in [one.name for one in made]
     assert len(Toolbox.of(made).told) < 10_000
     path.write_text(path.read_text().replace("{v0}", "{v0}" * 500))
-    with pytest.raises(InputError, match="is not an address"):
+    with pytest.raises(InputError, match="is not a URL"):
         tools(path)
 
 

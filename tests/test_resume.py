@@ -278,7 +278,7 @@ def test_the_journal_of_an_earlier_run_is_kept(tmp_path: Path) -> None:
         for event in asyncio.run(until(execute("answer = 1"), calls=0)):
             journal.add(event)
     kept = tmp_path / "t.jsonl.journal.old"
-    assert warnings == [f"an earlier run did not end: its journal is kept as {kept}"]
+    assert warnings == [f"an earlier run was interrupted; its journal is kept as {kept}"]
     assert kept.exists() and journal_of(tmp_path / "t.jsonl").exists()
 
 
@@ -371,7 +371,7 @@ def test_options_of_the_run_are_those_of_the_resumed_one(tmp_path: Path) -> None
     done = coc("resume", path)
     assert done.returncode == 0, done.stderr
     assert "answer: ['x', 'y']" in done.stdout
-    assert f"coc: asking scripted:{script}, as the trace says" in done.stderr
+    assert f"coc: asking scripted:{script}, as recorded in the trace" in done.stderr
 
 
 def test_a_resumed_question_keeps_its_language(tmp_path: Path) -> None:

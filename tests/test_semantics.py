@@ -492,7 +492,7 @@ def test_what_the_emulator_raises_is_raised() -> None:
 
 def test_value_that_no_frame_can_carry() -> None:
     result = failed("answer = f(1)", {"f(1)": object()})
-    assert "holds a object" in error(result)
+    assert "a value of type object" in error(result)
 
 
 def test_a_scripted_model_answers() -> None:

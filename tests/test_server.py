@@ -441,7 +441,7 @@ def test_a_named_token_that_is_short_is_told_by_its_name(tmp_path: Path) -> None
 
 
 def test_two_servers_in_one_directory(server: Serving) -> None:
-    with pytest.raises(AssertionError, match="another server keeps its runs"):
+    with pytest.raises(AssertionError, match="another server uses"):
         Serving(server.directory)
 
 

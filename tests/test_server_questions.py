@@ -187,7 +187,7 @@ def test_a_run_that_waits_can_be_cancelled_and_resumed(server: Serving) -> None:
     refused(server.client.delete(f"/api/runs/{id}"), 409, "not_over")
     assert server.client.post(f"/api/runs/{id}/cancel").json()["state"] == "cancelled"
     assert (server.run(id)["state"], questions(server)) == ("cancelled", [])
-    assert "does not wait" in refused(answer(server, asked, value=1), 409, "over")
+    assert "no longer waiting" in refused(answer(server, asked, value=1), 409, "over")
     assert server.client.post(f"/api/runs/{id}/resume").status_code == 202
     assert question(server, id) == asked  # the same question, not another one
     answer(server, asked, value=1)
@@ -243,7 +243,7 @@ def test_values_that_are_paid_for_come_before_the_wait(server: Serving) -> None:
 @pytest.mark.parametrize("pattern", ["(a+)+b", "", "approve(", "a" * 501, "[a-z]", "a b", "a.*b.*c"])
 def test_patterns_that_are_refused(server: Serving, pattern: str) -> None:
     reply = server.client.post("/api/runs", json={"program": "answer = 1", "ask_me": pattern})
-    assert "ask_me is names of functions" in refused(reply, 400, "invalid_request")
+    assert "ask_me must be names of functions" in refused(reply, 400, "invalid_request")
 
 
 def test_a_value_of_the_request_needs_no_person(server: Serving) -> None:
@@ -254,5 +254,5 @@ def test_a_value_of_the_request_needs_no_person(server: Serving) -> None:
 def test_a_call_that_is_too_long_for_a_person(server: Serving) -> None:
     run = server.over(begin(server, "answer = approve('x' * 30_000)", "approve"))
     assert (run["state"], run["reason"]) == ("done", "emulation failed")
-    assert "a call that waits for a person has 20,000 characters at most" in run["error"]["message"]
+    assert "a call that waits for a person can have at most 20,000 characters" in run["error"]["message"]
     assert questions(server) == []

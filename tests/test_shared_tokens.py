@@ -122,7 +122,7 @@ def test_the_store_fails_with_one_error(postgres: PostgresServer) -> None:
     with contextlib.closing(SharedTokens(url)) as store:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("DROP TABLE chainofcode.tokens")
-        with pytest.raises(InputError, match="cannot keep tokens"):
+        with pytest.raises(InputError, match="cannot store tokens"):
             store.tokens()
 
 
@@ -141,8 +141,8 @@ def test_the_command(postgres: PostgresServer, tmp_path: Path) -> None:
     elsewhere = coc("list", "--json", "--data", str(tmp_path), COC_STORE=url)
     assert json.loads(elsewhere.stdout) == [], "--data names another place than COC_STORE"
     for options, message in (
-        (["--store", url, "--data", str(tmp_path)], "--data and --store exclude each other"),
-        (["--store", "mysql://x"], "--store takes an address such as postgresql://"),
+        (["--store", url, "--data", str(tmp_path)], "--data and --store cannot be combined"),
+        (["--store", "mysql://x"], "--store must be an address such as postgresql://"),
         (["--store", "postgresql://127.0.0.1:1/x"], "cannot use the PostgreSQL database"),
     ):
         done = coc(*options)

@@ -75,4 +75,4 @@ def test_a_sqlite_database_is_for_both(ask: Asked) -> None:
     code, data, _ = ask("--file", "shop.sqlite", "--language", "sql")
     assert (code, data["value"]) == (0, [{"n": 1}])
     code, _, err = ask("--file", "shop.sqlite", "--file", "shop.sqlite", "--language", "sql")
-    assert code == 2 and "a query reads one database" in err
+    assert code == 2 and "a query can read only one database" in err

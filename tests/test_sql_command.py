@@ -335,7 +335,7 @@ JOINS = {
     ),
     "pair": (
         "SELECT a.id FROM r a JOIN r b ON a.id < b.id AND contradicts(a.text, b.text)",
-        "join: 10 pairs of rows, judged pair by pair: 10 calls; if a judgement of each row decides, define a macro",
+        "join: 10 pairs of rows, judged pair by pair: 10 calls; if judging each row separately is enough, define a macro",
     ),
     "one side": ("SELECT a.id FROM r a JOIN r b ON a.id < b.id WHERE mood(a.text) = 'x.b.y'", None),
     "names in text": ("SELECT a.id FROM r a, r b WHERE mood(a.text, 'b.text') = 'good'", None),
@@ -491,4 +491,4 @@ def test_a_table_in_json_and_the_wrong_engine_or_kind(coc: Coc) -> None:
         assert code == 2 and message in err
     sqlite3.connect("kept.db").execute("CREATE TABLE t (n)").connection.close()
     code, _, err = coc("sql", "SELECT 1", "--database", "kept.db", "--engine", "duckdb")
-    assert code == 2 and "is a database of sqlite; duckdb cannot read it" in err
+    assert code == 2 and "is a sqlite database; duckdb cannot read it" in err

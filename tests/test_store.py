@@ -77,7 +77,7 @@ def test_each_vote_is_a_row_and_the_sample_counts_once(tmp_path: Path) -> None:
     told = json.loads(coc("report", out, "--json").stdout)
     assert (told["rows"][0]["ours"]["coc"][0], told["samples"]) == (50, {"coc": {"run": 2, "planned": 2}})
     assert f"{'coc':<18}{2:>7}" in coc("report", out, out).stdout
-    assert "2 of 2 are done already" in coc(*command).stderr
+    assert "2 of 2 are already done" in coc(*command).stderr
     assert len(lines(out / "results.jsonl")) == 8
 
 
@@ -104,7 +104,7 @@ def test_a_report_says_what_is_missing(tmp_path: Path) -> None:
     coc(*command, "--methods", "coc")  # more of one method
     rows = (out / "results.jsonl").read_text().splitlines(keepends=True)
     (out / "results.jsonl").write_text("".join(rows[:-3]))  # as if it had been killed
-    said = "incomplete, samples that were run: coc 9 of 12"
+    said = "incomplete; samples run: coc 9 of 12"
     assert coc("report", out).stdout.startswith(said + "\n")
     assert f"<strong>{said}</strong>" in (out / "report.html").read_text()
     told = json.loads(coc("report", out, "--json").stdout)
@@ -116,7 +116,7 @@ def test_a_report_says_what_is_missing(tmp_path: Path) -> None:
 
 def test_what_could_not_be_run_is_missing() -> None:
     summary = Summary([made(1), made(2, "no answer", reason="not run")], {"coc": 2, "cot": 5})
-    assert summary.gaps == "incomplete, samples that were run: coc 1 of 2, cot 0 of 5"
+    assert summary.gaps == "incomplete; samples run: coc 1 of 2, cot 0 of 5"
     assert summary.progress == {"coc": (1, 2), "cot": (0, 5)}
 
 
@@ -167,7 +167,7 @@ def test_requests_per_minute_are_held_back(tmp_path: Path) -> None:
     finally:
         running.kill()
         running.wait()
-    assert "--per-minute takes 1 or more" in coc("eval", questions, "--per-minute", "0").stderr
+    assert "--per-minute must be 1 or more" in coc("eval", questions, "--per-minute", "0").stderr
 
 
 # --- going on -----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ("eval", questions, "--model", f"scripted:{script}", "--out", out)
     assert coc(*command).returncode == 0
-    assert "no_fallback (which --methods brings along) = False, not True" in coc(*command, "--no-fallback").stderr
+    assert "no_fallback (which --methods implies) = False, not True" in coc(*command, "--no-fallback").stderr
     assert "no_share = False, not True" in coc(*command, "--no-share").stderr
     assert "rows = None, not 4" in coc(*command, "--rows", "4").stderr
     examples = tmp_path / "examples.md"
@@ -187,7 +187,7 @@ def test_other_settings_are_another_run(tmp_path: Path) -> None:
     settings = json.loads((out / "run.json").read_text())
     older = {name: value for name, value in settings.items() if name not in ("planned", "no_share", "rows")}
     (out / "run.json").write_text(json.dumps(older))
-    assert "2 of 2 are done already" in coc(*command).stderr
+    assert "2 of 2 are already done" in coc(*command).stderr
 
 
 def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_sample_that_was_another_is_not_taken_for_this_one(tmp_path: Path) -> 
     command = ("eval", "gsm8k", "--data", tmp_path, "--model", f"scripted:{script}", "--method", "direct", "--out", out)
     assert coc(*command).returncode == 0
     problems.write_text(problems.read_text().replace("Two", "Three"))
-    assert "has a result of 'gsm8k-1', which was another sample then" in coc(*command).stderr
+    assert "has a result of 'gsm8k-1', but for another sample with this id" in coc(*command).stderr
     one, other = made(1, sample="a"), made(1, sample="b")
     with pytest.raises(InputError, match="not the same sample"):
         compare([one], [other])
@@ -396,4 +396,4 @@ def test_odd_numbers_of_shots_are_refused(tmp_path: Path) -> None:
     questions, script = suite(tmp_path, 1)
     for how in ("²", "-1", "9" * 5000, "few"):
         done = coc("eval", questions, "--model", f"scripted:{script}", "--shots", how)
-        assert "--shots takes single, cross or a number" in done.stderr
+        assert "--shots must be single, cross or a number" in done.stderr

@@ -98,7 +98,7 @@ CALL = b'{"event":"call","prompt":"","reply":""}'
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ([HEADER.replace(b"1,", b"2,"), CALL], "a trace of version 2; this reads version 1"),
+        ([HEADER.replace(b"1,", b"2,"), CALL], r"unsupported trace version 2 \(expected 1\)"),
         ([CALL], "line 1: .*a trace starts with one header line"),
         ([HEADER, CALL, HEADER], "line 3: .*a trace starts with one header line"),
         ([], "the file is empty"),

@@ -325,7 +325,7 @@ def test_a_directory_that_is_read_only() -> None:
         warnings: list[str] = []
         store = ReplyStore(place / "replies.sqlite", warn=warnings.append)
         store.put(b"new", b"x")
-        told = warnings == [f"{place}/replies.sqlite cannot be written: what is there is used, and nothing is added"]
+        told = warnings == [f"{place}/replies.sqlite cannot be written: stored replies are used, and none are added"]
         return told and store.get(b"key") == b"value" and store.get(b"new") is None
 
     with tempfile.TemporaryDirectory() as directory:

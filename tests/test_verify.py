@@ -275,7 +275,7 @@ def test_values_that_make_no_difference_even_together(name: str, sandbox: Sandbo
     if name in DECISIVE_TOGETHER:
         assert (found.score, found.flags) == (1, ())
     else:
-        assert found.score < 1 and "makes no difference" in found.losses[0][1]
+        assert found.score < 1 and "had no effect" in found.losses[0][1]
 
 
 def test_odd_numbers_and_what_was_not_tried(sandbox: Sandbox) -> None:
@@ -310,7 +310,7 @@ def test_a_score_below_one_is_explained(sandbox: Sandbox, tmp_path: Path, capsys
     values = {"is_big('ant')": True, "is_big('bee')": False}
     trace = run(source, values, sandbox=sandbox).trace
     found = verify(trace, sandbox=sandbox)
-    assert found.losses == [(pytest.approx(1 - found.score), "what line 3 and 1 value gave makes no difference")]
+    assert found.losses == [(pytest.approx(1 - found.score), "line 3 and 1 value had no effect on the answer")]
     trace.write(tmp_path / "t.jsonl")
     assert main(["verify", str(tmp_path / "t.jsonl")]) == 0
     told = capsys.readouterr().out

@@ -1,6 +1,6 @@
-"""The first file of every process: `python boot.py sandbox.zygote 3 4` calls `main("3", "4")` in that module.
+"""The entry point of child processes: `python boot.py sandbox.zygote 3 4` calls `main("3", "4")` in that module.
 
-Loads modules without running a package's `__init__`, so that a guest imports only what it needs.
+Modules are loaded without the `__init__` of their packages, so that a guest imports only what it needs.
 """
 
 import importlib
@@ -28,11 +28,11 @@ _PACKAGES = (
     "values",
 )
 ROOT = os.path.dirname(os.path.abspath(__file__))
-FILES = (os.path.abspath(__file__), os.path.join(ROOT, "languages"), os.path.join(ROOT, "values"))  # that a guest needs
+FILES = (os.path.abspath(__file__), os.path.join(ROOT, "languages"), os.path.join(ROOT, "values"))  # that guests need
 
 
 def boot_command(python: str, module: str, *arguments: str) -> list[str]:
-    """The command that runs `main` of a module, in an interpreter that reads nothing but its own library."""
+    """The command that runs `main` of a module, in an interpreter that finds only its standard library."""
     return [python, "-s", "-P", "-S", "-X", "utf8", os.path.abspath(__file__), module, *arguments]
 
 

@@ -1,17 +1,17 @@
-"""Every exception this package raises.
+"""The exceptions of this package.
 
     ChainOfCodeError
-    ├── ProgramError        the text given is not a program: empty, over 1 MB, null bytes (`execute` makes it data)
-    ├── InputError          what the user handed in cannot be used: values file, --input, trace file
+    ├── ProgramError        the text is not a program: empty, over 1 MB, null bytes (`execute` records it)
+    ├── InputError          invalid input from the user: values file, --input, trace file
     ├── LMError             a model is unavailable: no weights, unreachable, refused
-    │   └── BudgetError     calls, tokens or money are used up
-    ├── EmulationError      no value for a pause (`execute` makes it data)
+    │   └── BudgetError     the budget for calls, tokens or money is used up
+    ├── EmulationError      no value for a pause (`execute` records it)
     ├── SandboxError        no sandbox can be built here, or a guest cannot be started
     │   └── WorkerLostError the machine of a guest was lost; the same run may work on another
-    └── TraceError          a trace file that cannot be read
+    └── TraceError          a trace file cannot be read or written
 
-What the *model* caused is data in the trace (an Answer without a value, and its reason); only what we or the world
-caused is raised. Each error has a `code` for programs; its message is for people.
+A failure that the *model* causes is data in the trace (an Answer without a value, and its reason); all other failures
+are raised. Each exception has a `code` for programs; its message is for people.
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ class ChainOfCodeError(Exception):
 
 
 class ProgramError(ChainOfCodeError, ValueError):
-    """The text is not a program; the message says why and where."""
+    """The text is not a program; the message gives the reason and the line."""
 
     code = "program"
 
 
 class InputError(ChainOfCodeError, ValueError):
-    """Something the user handed in cannot be used; the message names the file and line."""
+    """Invalid input from the user; the message names the option, or the file and line."""
 
     code = "input"
 
@@ -51,7 +51,7 @@ class LMError(ChainOfCodeError):
 
 
 class BudgetError(LMError):
-    """A budget is used up; `which` is `calls`, `tokens` or `money`, `calls` the requests made before it was."""
+    """A budget is used up. `which` is `calls`, `tokens` or `money`; `calls` are the requests that were made before."""
 
     about = ""
 
@@ -66,7 +66,7 @@ class BudgetError(LMError):
 
 
 class EmulationError(ChainOfCodeError):
-    """No value for a pause; the message shows the call's text, `calls` are the requests that were made for it.
+    """No value for a pause. The message shows the call; `calls` are the requests that were made for it.
 
     With the codes `call without value` and `statement without value`, `about` is the text of that call or statement.
     """
@@ -82,7 +82,7 @@ class EmulationError(ChainOfCodeError):
 
 
 class SandboxError(ChainOfCodeError):
-    """The guest could not be started."""
+    """No sandbox can be built here, or the guest could not be started."""
 
     code = "sandbox"
 
@@ -94,4 +94,4 @@ class WorkerLostError(SandboxError):
 
 
 class TraceError(InputError):
-    """A trace file that is damaged, cut short or of another version."""
+    """A trace file is damaged, cut short or of another version, or cannot be written."""

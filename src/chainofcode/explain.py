@@ -1,6 +1,6 @@
-"""Explain the lookahead of a program: which calls go out in which round, and which values the others wait for.
+"""Explain the lookahead of a program: which calls go out in which round, and which values later calls wait for.
 
-Runs a shadow of the program (guest/shadow/rounds.py), without a model.
+Runs a shadow of the program (see engine/lookahead.py), without a model.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Expected:
     call: str  # with its arguments; the function's name if the shadow did not reach it
     round: int | None = None
     waits_for: str = ""  # the call whose value it waits for; itself if it is never sent ahead
-    rows: int = 0  # of a query, that make this call
-    pairs: int = 0  # of rows that a join of a query compares by such calls
-    judges: str = ""  # then: a `row` of a pair, or a `pair`
+    rows: int = 0  # rows of a query that need this call
+    pairs: int = 0  # pairs of rows that a join compares with such calls
+    judges: str = ""  # in a join: whether a call judges one `row` or a `pair` of rows
     tokens: int = 0  # of its prompt, estimated
 
 
@@ -80,15 +80,15 @@ async def aexplain(
     options: RunOptions | None = None,
     **given: Unpack[RunKeywords],
 ) -> Explanation:
-    """Return the round in which each call of a program goes out. Values of the emulator lead to further rounds.
+    """Return the round in which each call of a program goes out. Values from the emulator allow further rounds.
 
-    Raises ProgramError for an invalid program, and InputError without a sandbox.
+    Raises ProgramError for an invalid program, and InputError if `sandbox` is "none".
     """
     job = RunOptions.of(options, given, question).job(program, is_shadow=True)
     survey = _Survey()
     async with opened(sandbox) as place, place.start(job) as session:
         if session.wall == "none":
-            raise InputError("explaining a program runs it, side effects included, and needs a sandbox")
+            raise InputError("explaining a program runs it, including its side effects, so it needs a sandbox")
         session.survey([])
         async for signal in session:
             survey.hear(signal)
@@ -101,7 +101,7 @@ async def aexplain(
 
 
 async def _go_on(session: Session, survey: _Survey, emulator: Emulator) -> bool:
-    """Begin another round if a call of this one has a value; whether it began."""
+    """Begin another round if a call of this round has a value. Return whether it began."""
     values = [value for paused in survey.rounds[-1] if (value := await _value(paused, survey, emulator)) is not None]
     if not values or len(survey.rounds) >= _MAX_ROUNDS:
         return False
@@ -165,7 +165,7 @@ def _tokens(paused: Paused, program: Program, line: int) -> int:
 
 
 def _waits_for(use: Use, survey: _Survey) -> str:
-    """Return the call that a call waits for: noted at its statement, or at the innermost statement around it."""
+    """Return the call that a use waits for, as reported for its statement or the innermost statement around it."""
     statements = survey.program.statements
     own = statements[use.statement]
     for number in range(use.statement, -1, -1):

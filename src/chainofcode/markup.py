@@ -1,6 +1,6 @@
-"""A trace as HTML, for notebooks: one self-contained piece, whose colours suit light and dark pages alike.
+"""A trace as HTML, for notebooks: one self-contained element, readable on light and dark pages.
 
-Text from programs, models and tools is escaped; there are no scripts, links or outside parts.
+Text from programs, models and tools is escaped; there are no scripts, links or external resources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .trace import Answer, Kept, Step, Trace
 MAX_STEPS = 200
 _MAX_ANSWER_CHARS = 5000
 _MAX_OUTPUT_CHARS = 5000
-# Text has the page's own colour; what tells who did it is a tint behind it.
+# Text has the page's own colour; a background tint shows who took the step.
 _TINTS = {"python": "rgba(8,145,178,.25)", "lm": "rgba(192,38,211,.25)", "tool": "rgba(217,119,6,.3)"}
 _BOX = "font:13px/1.5 ui-monospace,Menlo,Consolas,monospace;color:inherit;background:transparent;max-width:100%"
 _CELL = "padding:0 .7em 0 0;border:0;text-align:left;vertical-align:top;white-space:pre-wrap;background:transparent"
@@ -23,7 +23,7 @@ _DIM = "opacity:.7"
 
 
 def as_html(trace: Trace) -> str:
-    """The answer first, then how it came about, which can be folded away."""
+    """Return a trace as HTML: the answer, then the steps in a section that can be collapsed."""
     return f'<div style="{_BOX}">{"".join(_parts(trace))}</div>'
 
 

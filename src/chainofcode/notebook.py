@@ -1,10 +1,10 @@
-"""Notebooks: `%load_ext chainofcode.notebook`, then `%%coc` makes a cell a question, or with --program a program.
+"""Notebooks: after `%load_ext chainofcode.notebook`, a cell that starts with `%%coc` is a question or a program.
 
     %%coc [--model NAME] [--method NAME] [--type TYPE] [--input NAME]… [--sandbox WHICH]
     How many of these are fruit?
 
-Afterwards the variable `answer` is the answer (None without one), and `_coc` the whole result. Other variables of a
-program are not returned: a trace has them as text, not as values.
+With --program, the cell is a program. Afterwards `answer` is the answer (None if there is none), and `_coc` the whole
+result. Other variables of a program are not returned, because a trace has only their text.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ _CLOSE_SECONDS = 10.0
 
 
 class Cells:
-    """Runs cells in a thread with its own event loop, because the notebook's loop is running. Keeps models and
-    sandboxes for later cells."""
+    """Runs cells in a thread with its own event loop, because the notebook's loop is already running.
+
+    Keeps models and sandboxes for later cells.
+    """
 
     def __init__(self, variables: dict[str, Any]) -> None:
         self._variables = variables
@@ -64,7 +66,7 @@ class Cells:
 
     async def _question(self, cell: str, given: argparse.Namespace) -> Result:
         if not cell.strip():
-            raise InputError("the cell is empty: it is a question, or with --program a program")
+            raise InputError("the cell is empty; write a question or, with --program, a program")
         name, why = (given.model, "") if given.model else default_model()
         if why:
             print(f"coc: asking {name} ({why})")
@@ -110,7 +112,7 @@ class Cells:
         future = asyncio.run_coroutine_threadsafe(whole(), self._loop)
         try:
             return future.result()
-        except BaseException:  # interrupted, most likely: the guest must end, too
+        except BaseException:  # usually KeyboardInterrupt: the guest must end, too
             future.cancel()
             over.wait(_CLOSE_SECONDS)
             raise
@@ -122,24 +124,25 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="%%coc", description="A question, answered by a program; or a program.", add_help=False)
+    parser = _Parser(prog="%%coc", description="Answer a question, or run a program.", add_help=False)
     parser.add_argument("--program", action="store_true", help="the cell is a program; without --model, no model")
-    parser.add_argument("--model", metavar="NAME", help="as in openai:gpt-4o-mini; else as coc ask chooses")
+    parser.add_argument("--model", metavar="NAME", help="such as openai:gpt-4o-mini (default: as coc ask)")
     parser.add_argument("--method", metavar="NAME", default="coc", help=", ".join(METHODS))
-    parser.add_argument("--type", metavar="TYPE", help="what the answer must be: int, date, choice:A,B…")
+    parser.add_argument("--type", metavar="TYPE", help="the type of the answer: int, date, choice:A,B…")
     parser.add_argument("--input", metavar="NAME", action="append", default=[], help="a variable for the program")
     parser.add_argument("--sandbox", metavar="WHICH", default="auto", help="as in coc run")
     return parser
 
 
 def _plain(name: str, variables: Mapping[str, Any]) -> Any:
-    """A variable of the notebook. Raises InputError if it cannot be sent to a program."""
+    """Return a variable of the notebook. Raises InputError if it cannot be sent to a program."""
     if name not in variables:
         raise InputError(f"%%coc: there is no variable {name!r} in this notebook")
 
     def refuse(part: object) -> str:
         raise InputError(
-            f"%%coc: the variable {name!r} holds a {type(part).__name__}, which cannot be sent to a program"
+            f"%%coc: cannot send the variable {name!r} to a program: "
+            f"it contains a value of type {type(part).__name__}, or is too large"
         )
 
     try:
@@ -150,11 +153,11 @@ def _plain(name: str, variables: Mapping[str, Any]) -> Any:
 
 
 def _names(program: str) -> set[str]:
-    """Names that a program reads, without `In`, `_` and other names of the notebook itself."""
+    """Return the names in a program, without `In`, `_` and other names of the notebook itself."""
     try:
         found = {node.id for node in ast.walk(ast.parse(program)) if isinstance(node, ast.Name)}
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        found = set(re.findall(r"[^\W\d]\w*", program))  # perhaps there are lines of prose
+        found = set(re.findall(r"[^\W\d]\w*", program))  # some lines may be prose
     own = {"In", "Out", "answer", *dir(builtins)}
     return {name for name in found if not name.startswith("_") and name not in own}
 
@@ -170,7 +173,7 @@ def load_ipython_extension(shell: Any) -> None:
 def _show_error(
     shell: Any, kind: type[BaseException], error: BaseException, trace: Any, tb_offset: Any = None
 ) -> list[str]:
-    """Show an error of the user's in one line: the traceback would be of our code."""
+    """Show an error in one line, because its traceback would only show code of this package."""
     text = f"{kind.__name__}: {error}"
     print(text, file=sys.stderr)
     return [text]

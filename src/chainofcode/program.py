@@ -1,4 +1,4 @@
-"""A program as data: its source, its statements, what it leaves open. Text in, program out; runs nothing."""
+"""A program as data: its source, its statements and its undefined functions. Parsing does not run the program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PARSE_SECONDS = 20
 
 
 class Statement(msgspec.Struct, frozen=True, array_like=True):
-    """One statement: lines from 1, columns in UTF-8 bytes, ends included and excluded as in `ast`; kind as in `ast`."""
+    """One statement, with positions and kind as in `ast`: lines count from 1, columns count UTF-8 bytes."""
 
     line: int
     column: int
@@ -37,8 +37,8 @@ class Use(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
-    """A parsed program. `holes` are names the LM may be asked for, `uses` what is known of their types, `prose` the
-    lines that are not Python, `imports` those the author forgot; `is_hard_coded`: it states its answer as a literal."""
+    """A parsed program. `holes` are its undefined functions, `uses` their expected types, `prose` the lines that are
+    not Python, `imports` those that were missing and were added; `is_hard_coded`: its answer is only a literal."""
 
     source: str
     statements: tuple[Statement, ...] = ()
@@ -52,9 +52,9 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
 
     @classmethod
     def parse(cls, reply: str, language: Language = PYTHON) -> Program:
-        """The program in a model's reply. Raises ProgramError when there is none.
+        """Parse the program in a model's reply. Raises ProgramError if there is none.
 
-        Parses in a process of its own: source nested deep enough can crash CPython's parser.
+        A separate process does the parsing, because deeply nested source can crash CPython's parser.
         """
         try:
             check_readable(reply)
@@ -84,12 +84,12 @@ class Program(msgspec.Struct, frozen=True, tag_field="event", tag="program"):
         return msgspec.structs.replace(parsed.program, language=language.name)
 
     def text(self, statement: int) -> str:
-        """A statement's own source, all its lines."""
+        """The source of a statement, all its lines."""
         place = self.statements[statement]
         return "\n".join(_lines(self.source)[place.line - 1 : place.end_line])
 
     def first_line(self, statement: int) -> str:
-        """The line that a statement begins in; the time does not depend on the length of the statement."""
+        """The first line of a statement, in constant time."""
         place = self.statements[statement]
         lines = _lines(self.source)
         return lines[place.line - 1] if 0 < place.line <= len(lines) else ""

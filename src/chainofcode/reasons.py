@@ -1,4 +1,4 @@
-"""Why a run ended, and what follows from that."""
+"""Why a run ended, and whether another attempt may help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ class Reason(StrEnum):
     """The reason of an answer. Its value is the text in traces, results and JSON."""
 
     ANSWERED = "answered"
-    ERROR = "error"  # the program raised, or gave no answer
+    ERROR = "error"  # the program raised an exception or has no answer
     EMULATION_FAILED = "emulation failed"  # a call has no value
     GUEST_DIED = "guest died"
     INTERRUPTED = "interrupted"
@@ -34,7 +34,7 @@ class Reason(StrEnum):
 
     @property
     def is_budget(self) -> bool:
-        """Whether what may be asked of models is used up."""
+        """Whether a budget for requests to models is used up."""
         return self in _BUDGETS
 
     @property
@@ -49,7 +49,7 @@ class Reason(StrEnum):
 
     @property
     def is_by_chance(self) -> bool:
-        """Whether the same program might end otherwise next time: it depends on the machine and its load."""
+        """Whether the same program might end differently next time, depending on the machine and its load."""
         return self in _BY_CHANCE
 
 

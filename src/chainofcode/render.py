@@ -1,4 +1,4 @@
-"""A trace as text: one line per step, with the actor in the gutter. Terminal and golden files share it."""
+"""A trace as text: one line per step, with the actor in the gutter."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .trace import Answer, Confidence, Kept, Step, Trace
 from .values.codec import ValueFormatError, brief, decode
 
 GUTTER = {"python": "py", "javascript": "js", "sql": "sq", "lm": "lm", "tool": "tl"}
-# Painted text has marks, which become colours on their way to a terminal (`for_terminal`). Marks are Unicode
-# noncharacters: `plain` escapes them like every other unprintable character, so no text can contain one.
+# Painted text contains marks, which `for_terminal` turns into colours. Marks are Unicode noncharacters: `plain` escapes
+# them like every other unprintable character, so text from elsewhere cannot contain one.
 _MARKS = {"python": "\ufdd0", "lm": "\ufdd1", "tool": "\ufdd2", "dim": "\ufdd3", "bold": "\ufdd4"}
 _END_MARK = "\ufdd5"
 _CODES = {"python": "\x1b[36m", "lm": "\x1b[35m", "tool": "\x1b[33m", "dim": "\x1b[2m", "bold": "\x1b[1m"}
 _CODE_OF_MARK = {_END_MARK: "\x1b[0m", **{_MARKS[style]: code for style, code in _CODES.items()}}
 _MAX_ANSWER = 2000
 _SURE = 0.9  # smaller probabilities are shown
-_MAX_OTHERS = 8  # values that the model might have given instead
-MAX_VISITS = 3  # of one statement, unless everything is asked for
+_MAX_OTHERS = 8  # alternative values
+MAX_VISITS = 3  # of one statement, unless all steps are requested
 MAX_OUTPUT_LINES = 100  # likewise, of what the program printed
 
 
@@ -34,14 +34,14 @@ class Page:
     width: int = 100
     colour: bool = False
     all_steps: bool = False
-    has_numbers: bool = False  # of the steps, by which a replay names them
+    has_numbers: bool = False  # of the steps, for `coc replay --set step:N=…`
     _seen: dict[tuple[int, str], int] = field(default_factory=dict)
     _held: list[Step] = field(default_factory=list)
     _output_lines: int = 0
     _digits: int = 4  # of a step's number
 
     def trace(self, trace: Trace) -> Iterator[str]:
-        """The whole trace: the answer first, then how it came about."""
+        """The whole trace: the answer first, then the steps."""
         self._digits = max(self._digits, *(len(str(step.number)) for step in trace.steps), 0)
         if trace.answer is not None:
             yield from self.answer(trace.answer)
@@ -57,7 +57,7 @@ class Page:
                 yield self._paint("dim", f"      left {plain(file.name)}, {file.bytes:,} bytes")
 
     def _attempt(self, events: list[Kept]) -> Iterator[str]:
-        """One program and its steps; where it was not the last, why, and what came next."""
+        """One program and its steps; for all but the last, also why it ended and what was tried next."""
         program = next((event for event in events if isinstance(event, Program)), None)
         if program is not None:
             self._seen.clear()
@@ -71,7 +71,7 @@ class Page:
             yield from self.turn(last)
 
     def turn(self, answer: Answer) -> Iterator[str]:
-        """An end that was not the last one."""
+        """The end of an attempt that another one followed."""
         said = f"answer {cut(plain(answer.text), 60)}" if answer.is_answered else answer.reason
         why = f": {plain(answer.error.message)}" if answer.error is not None else ""
         then = cut(plain(answer.then), self.width // 2)
@@ -99,7 +99,7 @@ class Page:
         yield from self.rest(program)
 
     def next(self, program: Program, step: Step) -> Iterator[str]:
-        """The next step as it comes, or nothing where there are many like it; `rest` says how many those were."""
+        """Show the next step, or hold it back if many like it were shown; `rest` then shows how many."""
         if self._is_shown(step):
             yield from self.rest(program)
             yield from self.step(program, step)
@@ -107,7 +107,7 @@ class Page:
             self._held.append(step)
 
     def rest(self, program: Program) -> Iterator[str]:
-        """What was held back: a single step takes no more room than to say so."""
+        """Show the steps that were held back: a single one in full, more of them as a count."""
         held, self._held = self._held, []
         if len(held) == 1:
             yield from self.step(program, held[0])
@@ -159,7 +159,7 @@ class Page:
 
 
 def paint(style: str, text: str, colour: bool = True) -> str:
-    """Mark text with the colour of who did it (a language, `lm`, `tool`), or as `dim` or `bold`."""
+    """Mark text with the colour of its actor (a language, `lm`, `tool`), or as `dim` or `bold`."""
     return f"{_MARKS.get(style, _MARKS['python'])}{text}{_END_MARK}" if colour else text
 
 
@@ -171,13 +171,13 @@ def for_terminal(line: str, colour: bool) -> str:
 
 
 def code_steps(trace: Trace) -> str:
-    """How many steps the program took itself, by language."""
+    """How many steps the program took, by language, without those of models and tools."""
     counts = Counter(step.by for step in trace.steps if step.is_code) or {"python": 0}
     return ", ".join(count(number, f"{language_named(by).title} step") for by, number in counts.items())
 
 
 def _calls(trace: Trace) -> str:
-    """How many calls, and how their values came."""
+    """How many calls there were, and how their values were obtained."""
     hows = [step.how for step in trace.steps]
     counts = {"ahead": hows.count("ahead"), "wasted": trace.wasted, "batched": hows.count("batched")}
     counts["cached"] = hows.count("cached")
@@ -197,7 +197,7 @@ def _marks(step: Step) -> list[str]:
 
 
 def how_sure(confidence: Confidence) -> str:
-    """How sure the model was of a value: `73% sure`, of a score `± 1.2`, of several replies `60% of 5 replies`."""
+    """How sure the model was of a value: `73% sure`; for a score `± 1.2`; for several replies `60% of 5 replies`."""
     if confidence.spread is not None:
         return f"± {confidence.spread:.1f}"
     share = per_cent(confidence.probability)
@@ -211,14 +211,14 @@ def otherwise(confidence: Confidence) -> str:
 
 
 def per_cent(probability: float) -> str:
-    """A probability as text. Only certainty is 100%."""
+    """A probability as text. Only a probability of exactly 1 is shown as 100%."""
     if 0.99 < probability < 1:
         return ">99%"
     return "<1%" if 0 < probability < 0.01 else f"{probability:.0%}"
 
 
 def what(step: Step, width: int) -> str:
-    """The result of a step: the call and its value, the names it changed, the way it went."""
+    """The result of a step: a call and its value, the variables that changed, or the outcome of a condition."""
     parts = []
     if step.call is not None and not step.delta:
         marks = f"  ({', '.join(_marks(step))})" if _marks(step) else ""
@@ -256,7 +256,7 @@ def _from(answer: Answer) -> str:
 
 
 def plain(text: str) -> str:
-    """Text in one line with control characters escaped, so that a terminal obeys nothing in it."""
+    """Text in one line, with control characters escaped so that a terminal does not interpret them."""
     return text if text.isprintable() else "".join(map(_printable, text))
 
 

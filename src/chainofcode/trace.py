@@ -1,4 +1,4 @@
-"""What happened, as data: events in order, and their JSON-lines form, which is read back without a model."""
+"""The trace of a run: its events in order, and their JSON-lines form."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from .sandbox.frames import Failure, Lineage
 from .values.codec import ValueFormatError, decode, encode
 
 VERSION = 1
-_MAX_CAUSE_CHARS = 500  # an error may quote the file
+_MAX_CAUSE_CHARS = 500  # an error may quote a long line of the file
 DIGEST_CHARS = 32
-Delta = dict[str, str | None]  # name → new value as text; None: the name is gone
+Delta = dict[str, str | None]  # name → new value as text; None: deleted
 
 
 class Call(msgspec.Struct, frozen=True, tag_field="event", tag="call", omit_defaults=True):
-    """One request that the host made, to an LM or a tool: what was asked, what came back, what it cost.
+    """One request of the host to an LM or a tool: the prompt, the reply and the cost.
 
     The host records it when the reply arrives or the request is cancelled, even if the program does not use the value.
     """
@@ -42,10 +42,10 @@ class Call(msgspec.Struct, frozen=True, tag_field="event", tag="call", omit_defa
     usage: Usage = Usage()
     seconds: float = 0.0
     started: float = 0.0  # when the request was made, in seconds since 1970; 0: unknown
-    tool: str = ""  # its name: `prompt` is the call as it was made, `reply` what it gave, in short
-    is_cached: bool = False  # kept from an earlier run: no request was made
+    tool: str = ""  # its name; then `prompt` is the call, and `reply` its result in short
+    is_cached: bool = False  # from the cache: no request was made
     is_abandoned: bool = False  # cancelled before a reply came: the usage is an estimate
-    answers: dict[str, Any] = {}  # the values that it gave, tagged, by the text of the program's call
+    answers: dict[str, Any] = {}  # the values in the reply, tagged, by the text of the program's call
 
 
 class Confidence(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,9 +58,9 @@ class Confidence(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defaults=True):
-    """One thing done: a statement Python ran, or a call or statement that the LM or a tool answered.
+    """A statement that the program ran, or a call or statement that the LM or a tool answered.
 
-    `visit` counts a statement's runs; 0 marks output of runs past the bound. `value` is tagged (see values/codec.py).
+    `visit` counts a statement's runs; 0: output after the recording limit. `value` is tagged (see values/codec.py).
     """
 
     number: int
@@ -74,22 +74,22 @@ class Step(msgspec.Struct, frozen=True, tag_field="event", tag="step", omit_defa
     call: str | None = None
     value: Any = None
     seconds: float | None = None
-    error: str | None = None  # of a tool: raised in the program, at the call
+    error: str | None = None  # of a tool; the guest raises it at the call
     raised: tuple[str, str] | None = None  # the built-in type and text of the error; None: a ToolError
-    how: Literal["ahead", "shared", "batched", "cached", ""] = (
-        ""  # before its turn; had; with others; of an earlier run
-    )
+    # `ahead`: requested before the program made the call; `shared`: the value of an equal call; `batched`: in one reply
+    # with other values; `cached`: from an earlier run.
+    how: Literal["ahead", "shared", "batched", "cached", ""] = ""
     confidence: Confidence | None = None  # from log probabilities or several replies; None if unknown
-    model: str = ""  # which model answered, where several could have
+    model: str = ""  # the model that answered, if several could have
 
     @property
     def is_code(self) -> bool:
-        """Whether the program took this step itself, not the LM or a tool."""
+        """Whether this is a step of the program, not of the LM or a tool."""
         return self.by not in ("lm", "tool")
 
 
 class Artifact(msgspec.Struct, frozen=True):
-    """A file that a program left in its scratch directory; its bytes are kept elsewhere, by this digest."""
+    """A file that a program left in its scratch directory. Its bytes are stored separately, under this digest."""
 
     name: str
     bytes: int
@@ -106,17 +106,17 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
     error: Failure | None = None
     stderr: str = ""
     seconds: float = 0.0
-    sandbox: str = ""  # the tier that held around the program, or what else did; `none`
-    then: str = ""  # what was tried next: this was not the last word
-    votes: dict[str, int] = {}  # where several were asked: each answer and how many gave it
+    sandbox: str = ""  # the tier of the sandbox, the container engine, or `none`
+    then: str = ""  # what was tried next, if this attempt was not the last
+    votes: dict[str, int] = {}  # each answer and its number of votes, if there was a vote
     doubts: tuple[str, ...] = ()  # reasons not to trust this vote
     type: str = ""  # the answer type, if one was given
     said: str = ""  # the original answer as text, if conversion changed it
     artifacts: tuple[Artifact, ...] = ()
-    unsent: tuple[str, ...] = ()  # files that were left, too, but did not come back, and why
-    wasted: int = 0  # calls that were sent ahead and that the program never got to
+    unsent: tuple[str, ...] = ()  # files that the guest did not send, and why
+    wasted: int = 0  # calls that were sent ahead, but that the program never made
     confidence: float | None = None  # the model's probability of an answer that it states, if known
-    unsettled: int = 0  # calls of the program whose values it never reported using
+    unsettled: int = 0  # calls of the program that got a value which it never reported using
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "reason", Reason(self.reason))
@@ -127,7 +127,7 @@ class Answer(msgspec.Struct, frozen=True, tag_field="event", tag="answer", omit_
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_defaults=True):
-    """The first event of a trace: what the program was given."""
+    """The first event of a trace: the question, inputs and settings of the run."""
 
     version: int
     python: str
@@ -142,7 +142,7 @@ class Header(msgspec.Struct, frozen=True, tag_field="event", tag="trace", omit_d
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="sent"):
-    """A call goes out to the emulator. Traces do not keep this event."""
+    """A call was sent to the emulator. Traces do not keep this event."""
 
     id: int
     call: str
@@ -151,13 +151,13 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="se
 
 
 class Returned(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="returned"):
-    """The value of a call has come, or its failure. Traces do not keep this event."""
+    """A call got a value or failed. Traces do not keep this event."""
 
     id: int
 
 
 class Produced(msgspec.Struct, frozen=True):
-    """What a program leaves besides its answer. Traces do not keep this event."""
+    """The files and the lineage of a program. Traces do not keep this event."""
 
     files: dict[str, bytes]  # by their SHA-256
     lineage: Lineage | None = None
@@ -168,7 +168,7 @@ Event = Header | Kept | Sent | Returned | Produced
 
 
 class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a program was given beyond its inputs, where it was not the usual: enough to run it again."""
+    """The settings of a run that differ from the default, so that the run can be repeated."""
 
     policy: Literal["strict", "paper"] = "strict"
     packages: list[str] = []
@@ -178,11 +178,11 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True):
     files: dict[str, str] = {}  # name → path
     file_kinds: dict[str, tuple[str, str]] = {}  # name → how it was read, and the separator
     scratch: bool = False
-    tools: list[str] = []  # the names of functions that the host ran
+    tools: list[str] = []  # the names of functions that the host runs
     limits: dict[str, int | float] = {}
     share: bool = True
     asked: dict[str, Any] = {}  # how the question was asked: method, repairs, votes…
-    edited: list[str] = []  # a what-if: the changes to the trace that it was made from
+    edited: list[str] = []  # of a what-if: the changes to the recorded run
 
 
 _decoder = msgspec.json.Decoder(Header | Program | Call | Step | Answer)
@@ -190,7 +190,7 @@ _decoder = msgspec.json.Decoder(Header | Program | Call | Step | Answer)
 
 @dataclass(repr=False)
 class Trace:
-    """A run's events in the order they happened, and what the program was given."""
+    """The events of a run in order, with its question, inputs and settings."""
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -219,12 +219,12 @@ class Trace:
 
     @property
     def program(self) -> Program | None:
-        """The last program: the one that the answer comes from."""
+        """The last program, which gave the answer."""
         return next((event for event in reversed(self.events) if isinstance(event, Program)), None)
 
     @property
     def attempts(self) -> list[list[Kept]]:
-        """The events of each attempt at an answer; all but the last one's ends say what was tried next."""
+        """The events of each attempt at an answer. An attempt ends with its Answer."""
         attempts: list[list[Kept]] = [[]]
         for event in self.events:
             attempts[-1].append(event)
@@ -234,7 +234,7 @@ class Trace:
 
     @property
     def edited(self) -> list[str]:
-        """What was changed by hand, if this is a what-if."""
+        """The changes to the recorded run, if this is a what-if."""
         told = self.settings.get("edited")
         return [str(change) for change in told] if isinstance(told, list) else []
 
@@ -258,7 +258,7 @@ class Trace:
 
     @property
     def judgements(self) -> list[Step]:
-        """The values with a known confidence that the model gave the last program, each call once."""
+        """The model's values for the last program whose confidence is known, without those of repeated calls."""
         last = next((attempt for attempt in reversed(self.attempts) if _has_program(attempt)), [])
         steps = (event for event in last if isinstance(event, Step) and event.how != "shared")
         return [step for step in steps if step.confidence is not None]
@@ -275,20 +275,20 @@ class Trace:
 
     @property
     def lm_calls(self) -> int:
-        """How many calls and statements of the program the LM (or a table in its place) answered.
+        """How many calls and statements of the program the LM, or a table in its place, answered.
 
-        Repeated calls do not count; calls sent ahead and never reached are the answer's `wasted`.
+        Repeated calls do not count, and neither do `wasted` ones.
         """
         return sum(step.by == "lm" and step.how != "shared" for step in self.steps)
 
     @property
     def wasted(self) -> int:
-        """Calls that were sent ahead and that no program got to."""
+        """How many calls were sent ahead, but never made by a program."""
         return sum(event.wasted for event in self.events if isinstance(event, Answer))
 
     @property
     def unsettled(self) -> int:
-        """Calls of programs whose values they never reported using."""
+        """How many calls got a value that the program never reported using."""
         return sum(event.unsettled for event in self.events if isinstance(event, Answer))
 
     @property
@@ -303,7 +303,7 @@ class Trace:
         return f"<Trace {reason}: {len(self.steps)} steps, {self.lm_calls} LM calls>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows. Imported lazily: `markup` comes later in the module order."""
+        """Show the trace in a notebook. Imported lazily: `markup` comes later in the module order."""
         made: str = import_module(".markup", __package__).as_html(self)
         return made
 
@@ -311,12 +311,12 @@ class Trace:
 
     @property
     def header(self) -> Header:
-        """What stands before the events: the first line."""
+        """The first line of a trace."""
         header = Header.of(self.question, self.inputs, self.settings)
         return msgspec.structs.replace(header, python=self.python)
 
     def lines(self) -> Iterable[str]:
-        """The header and each event; each line ends with a digest of itself and all before it."""
+        """The header and each event as a line. Each line ends with a digest of itself and all earlier lines."""
         digest = ""
         for item in (self.header, *self.events):
             line = as_json(item)
@@ -324,7 +324,7 @@ class Trace:
             yield chained(line, digest).decode()
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the trace; an interrupted or failed write leaves what was there before."""
+        """Write the trace. If this fails or is interrupted, an existing file stays unchanged."""
         path = Path(path)
         check_place(path)
         partial = path.with_name(path.name + ".partial")
@@ -341,9 +341,9 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], *, is_whole: bool = True) -> Trace:
-        """Read a trace back. Raises TraceError, with the line, if it is not a trace.
+        """Read a trace. Raises TraceError, with the line, if it is not a trace.
 
-        Where it need not be whole, a last line that was cut off, as by a full disk, is left out.
+        Without `is_whole`, a last line that was cut off, as by a full disk, is left out.
         """
         try:
             lines = read_whole(path).splitlines()
@@ -373,12 +373,12 @@ def _parsed(line: bytes, name: str, number: int) -> Header | Kept:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TraceError(_not_a_trace(name, number, str(error))) from None
     if isinstance(event, Header) and event.version != VERSION:
-        raise TraceError(f"{name}: a trace of version {event.version}; this reads version {VERSION}")
+        raise TraceError(f"{name}: unsupported trace version {event.version} (expected {VERSION})")
     return event
 
 
 def _whole_lines(lines: list[bytes]) -> int:
-    """How many lines are whole: all, or all but the last, if there are others."""
+    """How many lines are complete: all, or all but the last. The first line always counts."""
     try:
         msgspec.json.decode(lines[-1] if lines else b"0")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -390,7 +390,7 @@ def _not_a_trace(name: str, line: int, cause: str) -> str:
     cause = cause[:_MAX_CAUSE_CHARS]
     if line > 1:
         return f"{name}, line {line}: not a line of a trace: {cause}"
-    return f"{name} is not a trace: line 1: {cause}; a trace is what --trace FILE wrote"
+    return f"{name} is not a trace: line 1: {cause}; traces are written with --trace FILE"
 
 
 def _has_program(attempt: list[Kept]) -> bool:
@@ -408,7 +408,7 @@ def least_sure(known: float | None, step: Step) -> float | None:
 def answer_confidence(answer: Answer | None, least: float | None) -> float | None:
     """Return how sure the model was of an answer that it states, otherwise of its least sure judgement.
 
-    This is not the probability that the answer is right. None if there is no answer, or nothing is known.
+    This is not the probability that the answer is right. None if there is no answer or no known confidence.
     """
     if answer is None or not answer.is_answered:
         return None
@@ -416,7 +416,7 @@ def answer_confidence(answer: Answer | None, least: float | None) -> float | Non
 
 
 def as_json(item: object) -> bytes:
-    """A part of a trace as files have it."""
+    """Encode an event for a trace file."""
     try:
         return msgspec.json.encode(item)
     except UnicodeEncodeError:
@@ -424,28 +424,28 @@ def as_json(item: object) -> bytes:
 
 
 def linked(before: str, line: bytes) -> str:
-    """The digest of a line, which is given without its own: it covers that of the line before, and so all of them."""
+    """The digest of a line without its `chain`. It covers the digest of the line before, and so all earlier lines."""
     return hashlib.sha256(before.encode() + line).hexdigest()[:DIGEST_CHARS]
 
 
 def chained(line: bytes, digest: str) -> bytes:
-    """A line as files have it: with its digest as the last member."""
+    """Add the digest of a line as its last member, `chain`."""
     return b'%s,"chain":"%s"}' % (line[:-1], digest.encode())
 
 
 def check_place(path: Path) -> None:
-    """Raises TraceError where no trace can be written: better known before a run than after it."""
+    """Raise TraceError if no trace can be written there, so that a run fails before it starts."""
     directory = path.parent
     if not directory.is_dir():
         raise TraceError(f"cannot write {path}: there is no directory {directory}")
     if path.is_dir():
         raise TraceError(f"cannot write {path}: it is a directory")
     if not os.access(directory, os.W_OK | os.X_OK):
-        raise TraceError(f"cannot write {path}: nothing may be written in {directory}")
+        raise TraceError(f"cannot write {path}: no write permission in {directory}")
 
 
 def _printable(data: Any) -> Any:
-    """Data whose texts hold no lone surrogates, which no JSON can carry: they are written out."""
+    """Replace lone surrogates, which JSON cannot express, with escape sequences."""
     if isinstance(data, str):
         return data.encode("utf-8", "backslashreplace").decode()
     if isinstance(data, dict):

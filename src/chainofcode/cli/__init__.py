@@ -44,9 +44,9 @@ _COMMANDS = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `coc`. The exit code is 0 answered, 1 no answer, 2 could not run."""
+    """Run `coc` and return its exit code: 0 answered, 1 no answer, 2 could not run, 130 interrupted."""
     _replace_closed_streams()
-    for stream in (sys.stdout, sys.stderr):  # programs print odd text, which must not end us; in JSON it is escaped
+    for stream in (sys.stdout, sys.stderr):  # escape characters that the encoding lacks
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     parser = _parser()
@@ -87,7 +87,7 @@ def _run(command: Callable[[argparse.Namespace], int], options: argparse.Namespa
 
 
 def _forget_stdout() -> None:
-    """Drop what is still buffered: Python would report an error for it at exit."""
+    """Discard buffered output: writing it at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

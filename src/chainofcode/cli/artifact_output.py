@@ -1,7 +1,7 @@
-"""Files that a program left: written to a directory, listed, and shown in terminals that can show images.
+"""Artifacts, the files that a program leaves: written to a directory, listed, and shown in some terminals.
 
-Names and contents are hostile: nothing is written outside the directory, over an existing file, or as a hidden file. A
-name that is taken gets a number: `plot.png`, `plot.2.png`.
+Names and contents are untrusted: nothing is written outside the directory, over an existing file, or as a hidden file.
+A name that is taken gets a number: `plot.png`, `plot.2.png`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ArtifactsAction(argparse.Action):
 
     def __call__(self, parser: Any, given: argparse.Namespace, directory: Any, option: str | None = None) -> None:
         if os.path.lexists(directory) and not os.path.isdir(directory):
-            parser.error(f"--artifacts takes a directory, not the file {directory}")
+            parser.error(f"--artifacts must be a directory, not the file {directory}")
         given.artifacts, given.scratch = Path(directory), True
 
 
@@ -78,7 +78,7 @@ def write(artifacts: Mapping[str, bytes], directory: Path) -> dict[str, Path]:
 
 
 def _parts(name: str) -> list[str]:
-    """The parts of a name, made harmless: printable, not hidden, not an option, not too long."""
+    """Return the parts of a name as safe file names: printable, not hidden, not like an option, not too long."""
     parts = [re.sub(r'[<>:"|?*\\]', "_", plain(part)) for part in name.split("/") if part]
     return [re.sub(r"^[.\-~\s]", "_", _last_bytes(part)).rstrip() for part in parts] or ["_"]
 
@@ -98,11 +98,11 @@ def _write(at: Directory, parts: list[str], data: bytes) -> str:
                 with os.fdopen(at.create(free), "wb") as file:
                     file.write(data)
                 return "/".join([*made, free])
-        raise FileExistsError(0, f"there are {_MAX_NUMBER} files like {name} already")
+        raise FileExistsError(0, f"there are already {_MAX_NUMBER} files like {name}")
 
 
 def _enter(at: Directory, name: str) -> str:
-    """Enter a subdirectory; if a file or a link has its name, it gets a number. Return its name."""
+    """Enter a subdirectory, with a number in its name if a file or a link has that name. Return its name."""
     for free in _numbered(name):
         try:
             at.enter(free)
@@ -110,7 +110,7 @@ def _enter(at: Directory, name: str) -> str:
         except OSError as error:
             if error.errno not in (errno.ENOTDIR, errno.ELOOP):
                 raise
-    raise FileExistsError(0, f"there are {_MAX_NUMBER} files like {name} already")
+    raise FileExistsError(0, f"there are already {_MAX_NUMBER} files like {name}")
 
 
 def _numbered(name: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""Options of a run that its trace keeps, so that `coc resume` goes on as the run began.
+"""Options that a trace records, so that `coc resume` continues with the same ones.
 
-Nothing that grants something is among them: a trace may come from someone else.
+Options that grant access are not recorded: a trace may come from someone else.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _USUAL = {"method": "coc", "language": "auto", "repairs": 2, "votes": 1, "value_
 
 
 def asked_options(given: argparse.Namespace) -> dict[str, Any]:
-    """The options of a command that a trace keeps, where they are not the usual ones."""
+    """Return the options of a command that its trace records: those that differ from the defaults."""
     asked = {name: getattr(given, name, None) for name in _KINDS}
     return {
         name: value
@@ -45,7 +45,7 @@ def asked_options(given: argparse.Namespace) -> dict[str, Any]:
 
 
 def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any]) -> None:
-    """Set the options of `coc resume` that were not given to what the trace says."""
+    """Set the options of `coc resume` that the command line leaves out to those in the trace."""
     told = trace.settings.get("asked")
     asked = dict(told) if isinstance(told, Mapping) else {}
     if not given.model and not given.emulator and not isinstance(asked.get("emulator"), str):
@@ -56,4 +56,4 @@ def fill_from(given: argparse.Namespace, trace: Trace, usual: Mapping[str, Any])
         if is_fitting and getattr(given, name) == usual.get(name):
             setattr(given, name, value)
             if name in ("model", "emulator"):
-                note(f"asking {value}, as the trace says")
+                note(f"asking {value}, as recorded in the trace")

@@ -1,4 +1,4 @@
-"""What `coc ask` and `coc chat` share: their options, and the way from a question to its answer."""
+"""Shared by `coc ask` and `coc chat`: their options, and answering a question."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MAX_QUESTION_CHARS = 100_000
 
 
 def add_asking(parser: argparse.ArgumentParser) -> None:
-    """Add all options that say how questions are answered."""
+    """Add the options that control how questions are answered."""
     add_model(parser)
     add_emulator(parser)
     add_cache(parser)
@@ -50,11 +50,11 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
 
 
 def read_question(text: str) -> str:
-    """Return a question as models take it. Raises InputError."""
-    # Bytes that are not UTF-8 are escaped: models take no lone surrogates.
+    """Return a question without surrounding whitespace. Raises InputError if it is empty or too long."""
+    # Bytes that are not UTF-8 are escaped: models do not accept lone surrogates.
     text = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace").strip()
     if not text:
-        raise InputError('the question is empty; ask it as in: coc ask "How many days are there in March?"')
+        raise InputError('the question is empty; try: coc ask "How many days are there in March?"')
     if len(text) > _MAX_QUESTION_CHARS:
         raise InputError(f"the question has {len(text):,} characters; {_MAX_QUESTION_CHARS:,} are allowed")
     return text
@@ -62,7 +62,7 @@ def read_question(text: str) -> str:
 
 @dataclasses.dataclass
 class Asker:
-    """Models, sandbox and files that are ready for questions."""
+    """The model, the sandbox and the files for answering questions."""
 
     live: LiveDisplay
     lm: LM
@@ -71,7 +71,7 @@ class Asker:
     ways: Ways
 
     async def answer(self, question: str, events: list[Event]) -> None:
-        """Answer a question. Events are shown and added to the list as they come."""
+        """Answer a question; show each event and append it to the list."""
         async for event in ask(question, self.lm, sandbox=self.sandbox, options=self.options, **self.ways):
             events.append(event)
             self.live.show(event)
@@ -81,7 +81,7 @@ class Asker:
 def opened_asker(
     given: argparse.Namespace, tools: Sequence[Tool], wait_for: Callable[[Coroutine[Any, Any, Files]], Files]
 ) -> Iterator[Asker]:
-    """Open what the options name. `wait_for` runs a coroutine."""
+    """Open the models, sandbox and files that the options name. `wait_for` runs a coroutine."""
     options = dataclasses.replace(read_options(given), language=read_language(given), asked=asked_options(given))
     ways = Ways(**read_method(given), answer_type=read_answer_type(given))
     live = LiveDisplay(sys.stderr, is_quiet=given.quiet, all_steps=given.all)
@@ -98,7 +98,7 @@ def print_answer(question: str, result: Result, given: argparse.Namespace, secon
         program = result.trace.program
         source = program.source if program is not None else None
         data = {"question": question, **result_data(result), "program": source}
-        print_json(data | {"seconds": round(seconds, 3)})  # including the model
+        print_json(data | {"seconds": round(seconds, 3)})  # including the requests to the model
     elif result.is_answered:
         print_result(in_words(result))
     keep_artifacts(result, given, is_quiet=given.quiet)

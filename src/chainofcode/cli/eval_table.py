@@ -45,13 +45,13 @@ def totals(scores: list[Score]) -> dict[str, Any]:
 
 
 def dollars(scores: list[Score]) -> float | None:
-    """What the samples cost; None where a price is unknown."""
+    """Return the cost of the samples in dollars; None if a price is unknown."""
     known = [score.dollars for score in scores if score.dollars is not None]
     return round(sum(known), 6) if len(known) == len(scores) else None
 
 
 def usage_by_model(scores: list[Score]) -> dict[str, Usage]:
-    """What each model was asked, and what it cost."""
+    """Return the requests, tokens and cost of each model."""
     used: dict[str, Usage] = {}
     for score in scores:
         for model, usage in score.usage.items():
@@ -116,7 +116,7 @@ def _cells(scores: list[Score]) -> dict[str, str]:
 
 
 def _print_models(scores: list[Score], width: int) -> None:
-    """Print what each model was asked and what it cost, if there are several."""
+    """Print the requests, tokens and cost of each model, if there are several models."""
     used = usage_by_model(scores)
     if len(used) < 2:
         return
@@ -151,7 +151,7 @@ def _print_remarks(scores: list[Score], width: int, *, has_methods: bool) -> Non
         _print_remark(score, f"{score.method} {score.id}" if has_methods else score.id, width)
     if len(remarked) > _MAX_REMARKS:
         print_line(
-            f"{len(remarked) - _MAX_REMARKS} more: --json has each sample, coc report a page with links to traces"
+            f"{len(remarked) - _MAX_REMARKS} more: --json prints all, coc report writes a page with a link to each run"
         )
 
 

@@ -1,4 +1,4 @@
-"""Hints for a run without an answer: the options that would help."""
+"""Hints for a run without an answer: options that would help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .run_options import LIMITS, read_options
 _DISK_FULL = {"EFBIG", "ENOSPC", "EDQUOT"}
 _REFUSED = {"EPERM", "EACCES"}
 _NO_FILE = {"ENOENT", "EROFS", *_REFUSED}
-_MORE = 10  # times the limit that was not enough
+_MORE = 10  # the suggested limit, as a multiple of the one that was too low
 
 
 def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
@@ -33,11 +33,11 @@ def hints(result: Result, given: argparse.Namespace) -> Iterator[str]:
 
 def _call_hint(error: Failure) -> Iterator[str]:
     record = json.dumps({"call": error.about})[:-1]
-    yield f'give it a value, as a line of the file for --values: {record}, "value": …}}'
+    yield f'give the call a value with a line in a file for --values: {record}, "value": …}}'
 
 
 def _statement_hint(error: Failure) -> Iterator[str]:
-    yield "a line that is not Python is a statement for a model to carry out: use --model, or correct the line"
+    yield "a line that is not Python is an instruction for a model: use --model, or correct the line"
     yield from _call_hint(error)
 
 
@@ -50,20 +50,20 @@ def _exceeded_limit(code: str, given: argparse.Namespace) -> str | None:
 def _limit_hint(which: str, given: argparse.Namespace) -> Iterator[str]:
     if which in LIMITS:
         had = getattr(read_options(given).limits, LIMITS[which])
-        yield f"the limit is an option: --limit {which}={had * _MORE:.15g}"
+        yield f"to raise the limit, use --limit {which}={had * _MORE:.15g}"
     elif which in BUDGETS:
-        yield f"the budget is an option: --budget {which}=N"
+        yield f"to raise the budget, use --budget {which}=N"
 
 
 def _name_hint(error: Failure) -> Iterator[str]:
     if error.about == "question":
         yield "give the question with --question TEXT"
     else:
-        yield f"is it an input? --input {error.about}=VALUE"
+        yield f"if it is an input, set it with --input {error.about}=VALUE"
 
 
 def _eof_hint(error: Failure) -> Iterator[str]:
-    yield "a program has no standard input: give it what it needs with --input NAME=VALUE"
+    yield "a program has no standard input: pass values with --input NAME=VALUE"
 
 
 _HINTS = {
@@ -75,25 +75,25 @@ _HINTS = {
 
 
 def _refusal_hint(error: Failure, tier: str, given: argparse.Namespace) -> Iterator[str]:
-    """What a program needed that the sandbox refused."""
+    """Yield how to grant what the sandbox refused, if that is possible."""
     if tier == "none":
         return
     if error.code in _NO_FILE and error.about:
         yield _file_hint(error.about, is_write=error.code == "EROFS", tier=tier, given=given)
     elif error.code in _REFUSED or error.type == "gaierror":
-        yield "programs have no network and start no processes; LIMITATIONS.md says what else they cannot do"
+        yield "programs have no network and cannot start processes; LIMITATIONS.md lists other restrictions"
 
 
 def _file_hint(path: str, *, is_write: bool, tier: str, given: argparse.Namespace) -> str:
     if tier == "C":
-        return "in tier C of the sandbox no file can be opened; coc doctor says how to get a better one"
+        return "tier C of the sandbox cannot open files; coc doctor shows how to get a better tier"
     if is_write and given.scratch:
-        return "what is granted with --allow-read is read-only; a program writes other files, in its scratch directory"
+        return "files granted with --allow-read are read-only; a program can write only in its scratch directory"
     grant = _grant_over(path, given.allow_read)
     is_new = tier == "B" and grant is None and not os.path.exists(path)
     if is_write or is_new:
-        needs = "" if tier in ("A", "A-") else ", which needs tier A of the sandbox (coc doctor says how to get it)"
-        return f"a program writes only in a scratch directory of its own: run it with --scratch{needs}"
+        needs = "" if tier in ("A", "A-") else ", which needs tier A of the sandbox (coc doctor shows how to get it)"
+        return f"a program can write only in a scratch directory: use --scratch{needs}"
     return _read_hint(path, grant, given.allow_read)
 
 
@@ -101,11 +101,11 @@ def _read_hint(path: str, grant: str | None, granted: Sequence[str]) -> str:
     if grant is not None and os.path.isabs(grant) and not os.path.isabs(path):
         return f"it was granted by its full path: open it as {os.path.abspath(path)!r}, or grant it as {path!r}"
     if grant is not None:
-        return "it is granted, but not readable inside: it belongs to another user, or is a link that leads elsewhere"
+        return "it is granted, but the sandbox cannot read it: it belongs to another user, or links to another place"
     for other in map(os.path.abspath, granted):
         if os.path.basename(other) == os.path.basename(path):
             return f"a file of that name is granted as {other!r}: open it by that name"
-    return "a program sees only what it is granted: --allow-read PATH for a file, --scratch to write"
+    return "a program sees only files that you grant: --allow-read PATH to read one, --scratch to write"
 
 
 def _grant_over(path: str, granted: Sequence[str]) -> str | None:

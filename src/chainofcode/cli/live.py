@@ -1,4 +1,4 @@
-"""Live display of a run on standard error: who runs each line, values as they come, what it costs.
+"""Live display of a run on standard error: what ran each line, the values, the cost.
 
 In a terminal you watch each line of the program run; elsewhere each step is a line of text.
 """
@@ -21,12 +21,12 @@ from .progress import ProgressBar
 from .terminal import erase_lines, takes_colours, write_lines
 
 _TICK_SECONDS = 0.1
-_MIN_COLUMNS = 50  # for a program with values beside it
+_MIN_COLUMNS = 50  # for a program with values next to it
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class LiveDisplay:
-    """Shows events as they come. Use it as a context manager, which finishes the drawing."""
+    """Shows each event of a run. Use it as a context manager, which ends the drawing."""
 
     def __init__(self, stream: TextIO, *, is_quiet: bool = False, all_steps: bool = False) -> None:
         self._stream, self._is_quiet = stream, is_quiet
@@ -38,14 +38,14 @@ class LiveDisplay:
         self._page = Page(self._width, takes_colours(stream), all_steps)
         self._open = 0
         self._program: Program | None = None
-        self._notes: dict[int, tuple[str, str]] = {}  # line → who ran it last, and the value
+        self._notes: dict[int, tuple[str, str]] = {}  # line → what ran it last, and the value
         self._drawn = 0
         self._held: list[str] | None = None  # lines to print when the screen is free again
         self._lock = threading.Lock()
         self.begin()
 
     def begin(self) -> None:
-        """Count from nothing, for the first question or the next one."""
+        """Reset the counters, for the first question or the next one."""
         self._usage, self._asked, self._started = Usage(), 0, time.monotonic()
         self._ended = threading.Event()
         self._ticker = threading.Thread(target=self._tick, args=(self._ended,), daemon=True)
@@ -68,7 +68,7 @@ class LiveDisplay:
                 self._stream.flush()
 
     def watch(self, lm: LM) -> LM:
-        """Wrap a model to count its open requests, and start to draw."""
+        """Wrap a model to count its open requests, and start drawing."""
         self._model = " + ".join(filter(None, [self._model, plain(lm.name)]))
         if self._is_terminal and not self._ticker.is_alive():
             self._ticker.start()
@@ -76,7 +76,7 @@ class LiveDisplay:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the screen to others: erase the drawing, and print nothing until the end."""
+        """Erase the drawing, and hold back output until the block ends."""
         with self._lock:
             self._erase()
             self._stream.flush()
@@ -90,7 +90,7 @@ class LiveDisplay:
                 self._draw()
 
     def progress(self, done: int, total: int, source: str) -> None:
-        """Show what a model does before it can answer: download, load, read its instructions."""
+        """Show what a model does before its first reply: downloading, loading, reading its instructions."""
         if self._is_terminal:
             self._doing = plain(self._activity(done, total, source))
         elif not self._is_quiet or total:

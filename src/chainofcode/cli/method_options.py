@@ -1,4 +1,4 @@
-"""Options for how a question is answered, and what the answer must be."""
+"""Options for how a question is answered, and for the type of the answer."""
 
 from __future__ import annotations
 
@@ -15,25 +15,34 @@ from .terminal import note, read_text
 
 
 def add_method(parser: argparse.ArgumentParser, *, has_shots: bool = True) -> None:
-    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (see coc methods)")
+    parser.add_argument("--method", metavar="NAME", default="coc", help=f"{', '.join(METHODS)} (coc; see coc methods)")
     if has_shots:
-        parser.add_argument("--shots", metavar="N", type=int, help="how many examples the model sees (0: none)")
-    parser.add_argument("--examples", metavar="FILE", type=Path, help="your own examples: `Question: …` and the reply")
+        parser.add_argument("--shots", metavar="N", type=int, help="put N worked examples into the prompt (0: none)")
+    parser.add_argument(
+        "--examples",
+        metavar="FILE",
+        type=Path,
+        help="use the examples in FILE: `Question: …` lines, each followed by the reply",
+    )
     parser.add_argument(
         "--repairs", metavar="N", type=int, default=2, help="send a failing program back to the model up to N times (2)"
     )
     parser.add_argument(
         "--no-fallback", action="store_true", help="do not try a simpler method if this one gives no answer"
     )
-    parser.add_argument("--votes", metavar="K", type=int, default=1, help="answer K times and take the majority")
     parser.add_argument(
-        "--value-votes", metavar="K", type=int, default=1, help="request each value K times and take the majority"
+        "--votes", metavar="K", type=int, default=1, help="answer K times and return the majority answer (1)"
     )
     parser.add_argument(
-        "--think", action="store_true", help="for values that the model is unsure of, ask again, with reasons first"
+        "--value-votes", metavar="K", type=int, default=1, help="request each value K times and use the majority (1)"
     )
     parser.add_argument(
-        "--critique", action="store_true", help="let the model review program and trace before accepting the answer"
+        "--think", action="store_true", help="request values that the model is unsure of again, with reasons first"
+    )
+    parser.add_argument(
+        "--critique",
+        action="store_true",
+        help="let the model review the program and its trace before the answer is accepted",
     )
 
 
@@ -59,7 +68,7 @@ def read_language(given: argparse.Namespace) -> Language | None:
 
 
 def _is_better_in_sql(given: argparse.Namespace) -> bool:
-    """Decide by the files: Python cannot read one, or all are large tables and nothing else asks for Python."""
+    """Whether the files suggest SQL: Python cannot read one, or all are large tables and no option needs Python."""
     if given.method == "react" or not given.file:
         return False
     why = needs_sql(given.file)
@@ -67,7 +76,7 @@ def _is_better_in_sql(given: argparse.Namespace) -> bool:
     if not why and is_plain and are_large_tables(given.file):
         why = "the tables are large"
     if why:
-        note(f"the model writes SQL: {why} (--language python writes Python)")
+        note(f"the model writes SQL: {why} (use --language python for Python)")
     return bool(why)
 
 

@@ -34,12 +34,19 @@ def add_model(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="PROVIDER:MODEL",
         help="openai:…, anthropic:…, gemini:…, ollama:…, local:… or scripted:FILE; local alone is the embedded model "
-        "(default: COC_MODEL, a model for the key in the environment, a running Ollama, or the embedded model)",
+        "(default: COC_MODEL, a provider whose API key is set, a running Ollama, or the embedded model)",
     )
     parser.add_argument("--base-url", metavar="URL", help="the URL of an OpenAI-compatible or Anthropic endpoint")
-    parser.add_argument("--api-key", metavar="KEY", help="its key; prefer setting OPENAI_API_KEY or ANTHROPIC_API_KEY")
+    parser.add_argument(
+        "--api-key", metavar="KEY", help="the API key; prefer setting OPENAI_API_KEY or ANTHROPIC_API_KEY"
+    )
     parser.add_argument("--yes", action="store_true", help="download the embedded model without asking")
-    add_list(parser, "--budget", "WHICH=N", "the most that models may use: tokens=100000, money=0.50 (dollars)")
+    add_list(
+        parser,
+        "--budget",
+        "WHICH=N",
+        "send no more requests once this much is used: tokens=100000, money=0.50 (dollars)",
+    )
     parser.add_argument(
         "--rows",
         metavar="N",
@@ -49,19 +56,19 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--effort",
         metavar="LEVEL",
-        help="how much a model of OpenAI's protocol reasons: none, minimal, low, medium, high (else as little as it "
-        "can for values, and as usual for programs)",
+        help="the reasoning effort of a model with OpenAI's protocol: none, minimal, low, medium, high (default: the "
+        "least possible for values, the model's own for programs)",
     )
     parser.add_argument(
         "--small",
         action=argparse.BooleanOptionalAction,
-        help="use the prompts for small models, which are shorter and have more examples (else COC_SMALL; models of "
-        "local: and ollama: are)",
+        help="use the prompts for small models, which are shorter and have more examples (default: COC_SMALL, "
+        "else only for local: and ollama:)",
     )
     parser.add_argument(
         "--images",
         action=argparse.BooleanOptionalAction,
-        help="whether the model sees images, as arguments of calls (else COC_IMAGES, else by its name)",
+        help="whether calls may send images to the model (default: COC_IMAGES, else by the name of the model)",
     )
 
 
@@ -70,7 +77,7 @@ def add_cache(parser: argparse.ArgumentParser) -> None:
         "--cache",
         metavar="DIR",
         type=Path,
-        help="keep replies of models in DIR for later runs, which then do not repeat the requests",
+        help="cache the replies of models in DIR, so that later runs do not repeat the requests",
     )
 
 
@@ -98,7 +105,10 @@ def chosen_layer(
     cache: ValueCache | None,
     screen: Callable[[], AbstractContextManager[object]] = nullcontext,
 ) -> Layer | None:
-    """What stands between the run and its models: you for some calls, the cache. `screen` is entered to ask you."""
+    """Return the layer in front of the models: the user, for calls of --ask-me, and the cache.
+
+    `screen` is entered while the user is asked.
+    """
 
     async def asked(question: Question) -> str | None:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -113,15 +123,15 @@ def add_emulator(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emulator",
         metavar="NAME[,NAME…]",
-        help="the model that answers the program's calls (default: that of --model); of several, the next one is used "
-        "only for values that the previous one is unsure of",
+        help="the model that answers the program's calls (default: that of --model); with several, the next one is "
+        "used only for values that the previous one is unsure of",
     )
     parser.add_argument(
         "--threshold",
         metavar="P",
         type=float,
         default=THRESHOLD,
-        help=f"with several emulators: the confidence, from 0 to 1, above which a value is accepted ({THRESHOLD:g})",
+        help=f"with several emulators: the confidence, from 0 to 1, that a value needs to be accepted ({THRESHOLD:g})",
     )
 
 
@@ -137,7 +147,7 @@ def chosen_model(given: argparse.Namespace, progress: Progress | None = None) ->
 def chosen_models(
     given: argparse.Namespace, progress: Progress | None = None, around: Callable[[LM], LM] = lambda lm: lm
 ) -> Iterator[tuple[LM, Answering]]:
-    """The model that writes programs, and who answers their calls (None: the same). They share the budget.
+    """The model that writes programs, and those that answer their calls (None: the same). They share the budget.
 
     Each model is wrapped by `around`.
     """
@@ -150,7 +160,7 @@ def chosen_models(
 
 @contextmanager
 def chosen_emulator(given: argparse.Namespace) -> Iterator[Answering]:
-    """The models that --emulator or --model names, if any: for programs that are there already."""
+    """The models that --emulator or --model names, if any, for a program that the user wrote."""
     budget, names = budget_of(given), emulator_names(given)
     if given.model and names:
         raise InputError("a program is given, so models only answer its calls: give --model or --emulator, not both")
@@ -167,21 +177,23 @@ def _answering(models: list[LM], given: argparse.Namespace) -> Answering:
     cascade = Cascade(models, given.threshold, Judging(votes=votes))
     if cascade.blind:
         note(
-            f"{cascade.blind} returns no log probabilities, so the next model is asked for all of its values; "
+            f"{cascade.blind} returns no log probabilities, so the next model answers all of its calls; "
             "coc ask --value-votes K estimates how sure it is"
         )
     return cascade
 
 
 def emulator_names(given: argparse.Namespace) -> list[str]:
-    """The names that --emulator has. Raises InputError where they cannot be."""
+    """Return the names in --emulator. Raises InputError if they are invalid."""
     if not 0 <= given.threshold <= 1:
-        raise InputError(f"--threshold takes a probability from 0 to 1, not {given.threshold:g}")
+        raise InputError(f"--threshold must be a probability from 0 to 1, not {given.threshold:g}")
     if given.emulator is None:
         return []
     names = [name.strip() for name in given.emulator.split(",")]
     if not all(names) or len(set(names)) < len(names):
-        raise InputError(f"--emulator takes different models, as in ollama:small,openai:large; not {given.emulator!r}")
+        raise InputError(
+            f"--emulator must name different models, as in ollama:small,openai:large; not {given.emulator!r}"
+        )
     return names
 
 
@@ -217,7 +229,7 @@ def _opened(name: str, given: argparse.Namespace, progress: Progress | None, bud
 
 
 def _addressed_provider(given: argparse.Namespace) -> str:
-    """The provider that --base-url and --api-key are for: that of --model, else of the first model that answers."""
+    """Return the provider for --base-url and --api-key: that of --model, of the first --emulator, or the default."""
     name = given.model or getattr(given, "emulator", None) or default_model()[0]
     return str(name).partition(":")[0]
 
@@ -225,7 +237,7 @@ def _addressed_provider(given: argparse.Namespace) -> str:
 @contextmanager
 def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
     """The model that --model names, if any."""
-    budget_of(given)  # checked in any case
+    budget_of(given)  # checks the option even if there is no model
     if not given.model:
         yield None
         return
@@ -234,7 +246,7 @@ def named_model(given: argparse.Namespace) -> Iterator[LM | None]:
 
 
 def announced_default(*, is_quiet: bool = False) -> str:
-    """The name of the default model; it is announced on standard error."""
+    """Return the name of the default model, and print it on standard error."""
     name, why = default_model()
     if not is_quiet:
         note(f"asking {name} ({why})")
@@ -242,7 +254,7 @@ def announced_default(*, is_quiet: bool = False) -> str:
 
 
 def endpoint_of(given: argparse.Namespace, lm: LM) -> tuple[str | None, str | None]:
-    """Key and address of the model's endpoint, from the options or the environment of this machine."""
+    """Return the key and the URL of the model's endpoint, from the options or the environment of this machine."""
     provider = lm.name.partition(":")[0].upper()
     environment = os.environ if provider in ("OPENAI", "ANTHROPIC") else {}
     return (
@@ -276,5 +288,5 @@ def read_budget(given: list[str]) -> dict[str, Any]:
             if not float(number) > 0:
                 raise ValueError
         except (KeyError, ValueError):
-            raise InputError(f"--budget takes tokens=N or money=N, not {text!r}") from None
+            raise InputError(f"--budget must be tokens=N or money=N, not {text!r}") from None
     return budget

@@ -1,4 +1,4 @@
-"""What `coc` alone and `coc --help` print: the commands by what people want to do, and what to try first."""
+"""The output of `coc` and `coc --help`: what to try first, and the commands by purpose."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from .parser import Parser
 GROUPS = {
     "Answer questions": ("ask", "chat", "methods"),
     "Run programs": ("run", "sql", "explain", "resume"),
-    "Look into a run": ("show", "debug", "why", "verify", "replay"),
+    "Inspect a run": ("show", "debug", "why", "verify", "replay"),
     "Measure": ("eval", "score", "report"),
-    "Serve others": ("serve", "mcp", "tokens"),
+    "Run a server": ("serve", "mcp", "tokens"),
     "Set up": ("examples", "models", "doctor", "completion"),
 }
 _TRY = """\
@@ -49,7 +49,7 @@ class TopParser(Parser):
 
 
 _LAST = """\
-coc COMMAND --help shows the options of a command; coc --version, the version.
+coc COMMAND --help shows the options of a command; coc --version shows the version.
 """
 
 

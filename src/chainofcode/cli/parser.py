@@ -29,13 +29,13 @@ class Parser(argparse.ArgumentParser):
 
     def _refusal(self, unknown: str) -> str:
         if not unknown.startswith("-"):
-            return f"unrecognized argument: {unknown} (what has spaces in it needs quotes)"
+            return f"unrecognized argument: {unknown} (quote text that contains spaces)"
         near = difflib.get_close_matches(unknown, self._option_string_actions, n=1, cutoff=0.75)
         return f"unrecognized option: {unknown}" + (f" (did you mean {near[0]}?)" if near else "")
 
 
 def add_list(parser: argparse.ArgumentParser, option: str, metavar: str, help: str) -> None:
-    """An option that can be given several times."""
+    """Add an option that can be given several times."""
     parser.add_argument(option, metavar=metavar, action="append", default=[], help=help)
 
 
@@ -49,4 +49,4 @@ def check_range(given: argparse.Namespace, option: str, least: int, most: int | 
     if number is None or least <= number <= (math.inf if most is None else most):
         return
     allowed = f"{least} or more" if most is None else f"{least} to {most:,}"
-    raise InputError(f"--{option} takes {allowed}, not {number:g}")
+    raise InputError(f"--{option} must be {allowed}, not {number:g}")

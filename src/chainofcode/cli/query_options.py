@@ -19,7 +19,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
         "--engine",
         metavar="NAME",
         default="auto",
-        help="for SQL: duckdb or sqlite (the one of the database, else DuckDB if it is installed)",
+        help="for SQL: duckdb or sqlite (default: that of the database, else DuckDB if it is installed)",
     )
 
 

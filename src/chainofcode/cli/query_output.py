@@ -24,13 +24,13 @@ _SUFFIXES = (".csv", ".jsonl", ".parquet")
 def check_output(given: argparse.Namespace) -> None:
     """Check the options for the output. Raises InputError before anything is run."""
     if given.json and given.csv:
-        raise InputError("--json and --csv exclude each other: give one of them")
+        raise InputError("--json and --csv cannot be combined")
     if given.out is None:
         return
     if given.out.suffix.lower() not in _SUFFIXES:
         raise InputError(f"cannot write {given.out}: the name must end with one of {', '.join(_SUFFIXES)}")
     if given.out.suffix.lower() == ".parquet" and not is_installed("pyarrow"):
-        raise InputError("writing Parquet takes pyarrow: pip install 'chainofcode[tables]' (or pip install pyarrow)")
+        raise InputError("writing Parquet needs pyarrow: pip install 'chainofcode[tables]' (or pip install pyarrow)")
 
 
 def print_table(result: QueryResult) -> None:
@@ -74,7 +74,7 @@ def _flat(value: Any) -> Any:
 
 
 def write_output(result: QueryResult, path: Path) -> None:
-    """Write rows to a file, in the format that its name says."""
+    """Write rows to a file, in the format of its suffix."""
     suffix = path.suffix.lower()
     try:
         if suffix == ".csv":

@@ -34,12 +34,14 @@ LIMITS = {
 
 
 def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -> None:
-    add_list(parser, "--input", "NAME=VALUE", "a variable for the program: a Python literal, otherwise text")
+    add_list(
+        parser, "--input", "NAME=VALUE", "set a variable of the program; VALUE is a Python literal, otherwise text"
+    )
     add_list(
         parser,
         "--file",
         "FILE",
-        "a file, given to the program as a variable: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
+        "a file to load into a variable of the program: CSV, TSV, Parquet, Excel, JSON, JSON lines, text, an image",
     )
     if has_question:
         parser.add_argument("--question", metavar="TEXT", help="the value of the variable `question`")
@@ -63,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_question: bool = True) -
         "--policy",
         choices=["strict", "paper"],
         default="strict",
-        help="what happens to a failing statement: strict reports a bug, paper emulates it, as published (strict)",
+        help="what to do if a statement fails: strict ends the run, paper emulates it, as in the paper (strict)",
     )
     parser.add_argument(
         "--clock", metavar="WHEN", help="the program's clock: `now`, or a time such as 2025-01-31T12:00 (UTC)"
@@ -84,24 +86,31 @@ def add_overlap(parser: argparse.ArgumentParser) -> None:
         "--in-flight",
         metavar="N",
         type=int,
-        help="send up to N calls at once, some ahead of the program (as many as the model accepts)",
+        help="send up to N calls at once, some before the program reaches them (as many as the model accepts)",
     )
-    parser.add_argument("--sequential", action="store_true", help="send one call at a time: --in-flight 1")
+    parser.add_argument("--sequential", action="store_true", help="send one call at a time, like --in-flight 1")
     parser.add_argument(
-        "--no-share", action="store_true", help="request the value of a repeated call again (otherwise it is shared)"
+        "--no-share",
+        action="store_true",
+        help="request a value again for each repeated call (default: repeated calls share it)",
     )
 
 
 def read_in_flight(given: argparse.Namespace) -> int | None:
     check_range(given, "in-flight", 1, MAX_IN_FLIGHT)
     if given.in_flight is not None and given.sequential:
-        raise InputError("--sequential is --in-flight 1: give one of them")
+        raise InputError("--sequential means --in-flight 1: use only one of them")
     in_flight: int | None = 1 if given.sequential else given.in_flight
     return in_flight
 
 
 def add_limits(parser: argparse.ArgumentParser) -> None:
-    add_list(parser, "--limit", "WHICH=N", f"a limit of the run: {', '.join(LIMITS)} (seconds, bytes or a count)")
+    add_list(
+        parser,
+        "--limit",
+        "WHICH=N",
+        f"a limit of the run: {', '.join(LIMITS)} (in seconds, bytes or a count; see docs/programs.md)",
+    )
 
 
 def add_sandbox(parser: argparse.ArgumentParser) -> None:
@@ -110,8 +119,9 @@ def add_sandbox(parser: argparse.ArgumentParser) -> None:
         "--sandbox",
         metavar="WHICH",
         default=os.environ.get("COC_SANDBOX") or "auto",
-        help=f"{', '.join(CHOICES)}; auto is the best that this machine offers (see coc doctor), none is no sandbox, a "
-        "URL is a server started with coc serve --sandbox-only (or set COC_SANDBOX; its token: COC_SANDBOX_TOKEN)",
+        help=f"{', '.join(CHOICES)}; auto is the best that this machine supports (see coc doctor), none is no "
+        "sandbox, a URL is a server started with coc serve --sandbox-only, with its token in COC_SANDBOX_TOKEN "
+        "(default: COC_SANDBOX, else auto)",
     )
     either.add_argument(
         "--sandbox-at-least",
@@ -145,14 +155,14 @@ def _clock(text: str) -> float:
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        raise InputError(f"--clock takes `now` or a time as in 2025-01-31T12:00, not {text!r}") from None
+        raise InputError(f"--clock must be `now` or a time as in 2025-01-31T12:00, not {text!r}") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).timestamp()
 
 
 def _input(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier() or keyword.iskeyword(name):
-        raise InputError(f"--input takes NAME=VALUE, not {text!r}")
+        raise InputError(f"--input must be NAME=VALUE, not {text!r}")
     try:
         return name, ast.literal_eval(value)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
@@ -170,7 +180,7 @@ def read_limits(given: Sequence[str]) -> Limits:
                 raise ValueError
         except (KeyError, ValueError):
             raise InputError(
-                f"--limit takes one of {', '.join(LIMITS)} and a number above 0, as in run=5; not {text!r}"
+                f"--limit must be one of {', '.join(LIMITS)} and a number above 0, as in run=5; not {text!r}"
             ) from None
         chosen[field] = value if field.endswith("seconds") else int(value)
     return Limits(**chosen)

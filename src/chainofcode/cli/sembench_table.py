@@ -26,7 +26,7 @@ _TITLES = {"lotus": "LOTUS", "palimpzest": "Palimpzest", "bigquery": "BigQuery",
 
 def add_perfect(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--perfect", action="store_true", help="sembench: take judgements from the labels of the data, not from a model"
+        "--perfect", action="store_true", help="sembench: use the labels of the data set as judgements, not a model"
     )
 
 
@@ -89,7 +89,7 @@ def _told(score: QueryScore) -> str:
 
 
 def _published(told: Any) -> str:
-    """Their score, tokens in thousands and seconds."""
+    """Return the published score of a system, its tokens in thousands, and its seconds."""
     if told["score"] is None:
         return "–"
     return f"{told['score']:.3f} {(told['tokens'] or 0) / 1000:,.0f}k {told['seconds'] or 0:.0f}s"

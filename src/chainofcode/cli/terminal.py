@@ -67,7 +67,7 @@ def _shortened(line: str) -> str:
 
 
 class NoteHandler(logging.Handler):
-    """Prints what libraries log, as notes."""
+    """Prints log messages of libraries as notes."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note_lines(self.format(record))
@@ -147,7 +147,7 @@ async def ask_in_terminal(question: str) -> str:
 
 
 def write_picture(codes: str, stream: TextIO) -> None:
-    """Write a picture: our own escape sequences around base64."""
+    """Write an image: escape sequences around base64, both made by this package."""
     stream.write(codes + "\n")
     stream.flush()
 
@@ -157,7 +157,7 @@ def takes_colours(stream: TextIO) -> bool:
 
 
 def output_style() -> tuple[int, bool]:
-    """The width of standard output, and whether it takes colours."""
+    """The width of standard output, and whether it shows colours."""
     is_terminal = sys.stdout.isatty()
     width = min(shutil.get_terminal_size((100, 24)).columns, 140) if is_terminal else 100
     return width, takes_colours(sys.stdout)
@@ -170,9 +170,9 @@ def print_trace(trace: Trace, all_steps: bool, *, has_numbers: bool = False) -> 
 
 @contextmanager
 def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[list[Event]]:
-    """A list for the events of a run; they are written as a trace if the run is interrupted or fails.
+    """Yield a list for the events of a run; write them as a trace if the run is interrupted or fails.
 
-    Until `write_trace`, a journal next to the trace has what happened so far.
+    Until `write_trace`, a journal next to the trace has the events so far.
     """
     journal = Journal(path, note) if path is not None else None
     events = _Recording(journal)
@@ -195,7 +195,7 @@ def saving_partial_trace(path: Path | None, least_events: int = 0) -> Iterator[l
 
 
 class _Recording(list[Event]):
-    """Events of a run; a journal gets each as it comes."""
+    """Events of a run; each is also written to a journal."""
 
     def __init__(self, journal: Journal | None) -> None:
         super().__init__()
@@ -208,7 +208,7 @@ class _Recording(list[Event]):
 
 
 def write_trace(trace: Trace, path: Path, least_events: int = 0) -> None:
-    """Write a trace; its journal is not needed any more. One with fewer events does not replace what is there."""
+    """Write a trace, unless it has fewer than `least_events` events, and remove its journal."""
     if len(trace.events) >= least_events:
         trace.write(path)
     remove_journal(path)

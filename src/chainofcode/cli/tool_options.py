@@ -36,26 +36,26 @@ def add_tools(parser: argparse.ArgumentParser) -> None:
         parser,
         "--openapi",
         "FILE[=URL]",
-        "let it call the operations of an OpenAPI 3 document, at the server it names or at URL; credentials come "
-        "from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
+        "let the program call the operations of an OpenAPI 3 document, at the server that it names or at URL; "
+        "credentials come from COC_OPENAPI_TOKEN and COC_OPENAPI_KEY",
     )
     add_list(
         parser,
         "--mcp",
         "COMMAND|URL",
-        "let it call the tools of an MCP server: a command to start, or the URL of one (streamable HTTP)",
+        "let the program call the tools of an MCP server: the command that starts it, or its URL (streamable HTTP)",
     )
     parser.add_argument(
         "--approve",
         choices=["always", "effects", "never"],
         default="effects",
-        help="ask you before tool calls: always, never, or unless the tool is read-only (effects)",
+        help="ask you before tool calls: always, never, or only for tools that are not read-only (effects)",
     )
 
 
 @contextlib.contextmanager
 def chosen_tools(given: argparse.Namespace) -> Iterator[list[Tool]]:
-    """The granted tools, with the MCP servers that they need."""
+    """The granted tools, with their MCP servers running."""
     tools = [*map(_imported, given.tool), *(_operations(given.openapi) if given.openapi else ())]
     if not given.mcp:
         yield tools
@@ -73,7 +73,7 @@ def toolbox_of(
     given: argparse.Namespace,
     screen: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
 ) -> Toolbox:
-    """Tools whose calls a person approves. `screen` is entered while a question is open."""
+    """Return tools whose calls the user approves. `screen` is entered while a question is open."""
     return Toolbox.of(tools, _Approval(given.approve, screen))
 
 
@@ -81,7 +81,7 @@ def _imported(text: str) -> Tool:
     """The tool MODULE:FUNCTION, from the working directory or an installed package."""
     module, _, name = text.partition(":")
     if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
-        raise InputError(f"--tool takes MODULE:FUNCTION, as in shop:price_of; not {text!r}")
+        raise InputError(f"--tool must be MODULE:FUNCTION, as in shop:price_of; not {text!r}")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())  # as `python -m` does
     try:
@@ -113,7 +113,7 @@ def _operations(given: Sequence[str]) -> list[Tool]:
 
 
 class _Approval:
-    """Asks the person at the terminal. A refused call stays refused when the program repeats it."""
+    """Asks the user at the terminal. A refused call stays refused when the program repeats it."""
 
     def __init__(self, when: str, screen: Callable[[], AbstractContextManager[object]]) -> None:
         self._when, self._screen = when, screen
@@ -148,7 +148,7 @@ class _Approval:
             shown = call.whole
 
     def _explain(self) -> None:
-        """Say once which option would help; the program may handle the error."""
+        """Print once which option would help: the program may handle the error."""
         if not self._is_explained:
             self._is_explained = True
             with self._screen():

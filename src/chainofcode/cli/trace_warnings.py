@@ -16,19 +16,19 @@ def warnings(trace: Trace, chain: Chain) -> Iterator[str]:
     if chain.state == "broken":
         yield f"the file was changed: {chain.why}"
     if trace.answer is None:
-        yield "the trace has no answer: its last lines are missing, or the run was broken off"
+        yield "the trace has no answer: its last lines are missing, or the run was interrupted"
     if trace.edited:
-        yield f"the trace is a what-if, not a run as it happened: edited: {cut('; '.join(trace.edited), 300)}"
+        yield f"the trace is a what-if, not the original run; edited: {cut('; '.join(trace.edited), 300)}"
     yield from grants(trace)
 
 
 def grants(trace: Trace) -> Iterator[str]:
-    """Files that the program may read again, as the author of the trace granted them."""
+    """Yield a warning about files that the program may read again, as the author of the trace granted them."""
     reads, files = trace.settings.get("reads"), trace.settings.get("files")
     paths = [*(reads if isinstance(reads, list) else []), *(files.values() if isinstance(files, dict) else [])]
     if paths:
         more = ", …" if len(paths) > _MAX_PATHS else ""
-        yield f"as when it was recorded, the program may read {', '.join(map(str, paths[:_MAX_PATHS]))}{more}"
+        yield f"the program may read {', '.join(map(str, paths[:_MAX_PATHS]))}{more}, as in the recorded run"
 
 
 def note_grants(trace: Trace) -> None:

@@ -35,13 +35,13 @@ def add_value_sources(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def chosen_answering(given: argparse.Namespace) -> Iterator[Answering]:
-    """The models that answer calls, after the cache and the person that the options name."""
+    """The models that answer calls, behind the cache and the user of --ask-me."""
     with chosen_cache(given) as cache, chosen_emulator(given) as answering:
         layer = chosen_layer(given, cache)
         yield answering if layer is None else layer.emulator(answering)
 
 
 def first_known(table: Table, answering: Answering, delay: float = 0.0) -> Emulator:
-    """Answer calls with known values, after `delay` seconds; models answer the other calls."""
+    """Return an emulator that answers calls with known values, after `delay` seconds, and other calls with models."""
     known = Delayed(table.fresh(), delay) if delay else table.fresh()
     return known if answering is None else First(known, as_emulator(answering))

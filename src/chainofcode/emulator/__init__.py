@@ -1,4 +1,4 @@
-"""The LMulator: a pause in, a typed value out. The value comes from a table, a function or a language model."""
+"""Emulators: they answer a pause with a typed value, from a table, a function, a tool or a language model."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Answering = Emulator | LM | Mapping[str, Any] | Callable[[Pause], Any] | None
 
 
 def as_emulator(given: Answering, judging: Judging = ONE_REPLY) -> Emulator:
-    """Return an emulator for a run: from another, a table of call texts, a model, a function of the pause, or None.
+    """Return an emulator for a run, from an emulator, a mapping, a model, a function of the pause, or None.
 
-    `judging` is how models are asked; other emulators know that themselves.
+    `judging` applies to models and cascades; other emulators have their own settings.
     """
     if given is None:
         return Table([])
@@ -64,9 +64,9 @@ def as_emulator(given: Answering, judging: Judging = ONE_REPLY) -> Emulator:
 
 
 class First(AroundEmulator):
-    """Several emulators, asked in turn: the first that has a value gives it.
+    """Several emulators in order: the first that has a value supplies it.
 
-    All but the last only look something up, so the last one says how many pauses it takes at once.
+    All but the last only look values up, so the last one determines how many pauses may be open at once.
     """
 
     def __init__(self, *emulators: Emulator) -> None:
@@ -84,7 +84,7 @@ class First(AroundEmulator):
 
 
 class Delayed(AroundEmulator):
-    """Another emulator, each of whose values takes so long to come; many pauses may be open at once."""
+    """Delays each value of another emulator by `seconds`; many pauses may be open at once."""
 
     def __init__(self, emulator: Emulator, seconds: float) -> None:
         super().__init__(emulator)

@@ -40,7 +40,7 @@ class Accounted(Around):
 
     @contextlib.contextmanager
     def keeping(self, calls: Sequence[Call]) -> Iterator[None]:
-        """Keep requests whose replies have come, where the work that they were for is cancelled."""
+        """Keep requests that already have replies if the work that they were made for is cancelled."""
         try:
             yield
         except asyncio.CancelledError:
@@ -48,7 +48,7 @@ class Accounted(Around):
             raise
 
     def abandoned(self) -> list[Call]:
-        """Return the requests that were cancelled, or made for work that was, each once."""
+        """Return, and forget, the requests that were cancelled or made for cancelled work."""
         abandoned, self._abandoned = self._abandoned, []
         return abandoned
 

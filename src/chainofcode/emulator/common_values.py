@@ -18,7 +18,7 @@ class SharedValues:
     """Shares values between programs that run at the same time. Each program has its own emulator."""
 
     def __init__(self, made: Callable[[], Emulator], programs: int) -> None:
-        """`made` makes the emulator of one program."""
+        """`made` returns a new emulator, for one program."""
         self._made, self._programs = made, programs
         self.known: dict[_Key, Answered] = {}
         self.asking: defaultdict[_Key, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -38,9 +38,9 @@ class _Sharing(AroundEmulator):
         key = _key(pause)
         if key is None:
             return await super().answer(pause)
-        async with self._shared.asking[key]:  # a program that is cancelled meanwhile leaves the question to the next
+        async with self._shared.asking[key]:  # if this program is cancelled, the next one asks
             if (known := self._shared.known.get(key)) is not None:
-                return replace(known, calls=())  # paid for by the program that asked first
+                return replace(known, calls=())  # the requests are counted in the program that asked first
             answered = await super().answer(pause)
             if not answered.is_once:
                 self._shared.known[key] = answered
@@ -48,9 +48,9 @@ class _Sharing(AroundEmulator):
 
 
 def _key(pause: Pause) -> _Key | None:
-    """Return what a call is known by in every program: its text, its type and declaration, and whether it only ranks.
+    """Return the key of a call for all programs: its text, its type and declaration, and whether it only ranks.
 
-    None for a call whose text does not say what is asked: one without arguments, or of objects.
+    None if the text does not identify the call: without arguments, or with objects as arguments.
     """
     if pause.kind != "call" or pause.text.endswith("()") or holds_object([pause.args, pause.kwargs]):
         return None

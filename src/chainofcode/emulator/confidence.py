@@ -35,12 +35,12 @@ _MAX_SOURCE_CHARS = 50_000  # of a program that is searched for comparisons
 def distribution(reply: Completion, key: str, candidates: Sequence[str], said: str = "") -> dict[str, float]:
     """Return the probability of each candidate as the value of a key, in a reply that is a JSON object.
 
-    Candidates are values as JSON, and so is `said`, what the reply was read as; those without probability are left
-    out. Follows the tokens of the reply: what could have stood in the place of each decides between the candidates that
-    agree with the reply up to there. Empty where the tokens do not say `said`.
+    Candidates are values as JSON, and so is `said`, the value read from the reply; candidates without probability are
+    left out. At each token, the probability of every alternative goes to the candidates that agree with it and with the
+    reply up to there. Empty if the tokens do not contain `said`.
     """
-    # Looked for in the tokens: they may be more than the reply (thoughts), or other text (halves of a character). The
-    # last one counts, as in JSON with the same key twice.
+    # Search the tokens, not the reply: they may contain more text (thoughts), or other text (halves of a character).
+    # The last match counts, as in JSON with the same key twice.
     text = "".join(token.text for token in reply.tokens)
     *_, start = [-1, *(found.end() for found in re.finditer(rf'"{re.escape(key)}"\s*:\s*(?={re.escape(said)})', text))]
     if start < 0:
@@ -55,7 +55,7 @@ def distribution(reply: Completion, key: str, candidates: Sequence[str], said: s
         for text, logprob in token.alternatives.items():
             if text == token.text:
                 continue
-            # What could have stood in place of spaces is a value; in place of the key, it is none.
+            # An alternative to leading spaces may begin a value; an alternative to the key does not.
             rest = text.removeprefix(head) if not head.strip() or text.startswith(head) else ""
             possible = _agreeing(path + (rest if path else rest.lstrip()), candidates)
             for candidate in possible:
@@ -72,7 +72,7 @@ def distribution(reply: Completion, key: str, candidates: Sequence[str], said: s
 
 
 def _from(tokens: Sequence[Token], start: int) -> Iterable[tuple[Token, int]]:
-    """Yield the tokens from an offset in the reply on, and how many characters of each come before it."""
+    """Yield the tokens from an offset on, each with the number of its characters before the offset."""
     end = 0
     for token in tokens:
         begin, end = end, end + len(token.text)
@@ -112,7 +112,7 @@ def judged(reply: Completion, key: str, value: Any, kind: Kind, pause: Pause) ->
 def likelihood(reply: Completion, key: str) -> float | None:
     """Return the probability of the least likely token of a key's value in a reply; None if it cannot be known.
 
-    For types that allow many values. The least likely token and not their product: long values are not less sure.
+    For types that allow many values. The least likely token, not the product of all: a long value is not less certain.
     """
     text = "".join(token.text for token in reply.tokens)
     *_, start = [-1, *(found.end() for found in re.finditer(rf'"{re.escape(key)}"\s*:\s*', text))]
@@ -131,7 +131,7 @@ def likelihood(reply: Completion, key: str) -> float | None:
 
 
 def sampled(values: Sequence[Any]) -> tuple[Any, Confidence | None]:
-    """Return the most frequent of several values, and how often it came. Values that are equal may differ as text."""
+    """Return the most frequent of several values, with its frequency. Equal values may differ as text."""
     firsts = [next((other for other in values if other == value), value) for value in values]
     value = max(firsts, key=firsts.count)
     shares = {text: count / len(values) for text, count in Counter(map(str, firsts)).items()}
@@ -187,7 +187,7 @@ def _likeliest(shares: Mapping[str, float]) -> dict[str, float]:
 def score_bounds(pause: Pause, kind: Kind) -> range | None:
     """Return the range of a number that the program uses only to rank, such as funniness_from_0_to_10(text).
 
-    Not where it is compared with a number in the program: `rating >= 4` means the rating as a person would give it.
+    None if the program compares it with a number: `rating >= 4` means the rating as a person would give it.
     """
     if kind.schema.get("type") != "number" or pause.kind != "call":
         return None
@@ -236,7 +236,7 @@ def _expected(value: Any, shares: Mapping[str, float]) -> tuple[Any, Confidence 
         return value, None
     mean = sum(float(text) * share for text, share in shares.items())
     variance = sum((float(text) - mean) ** 2 * share for text, share in shares.items())
-    # The value is the mean, so every number that the model might have said is an alternative, its own reply included.
+    # The value is the mean, so every number that the model could write is an alternative, its own reply included.
     confidence = Confidence(
         probability=round(shares.get(str(int(value)), 0.0), 3),
         alternatives=_likeliest(shares),

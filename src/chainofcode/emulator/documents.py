@@ -1,4 +1,4 @@
-"""Files of the user's as text and data: lines, JSON, and YAML without aliases, which could multiply it."""
+"""Reads files of the user as text and data: lines, JSON, and YAML without aliases, which could fill the memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_BYTES = 20_000_000
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file. Raises InputError where it cannot be read, or is not UTF-8."""
+    """Return the text of a file. Raises InputError if it cannot be read, or is not UTF-8."""
     try:
         return io.TextIOWrapper(io.BytesIO(read_whole(path)), encoding="utf-8-sig").read()
     except (OSError, UnicodeDecodeError) as error:
@@ -50,14 +50,14 @@ def read_document(path: Path) -> Any:
         try:
             return read_yaml(text)
         except ImportError:
-            raise InputError(f"{path} is YAML, which needs PyYAML: pip install pyyaml, or give it as JSON") from None
+            raise InputError(f"{path} is YAML, which needs PyYAML: pip install pyyaml, or convert it to JSON") from None
         except ValueError as error:
             raise InputError(f"{path} is not YAML: {error}") from None
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
-        raise InputError(f"{path} is not JSON: {error.msg}, {where} (the name of a YAML file ends in .yaml)") from None
+        raise InputError(f"{path} is not JSON: {error.msg}, {where} (name YAML files .yaml or .yml)") from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} cannot be read: {str(error) or 'it is nested too deep'}") from None
 

@@ -1,6 +1,7 @@
 """Images among the arguments of a call: bytes, or the path of a file that the program may read.
 
-The host only looks at their size and first bytes. An image may be an argument, or an item of a list or tuple that is.
+The host only looks at their size and first bytes. An image may be an argument, or an item of an argument that is a list
+or tuple.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..values.image_bytes import HEAD_BYTES, image_note, media_type
 from .pause import Pause
 
 MAX_IMAGES = 16
-MAX_IMAGE_BYTES = 3_750_000  # 5 MB in base64, the least that a vendor takes (Anthropic)
+MAX_IMAGE_BYTES = 3_750_000  # 5 MB in base64, the lowest limit of a vendor (Anthropic)
 _NOTE = re.compile(r"<image/[a-z]+, [0-9,]+ bytes, sha256 [0-9a-f]{32}>")
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".svg")
 
@@ -34,14 +35,14 @@ def has_images(pause: Pause) -> bool:
 def images_of(pause: Pause, lm: LM) -> tuple[Image, ...]:
     """Return the images of a call, in the order of its arguments.
 
-    Raises LMError if the model cannot see, EmulationError for an image that cannot be sent.
+    Raises LMError if the model cannot see images, EmulationError for an image that cannot be sent.
     """
     granted = _granted(pause)
     found = [argument for argument in _arguments(pause) if _is_image(argument, granted)]
     if found and not lm.has_images:
         raise LMError(
             f"{lm.name} cannot see images, so it cannot answer {pause.text[:200]}: use a model that can, such as "
-            "openai:gpt-4o-mini (if this one can, say so with --images or COC_IMAGES=1)"
+            "openai:gpt-4o-mini (if this model can, set --images or COC_IMAGES=1)"
         )
     if len(found) > MAX_IMAGES:
         raise EmulationError(f"{pause.name} has {len(found)} images; {MAX_IMAGES} are allowed in one call")
@@ -49,7 +50,7 @@ def images_of(pause: Pause, lm: LM) -> tuple[Image, ...]:
 
 
 def noted(messages: Sequence[Message]) -> str:
-    """Return messages as a trace keeps them: a note stands for each image."""
+    """Return messages as a trace keeps them: each image is replaced by a note."""
     return "\n\n".join(
         "\n".join([*(image_note(image.data) for image in message.images), message.content]) for message in messages
     )
@@ -68,7 +69,7 @@ def _arguments(pause: Pause) -> Iterator[Any]:
 def _is_image(argument: Any, granted: set[str]) -> bool:
     if isinstance(argument, bytes):
         return media_type(argument) != ""
-    if isinstance(argument, Opaque):  # too large to leave the guest: only its text did
+    if isinstance(argument, Opaque):  # too large to leave the guest: the host has only its text
         return argument.type_name in ("bytes", "list", "tuple") and _NOTE.search(argument.text) is not None
     if not isinstance(argument, str) or argument not in granted:
         return False
@@ -76,7 +77,7 @@ def _is_image(argument: Any, granted: set[str]) -> bool:
 
 
 def _granted(pause: Pause) -> set[str]:
-    """Return the paths of granted files, as given and as variables hold them. What is in a directory is not listed."""
+    """Return the paths of granted files, as given and absolute, as in variables; not those inside directories."""
     reads = pause.given.get("reads", ())
     return {*reads, *map(os.path.abspath, reads)}
 
@@ -93,7 +94,7 @@ def _image(argument: Any, pause: Pause) -> Image:
 
 
 def _read(path: str, limit: int) -> bytes:
-    """Return the first bytes of a regular file; of others none, without waiting for them."""
+    """Return the first bytes of a regular file; of other files, such as pipes, none, without waiting."""
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NONBLOCK)

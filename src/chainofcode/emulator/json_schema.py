@@ -1,7 +1,7 @@
 """JSON schemas as Python annotations: the parameters of functions that a document describes.
 
-A schema is untrusted data: references are followed within its document only, and only so far; what it says that we do
-not understand is `Any`.
+A schema is untrusted data: references are followed only within its document and up to a limit. Unsupported schemas
+become `Any`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from urllib.parse import unquote
 
 _MAX_VISITS = 200_000  # of schemas and parts of references, in one document
-_FIELDS_A_VISIT = 20  # so many fields count as one visit
+_FIELDS_A_VISIT = 20  # the number of fields that count as one visit
 _MAX_DEPTH = 5
 _MAX_LABEL_CHARS = 100
 _MAX_REFERENCES = 20  # in a chain
@@ -36,7 +36,7 @@ class Schemas:
         self._known: dict[tuple[int, int], Any] = {}  # types, by the identity of a schema and its depth
 
     def at(self, node: Any) -> dict[str, Any]:
-        """Return the object that a node is, or refers to; an empty one where there is none."""
+        """Return the object that a node is, or refers to; an empty dict if there is none."""
         for _ in range(_MAX_REFERENCES):
             if not isinstance(node, dict):
                 return {}
@@ -80,7 +80,7 @@ class Schemas:
         schema = self.at(schema)
         if depth > _MAX_DEPTH or self._left < 0:
             return Any
-        key = (id(schema), depth)  # references may lead to one schema in many ways
+        key = (id(schema), depth)  # many references may lead to one schema
         if key not in self._known:
             self._known[key] = self._made(schema, depth)
         return self._known[key]
@@ -144,7 +144,7 @@ def _is_label(label: Any) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return a text, or a number that YAML has made of one; an empty text for all else, and for huge numbers."""
+    """Return a string, also for a number that YAML read from an unquoted one; empty for all else and huge numbers."""
     if isinstance(value, str):
         return value
     is_number = isinstance(value, float) or (type(value) is int and value.bit_length() <= 64)
@@ -164,7 +164,7 @@ def identifier(text: str) -> str:
 
 
 def free(taken: Mapping[str, object], *wishes: str) -> str:
-    """Return the first of the wishes that a program can call and that is not taken."""
+    """Return the first proposed name that a program can call and that is not taken."""
     names = [identifier(wish) for wish in wishes if re.search("[0-9A-Za-z]", wish)]
     for name in names:
         if name not in taken and not hasattr(builtins, name):

@@ -1,7 +1,7 @@
 """Tools of MCP servers, started here or reached over HTTP, and called by the host.
 
-What a server sends is untrusted: names, schemas and results are bounded, and only ever data. All connections live in a
-thread with its own event loop: a server that breaks ends the calls that wait for it, nothing else.
+What a server sends is untrusted: names, schemas and results are limited in size, and never evaluated. All connections
+run in a thread with its own event loop: a server that fails only ends the calls that wait for it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .tools import Tool, described, parameter
 
 START_SECONDS = 60.0  # some commands install packages first
 CALL_SECONDS = 60.0
-MAX_TOOLS = 500  # the model reads about each of them
+MAX_TOOLS = 500  # each is described to the model
 _MAX_PAGES = 100
 _MAX_ARGUMENTS = 100
 _MAX_ERROR_CHARS = 1000
 _MAX_LAST_WORDS = 2000
-_SILENT_SECONDS = 300.0  # of a stream that a server holds open
+_SILENT_SECONDS = 300.0  # without data, of a stream that a server holds open
 _CLOSE_SECONDS = 15.0  # the SDK terminates a process, then kills it, in less
 _Found = TypeVar("_Found")
 
@@ -65,7 +65,7 @@ def mcp_tools(
 ) -> Iterator[list[Tool]]:
     """Yield the tools of servers, each given by its command line or URL; the servers end with the block.
 
-    No tool gets one of the names `taken`. `note` is called for each one left out; a call takes up to `seconds`.
+    No tool gets one of the names `taken`. `note` is called for each tool left out; a call takes up to `seconds`.
     """
     connections: list[_Connection] = []
     with _own_loop() as run:
@@ -86,7 +86,7 @@ _Run = Callable[[Coroutine[Any, Any, Any], float | None], Any]
 
 @contextlib.contextmanager
 def _own_loop() -> Iterator[_Run]:
-    """Yield a function that runs coroutines in the loop of a thread: for a result, or for a future (without a time)."""
+    """Yield a function that runs a coroutine in a thread. It returns the result or, if `seconds` is None, a future."""
     logging.getLogger("mcp").addHandler(logging.NullHandler())  # no warnings in the terminal
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda loop, context: None)
@@ -111,7 +111,7 @@ async def _close(connections: Iterable[_Connection]) -> None:
 
 
 class _Connection:
-    """One server, in a task of its own: a failure ends that task and the calls that wait, nothing else."""
+    """One server, in its own task: a failure only ends that task and the calls that wait for it."""
 
     def __init__(self, server: str, seconds: float, start_seconds: float) -> None:
         self.server, self._seconds, self._start_seconds = server, seconds, start_seconds
@@ -150,13 +150,13 @@ class _Connection:
         read, write = os.pipe()
         threading.Thread(target=self._listen, args=(read,), name="coc mcp stderr", daemon=True).start()
         errors = stack.enter_context(os.fdopen(write, "w"))
-        if sys.platform == "win32":  # job objects, and commands without their ending: the SDK knows them
+        if sys.platform == "win32":  # the SDK handles job objects, and commands without their extension
             return stdio_client(StdioServerParameters(command=command, args=arguments), errlog=errors)
         self._process = BoundedStdio([command, *arguments], errors)
         return self._process.connect()
 
     def _listen(self, fd: int) -> None:
-        """Keep the end of standard error: it may say why the server failed."""
+        """Keep the end of standard error: it may explain why the server failed."""
         with os.fdopen(fd, "rb", buffering=0) as said:
             while data := said.read(1 << 16):
                 self._last_words = (self._last_words + data)[-_MAX_LAST_WORDS:]
@@ -183,18 +183,18 @@ class _Connection:
                 return found
             if len(found) > MAX_TOOLS:
                 break
-        raise MCPFailure(f"it has over {MAX_TOOLS} tools, or a list of them without end")
+        raise MCPFailure(f"it has over {MAX_TOOLS} tools, or an endless list of them")
 
     async def call(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
         client = self._client
         if client is None:
             raise MCPGone("the server is not connected")
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
-        # Not `client.call_tool`: it validates results against the server's schema, whose patterns may never end.
+        # Not `client.call_tool`: it validates results against the server's schema, whose patterns may take forever.
         return await self._raced(client.session.send_request(request, types.CallToolResult), self._seconds)
 
     async def _raced(self, work: Coroutine[Any, Any, _Found], seconds: float) -> _Found:
-        """Return the result, or raise a failure: of the server, of the connection, a timeout."""
+        """Return the result. Raises MCPFailure if the server or the connection fails, or after a timeout."""
         if self._task is None or self._task.done():
             work.close()
             raise MCPGone("the server is gone")
@@ -208,10 +208,10 @@ class _Connection:
             return await call
         except MCPFailure:
             raise
-        except Exception as error:  # someone else's server
+        except Exception as error:  # from the server or the SDK
             raise MCPFailure(self._breach() or _told(error)) from None
         finally:
-            call.cancel()  # the SDK tells the server
+            call.cancel()  # the SDK notifies the server
 
     async def close(self) -> None:
         self._closing.set()
@@ -223,7 +223,7 @@ class _Connection:
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """The body of a reply, bounded: the SDK reads a JSON reply whole. A compressed one could expand: it is refused."""
+    """The body of a reply, limited in size: the SDK reads it whole. Compressed replies are rejected: they expand."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, encoding: str) -> None:
         self._stream, self._encoding = stream, encoding
@@ -243,12 +243,12 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
 
 def _http_client() -> httpx2.AsyncClient:
-    """Return a client that bounds replies."""
+    """Return a client that limits the size of replies."""
 
     async def bound(response: httpx2.Response) -> None:
         encoding = response.headers.get("content-encoding", "").strip().lower() or "identity"
         is_events = response.is_success and response.headers.get("content-type", "").startswith("text/event-stream")
-        is_bounded = is_events and encoding == "identity"  # the SDK bounds each event
+        is_bounded = is_events and encoding == "identity"  # the SDK limits each event
         if not is_bounded and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _BoundedStream(response.stream, encoding)
 
@@ -265,12 +265,12 @@ def _words(server: str) -> list[str]:
     except ValueError as error:
         raise InputError(f"--mcp {server}: {error}") from None
     if not words:
-        raise InputError("--mcp takes the command of a server, as in 'uvx some-server --option', or an address")
+        raise InputError("--mcp takes the command of a server, as in 'uvx some-server --option', or a URL")
     return words
 
 
 def _told(error: BaseException | None) -> str:
-    """Return the first cause, in a line."""
+    """Return the first cause of an error in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if error is None or (isinstance(error, MCPError) and error.code == types.CONNECTION_CLOSED):
@@ -303,7 +303,7 @@ def _tools(
             try:
                 spec = _Spec.of(one)
             except RecursionError:
-                note(f"{connection.server}: the tool {one.name[:100]!r} is left out: its schema is too deep")
+                note(f"{connection.server}: the tool {one.name[:100]!r} is left out: its schema is nested too deep")
                 continue
             has_effect = one.annotations is None or one.annotations.read_only_hint is not True
             tools[name] = Tool(name, _function(name, spec, connection, run), has_effect)
@@ -312,7 +312,7 @@ def _tools(
 
 @dataclass(frozen=True)
 class _Spec:
-    """A tool as its server describes it. Without `sent_as` its one argument is the whole object."""
+    """A tool as its server describes it. If `sent_as` is empty, its argument, if any, is the whole object."""
 
     name: str
     doc: str
@@ -337,7 +337,7 @@ class _Spec:
         return cls(tool.name, _doc(tool, docs), tuple(made), sent_as, _is_wrapped(tool))
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what is sent, as JSON."""
+        """Return the arguments to send, as JSON data."""
         optional = {parameter.name for parameter in self.parameters if parameter.default is None}
         kept = {name: value for name, value in given.items() if value is not None or name not in optional}
         whole = {self.sent_as.get(name, name): value for name, value in kept.items()}
@@ -354,7 +354,7 @@ def _is_wrapped(tool: types.Tool) -> bool:
 
 
 def _doc(tool: types.Tool, docs: Mapping[str, str]) -> str:
-    """The most useful first: a text that is too long for the model is cut at its end."""
+    """Return a description, the most useful part first: if it is too long for the model, its end is cut."""
     lines = [words_of(tool.description, 300) or words_of(tool.title, 200) or words_of(tool.name, 100)]
     if tool.output_schema is not None:
         schemas = Schemas(tool.output_schema)
@@ -366,10 +366,10 @@ def _doc(tool: types.Tool, docs: Mapping[str, str]) -> str:
 
 
 def _function(name: str, spec: _Spec, connection: _Connection, run: _Run) -> Callable[..., Any]:
-    """Return a function that calls the tool; its result is to be awaited."""
+    """Return a function that calls the tool and returns an awaitable."""
 
     async def call(given: Mapping[str, Any]) -> Any:
-        # Cancelled here, it is cancelled there.
+        # Cancelling this future cancels the call in the other event loop, too.
         work = connection.call(spec.name, spec.arguments(given))
         return _data(await asyncio.wrap_future(run(work, None)), spec.is_wrapped)
 
@@ -377,7 +377,7 @@ def _function(name: str, spec: _Spec, connection: _Connection, run: _Run) -> Cal
 
 
 def _data(result: types.CallToolResult, is_wrapped: bool) -> Any:
-    """Return structured content, else the texts; images and the like are only named."""
+    """Return structured content, else the texts; other content, such as images, is only named."""
     text = "\n".join(map(_text, result.content))
     if result.is_error:
         raise MCPFailure(text[:_MAX_ERROR_CHARS] or "it failed, and does not say why")

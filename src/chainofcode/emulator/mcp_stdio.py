@@ -1,7 +1,7 @@
-"""The process of an MCP server and its messages: the SDK's transport, with bounds on what the server sends.
+"""The process of an MCP server: a replacement for the SDK's transport that limits what the server can send.
 
-The SDK's own transport reads lines of any length, in quadratic time, and messages without end. Here a line has a
-largest size, a server that sends more than it was asked for is read slowly, and a malformed reply fails its call.
+The SDK's own transport reads lines of any length, in quadratic time, and any number of messages. Here the length of a
+line is limited, a server that sends more than was requested is read slowly, and a malformed reply fails its call.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mcp.client.stdio import get_default_environment
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
 
-MAX_REPLY_BYTES = 16 * 1024**2  # more than a program can get
-_LINE_COST = 16 * 1024  # bytes that take as long as the rest of the work on a message
-_REQUEST_CREDIT = 2 * MAX_REPLY_BYTES  # what a server may send at full speed for each request
+MAX_REPLY_BYTES = 16 * 1024**2  # more than a program can receive
+_LINE_COST = 16 * 1024  # the fixed cost of a message, in bytes that take as long to read
+_REQUEST_CREDIT = 2 * MAX_REPLY_BYTES  # bytes that a server may send at full speed for each request
 _MAX_CREDIT = 16 * _REQUEST_CREDIT
-_SLOW_BYTES = 4 * 1024**2  # a second, without credit
-_QUESTION_COST = 8 * _LINE_COST  # the session replies to it
+_SLOW_BYTES = 4 * 1024**2  # per second, without credit
+_QUESTION_COST = 8 * _LINE_COST  # of a request from the server: the session replies to it
 _MAX_QUESTIONS = 100  # requests of a server that wait until it reads our replies
 _EXIT_SECONDS = 2.0  # after its input is closed, and again between SIGTERM and SIGKILL
 _FLUSH_SECONDS = 0.5
@@ -33,7 +33,7 @@ _PIPE_ERRORS = (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.EndO
 
 
 class BoundedStdio:
-    """A server started from a command; `breach` says why it was ended before its time."""
+    """A server started from a command. `breach` states the limit that it exceeded, if it was stopped for that."""
 
     def __init__(self, command: Sequence[str], errors: TextIO) -> None:
         self._command, self._errors = command, errors
@@ -130,13 +130,13 @@ class BoundedStdio:
                     if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
                         self._questions.release()
         except _PIPE_ERRORS:
-            await received.aclose()  # the session ends, also where the server lives on
+            await received.aclose()  # ends the session, even if the server is still running
         finally:
             flushed.set()
 
 
 def _message(line: bytes) -> types.JSONRPCMessage | None:
-    """Return a line's message, an error for a malformed reply, or nothing: some servers print other text."""
+    """Return a line's message, an error for a malformed reply, or None: some servers print other text."""
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
@@ -164,6 +164,6 @@ async def _end(process: Process, grace_seconds: float) -> None:
 async def _exited(process: Process, seconds: float) -> bool:
     """Poll: `process.wait` would also wait for descendants that hold the pipes."""
     with anyio.move_on_after(seconds):
-        while process.returncode is None:  # noqa: ASYNC110 (a process is no event)
+        while process.returncode is None:  # noqa: ASYNC110 (a process is not an event)
             await anyio.sleep(0.01)
     return process.returncode is not None

@@ -1,7 +1,7 @@
 """Emulation by a language model: the prompt, the JSON schema, one retry.
 
-What stays the same from call to call comes first (instructions, question, program), what changes comes last (earlier
-answers, state, the line, the call): an endpoint that caches prefixes evaluates little more than the call.
+The parts that stay the same from call to call come first (instructions, question, program), the parts that change come
+last (earlier answers, state, the line, the call): an endpoint that caches prefixes evaluates little more than the call.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ ONE_REPLY = Judging()
 
 
 class Asking(Emulator):
-    """A language model, asked for one value per request; it sees what each function answered before in this run.
+    """A language model, asked for one value per request; a prompt shows earlier values of the function in this run.
 
-    Requests that overlap do not see each other's answers, so that timing changes no prompt.
+    Requests that overlap do not see each other's answers, so timing does not change prompts.
     """
 
     reads_state = True
@@ -70,7 +70,7 @@ class Asking(Emulator):
         for text, value in judging.seen:
             self._earlier.setdefault(text.partition("(")[0], []).append((_cut(text, 200), decode(value)))
         self._begun = self._open = 0
-        self._held: list[tuple[int, Pause, Any]] = []  # answers that the requests under way do not see
+        self._held: list[tuple[int, Pause, Any]] = []  # answers that pending requests do not see
 
     def abandoned(self) -> list[Call]:
         return self._lm.abandoned()
@@ -96,7 +96,7 @@ class Asking(Emulator):
                 self._held.clear()
 
     async def considered(self, pause: Pause, answered: Answered) -> Answered:
-        """Return the value; if the model was unsure, ask again with its reasons first, and return that value."""
+        """Return the answer or, if the model was unsure, the answer to a second request, reasons first."""
         if not self._judging.thinks or not is_unsure(answered.confidence):
             return answered
         kind = self.kind(pause)
@@ -149,7 +149,7 @@ class Asking(Emulator):
 
     @contextlib.contextmanager
     def _paid(self, calls: Sequence[Call]) -> Iterator[None]:
-        """Keep the requests so far where the next one is cancelled, or exceeds the budget: they were paid for."""
+        """Keep the requests so far if the next one is cancelled or exceeds the budget: they were paid for."""
         try:
             with self._lm.keeping(calls):
                 yield
@@ -159,7 +159,7 @@ class Asking(Emulator):
 
     @property
     def logprobs(self) -> dict[str, Any]:
-        """The options of every request for a value: log probabilities, and no reasoning, if the model takes that."""
+        """The options of every request for a value, if the model supports them: log probabilities, no reasoning."""
         told = {"logprobs": self._lm.has_logprobs, "is_quick": self._lm.has_effort}
         return {name: True for name, is_taken in told.items() if is_taken}
 
@@ -233,7 +233,7 @@ def wanted_kind(pause: Pause) -> Kind:
 
 
 def wanted_type(pause: Pause) -> str:
-    """Return the expected type as the text of an annotation: as the program says, else as the call itself does."""
+    """Return the expected type as the text of an annotation: from the program, else from the call's `ret_type`."""
     given = pause.kwargs.get("ret_type")
     if isinstance(given, Opaque):
         given = given.text
@@ -262,7 +262,7 @@ async def requested(lm: LM, messages: Sequence[Message], prompt: str, **options:
 
 
 def _delta_kind(pause: Pause) -> Kind:
-    """Return the type of a delta: the names that the statement may set. It must set new names that it mentions."""
+    """Return the type of a delta: the names that the statement may set. New names that it mentions are required."""
     names = pause.names[:_MAX_NAMES]
     mentioned = set(re.findall(r"\w+", pause.text))
     must = [name for name in names if name in mentioned and name not in pause.state]
@@ -281,7 +281,7 @@ def _delta_kind(pause: Pause) -> Kind:
 
 
 def _state(pause: Pause, room: int) -> str:
-    """Show the variables that the line reads, and others if there is room: they distract small models."""
+    """Show the variables that the line reads, and others up to `room` characters: they distract small models."""
     line = _line(pause)
     told: list[str] = []
     for name, value in pause.state.items():
@@ -311,7 +311,7 @@ def _cut(text: str, limit: int) -> str:
 def fixed_part(lm: LM) -> tuple[Message, ...]:
     """Return the part of a prompt that is the same for every program: the task, and examples as turns.
 
-    Some endpoints cache only longer prefixes: those get more examples, where that is cheaper.
+    Some endpoints cache only longer prefixes: they get more examples if that is cheaper.
     """
     short, longer = _instructions("emulate.md"), _instructions("emulate.md", "emulate-more.md")
     sizes = [LM.estimate(lm, messages).prompt_tokens for messages in (short, longer)]
@@ -319,7 +319,7 @@ def fixed_part(lm: LM) -> tuple[Message, ...]:
 
 
 def instructions_digest(lm: LM) -> str:
-    """Return what changes when the instructions do."""
+    """Return a digest of the instructions and examples that a model gets."""
     return hashlib.sha256(msgspec.json.encode(fixed_part(lm))).hexdigest()
 
 

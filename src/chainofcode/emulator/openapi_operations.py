@@ -1,6 +1,6 @@
-"""OpenAPI 3 documents: from a file to operations, each with a name, arguments and a URL. Nothing is requested here.
+"""Reads OpenAPI 3 documents into operations, each with a name, arguments and a URL. Makes no requests.
 
-A document is untrusted data; what its schemas say that we do not understand is `Any`.
+A document is untrusted data. Unsupported schemas become `Any`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from ..errors import InputError
 from .documents import read_document
 from .json_schema import Schemas, free, identifier, text_of, unused, words_of
 
-MAX_OPERATIONS = 500  # the model reads about each of them
+MAX_OPERATIONS = 500  # each is described to the model
 _MAX_ARGUMENTS = 100
 _MAX_URL_CHARS = 2000
 _METHODS = ("get", "head", "post", "put", "patch", "delete", "options", "trace")
 # Headers that a program must not set: credentials, the host, the framing of messages.
 _OUR_HEADERS = {"accept", "authorization", "connection", "content-length", "content-type", "cookie", "host", "te",
                 "proxy-authorization", "trailer", "transfer-encoding", "upgrade"}  # fmt: skip
-_STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how we write lists
+_STYLES = {"path": "simple", "query": "form", "header": "simple"}  # how lists are written
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Argument:
-    """An argument of a program, and where it is sent. In the body, an empty `sent_as` is the whole of it."""
+    """An argument from a program, and where it is sent. In the body, an empty `sent_as` stands for the whole body."""
 
     name: str
     sent_as: str
@@ -51,7 +51,7 @@ class Scheme:
 
 @dataclass(frozen=True, kw_only=True)
 class APIOperation:
-    """One kind of request. `security` are alternatives, each a set of schemes; without any, it needs no credentials."""
+    """One kind of request. `security` has alternatives, each a set of schemes; if empty, no credentials are needed."""
 
     name: str
     method: str
@@ -64,7 +64,7 @@ class APIOperation:
 
 
 def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -> list[APIOperation]:
-    """Return the operations of a document with the URL `base`; `note` is called for each that is left out."""
+    """Return the operations of a document, below the URL `base` if given; `note` is called for each one left out."""
     data = read_document(path)
     if not isinstance(data, dict) or not text_of(data.get("openapi")).startswith("3."):
         raise InputError(f"{path} is not an OpenAPI 3 document: its `openapi` must be 3.0 or 3.1")
@@ -74,8 +74,8 @@ def read_operations(path: Path, base: str | None, note: Callable[[str], None]) -
         raise InputError(f"{path} has no operations")
     if len(listed) > MAX_OPERATIONS:
         raise InputError(
-            f"{path} has {len(listed):,} operations; {MAX_OPERATIONS} are allowed, as the model must read about each: "
-            "make a document of those that are needed"
+            f"{path} has {len(listed):,} operations; {MAX_OPERATIONS} are allowed, because each is described to the "
+            "model: remove those that you do not need"
         )
     operations: dict[str, APIOperation] = {}
     for method, template, item, said in listed:
@@ -104,7 +104,7 @@ class _Document(Schemas):
         self, method: str, template: str, item: Mapping[str, Any], said: Mapping[str, Any], taken: Mapping[str, object]
     ) -> APIOperation | str:
         """Return an operation, or why it cannot be used."""
-        if not template.startswith("/"):  # without it, it would extend the host name
+        if not template.startswith("/"):  # otherwise, it would extend the host name
             return "its path does not begin with /"
         found = self._found(item, said)
         for (sent_as, where), parameter in found.items():
@@ -133,7 +133,7 @@ class _Document(Schemas):
         )
 
     def _doc(self, method: str, template: str, said: Mapping[str, Any], arguments: list[Argument]) -> str:
-        """The most useful first: a text that is too long for the model is cut at its end."""
+        """Return a description, the most useful part first: if it is too long for the model, its end is cut."""
         words = words_of(said.get("summary"), 200) or words_of(said.get("description"), 200)
         lines = [words or f"{method.upper()} {template}"]
         given = self._success(said)
@@ -144,7 +144,7 @@ class _Document(Schemas):
 
     def _success(self, said: Mapping[str, Any]) -> Any:
         """Return the schema of the first successful response that has one."""
-        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # numbers, in YAML
+        responses = {text_of(status): one for status, one in self.at(said.get("responses")).items()}  # integers in YAML
         schemas = (self._json_schema(responses[status]) for status in sorted(responses) if status.startswith("2"))
         return next((schema for schema in schemas if schema is not None), None)
 
@@ -216,12 +216,12 @@ class _Document(Schemas):
         content = self.at(self.at(holder).get("content"))
         return next((self.at(of).get("schema", {}) for kind, of in content.items() if "json" in text_of(kind)), None)
 
-    # --- where and who ----------------------------------------------------------------------------------------
+    # --- servers and credentials ------------------------------------------------------------------------------
 
     def _server(self, item: Mapping[str, Any], said: Mapping[str, Any]) -> str:
-        """Return the base URL of an operation: only this host is ever asked."""
+        """Return the base URL of an operation: requests go to no other host."""
         server = "/"
-        for holder in (self._data, item, said):  # the nearest to the operation counts
+        for holder in (self._data, item, said):  # the most specific one counts
             listed = holder.get("servers")
             if isinstance(listed, list) and listed:
                 server = self._filled(self.at(listed[0]))
@@ -229,11 +229,9 @@ class _Document(Schemas):
         if self._base:
             server = self._base if is_absolute or server == "/" else urljoin(self._base, server)
         elif not is_absolute:
-            raise InputError(f"{self._path} does not say where it is served: --openapi {self._path}=https://…")
+            raise InputError(f"{self._path} does not say where it is served: use --openapi {self._path}=https://…")
         if not _is_address(server):
-            raise InputError(
-                f"{self._path}: the server {server[:200]!r} is not an address as in https://example.org/v1"
-            )
+            raise InputError(f"{self._path}: the server {server[:200]!r} is not a URL such as https://example.org/v1")
         parts = urlsplit(server)
         return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 

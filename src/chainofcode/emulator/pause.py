@@ -1,4 +1,4 @@
-"""The `Emulator` protocol: a pause of the program, its answer, and who gives it."""
+"""The `Emulator` protocol, with the pauses that emulators answer and the answers that they return."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from ..values.codec import Opaque
 
 @dataclass(frozen=True)
 class Pause:
-    """A call (or a statement) the program waits for. `text` is the call as in a table of values.
+    """A call (or a statement) that the program waits for. `text` is the call as tables of values write it.
 
-    For a statement, `text` is its source, `names` what it may set (`return`: the value to return) and the answer is
-    a mapping of names to values; `error` says why Python could not run it. `type` is the expected type, as the text of
-    an annotation (empty: unknown), `spec` the source of the stub that declares it, `state` the variables in scope.
+    For a statement, `text` is its source, `names` are the variables that it may set (`return`: the value to return),
+    and the answer is a mapping of names to values; `error` is why Python could not run it. `type` is the expected type,
+    as the text of an annotation (empty: unknown), `spec` the source of the stub that declares it, `state` the variables
+    in scope.
     """
 
     kind: Literal["call", "statement"]
@@ -37,7 +38,7 @@ class Pause:
 
 
 def holds_object(value: Any) -> bool:
-    """Whether a value has a part that stayed in the guest: two that look alike may be different."""
+    """Whether a value has a part that stayed in the guest: two such objects may look alike and be different."""
     if isinstance(value, Mapping):
         return any(map(holds_object, value.items()))
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -47,7 +48,7 @@ def holds_object(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a pause: the value and, where a model was asked, the requests it took.
+    """The answer to a pause: the value and, if a model was asked, the requests for it.
 
     With an `error` there is no value: it is raised in the program, at the call. A value that `is_once` answers this
     call alone; any other answers the same call wherever the program makes it again.
@@ -59,24 +60,24 @@ class Answered:
     error: str | None = None
     raised: tuple[str, str] | None = None  # the error's built-in type and text; None: a ToolError
     is_once: bool = False
-    is_batched: bool = False  # it came in one reply with those of other calls
+    is_batched: bool = False  # it came in one reply with values of other calls
     confidence: Confidence | None = None
-    likelihood: float | None = None  # of the value as the model wrote it, where it has no confidence
-    model: str = ""  # who answered, where several could have
-    is_cached: bool = False  # it was kept from an earlier run
+    likelihood: float | None = None  # of the value's tokens, for values without a confidence
+    model: str = ""  # the model that answered, if several could have
+    is_cached: bool = False  # from an earlier run
 
 
 @runtime_checkable
 class Emulator(Protocol):
     """Answers pauses. Subclass it to get the defaults; `declared` adds them to an object that has only `answer`."""
 
-    in_flight: int = 1  # how many pauses it answers at once, also of calls that the program has not made yet
-    is_ordered: bool = False  # an answer depends on the order of the questions: pauses come one at a time
-    reads_state: bool = False  # each pause has the variables of the program
+    in_flight: int = 1  # how many pauses it answers at once, including calls that the program has not made yet
+    is_ordered: bool = False  # answers depend on the order of pauses, which come one at a time
+    reads_state: bool = False  # needs the variables of the program in each pause
     gathers: bool = False  # pauses are held back until lookahead has found those of a round: they can be batched
 
     async def answer(self, pause: Pause) -> Answered:
-        """Return the value of a pause. Raises EmulationError where there is none."""
+        """Return the value of a pause. Raises EmulationError if there is none."""
         ...
 
     def asks_ahead(self, name: str) -> bool:
@@ -84,11 +85,11 @@ class Emulator(Protocol):
         return True
 
     def abandoned(self) -> list[Call]:
-        """Return requests that were cancelled, or whose value was no longer wanted, each once: they may have a cost."""
+        """Return, and forget, requests that were cancelled or are no longer needed: they may have a cost."""
         return []
 
     def fresh(self) -> Emulator:
-        """Return the emulator for another run: without what it has learned in this one."""
+        """Return the emulator for another run, without what it has learned in this one."""
         return self
 
 

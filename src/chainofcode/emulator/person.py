@@ -17,7 +17,7 @@ from .table import Table
 from .types import Misfit, kind_of
 from .value_cache import Layer
 
-PERSON = "you"  # who answered, in the trace
+PERSON = "you"  # the model's name in the trace
 _MAX_CALL_CHARS = 2000
 
 
@@ -45,15 +45,15 @@ class Question:
         return kind.fit(value_in(said, kind.is_text))
 
 
-Asked = Callable[[Question], Awaitable[str | None]]  # returns the answer as it was typed, None if nobody can answer
+Asked = Callable[[Question], Awaitable[str | None]]  # returns the answer as typed, None if no person can answer
 
 
 class AskMe:
-    """A layer in which a person answers some calls, and another layer, or the models, all the rest."""
+    """A layer in which a person answers some calls, and another layer or the models answer the rest."""
 
     def __init__(self, pattern: str, asked: Asked, inner: Layer | None = None) -> None:
         self._pattern, self._asked, self._inner = pattern, asked, inner
-        AskPerson(Table([]), pattern, asked)  # an invalid pattern is reported before anything is paid
+        AskPerson(Table([]), pattern, asked)  # reports an invalid pattern before any request is made
 
     def model(self, lm: LM) -> LM:
         return lm if self._inner is None else self._inner.model(lm)
@@ -64,9 +64,9 @@ class AskMe:
 
 
 class AskPerson(AroundEmulator):
-    """Asks a person for the calls of functions whose names match a pattern, and another emulator for all others.
+    """Asks a person about calls of functions whose names match a pattern, and another emulator about all others.
 
-    Such calls are not made ahead of the program. If there is no terminal, the run ends, and can be resumed.
+    Such calls are not requested ahead of the program. Without a terminal, the run ends, and can be resumed.
     """
 
     def __init__(self, emulator: Emulator, pattern: str, asked: Asked) -> None:

@@ -36,7 +36,7 @@ def data_in(reply: str) -> Any:
 def value_in(reply: str, is_text: bool = False) -> Any:
     """Return the value of a call, under the key `value`, perhaps after `reasons`.
 
-    If text is expected, words that are no JSON are the text.
+    If text is expected, a reply that is not JSON is the text.
     """
     value = text_in(reply) if is_text else data_in(reply)
     is_object = isinstance(value, dict) and set(value) in ({"value"}, {"reasons", "value"})
@@ -63,7 +63,7 @@ def unfenced(text: str) -> str:
 
 
 def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
-    """Return the names a statement sets, with their values."""
+    """Return the names that a statement sets, with their values."""
     value = data_in(reply)
     if not isinstance(value, dict):
         raise Misfit("the reply is not a JSON object of names and values")
@@ -71,7 +71,7 @@ def delta_in(reply: str, is_text: bool = False) -> dict[str, Any]:
 
 
 def _read(text: str) -> Any:
-    """Return a value, perhaps with prose after it; `_NOTHING` if there is none."""
+    """Return the value that a text begins with, perhaps before prose; `_NOTHING` if there is none."""
     readers = (_json, _literal, _assignments) if len(text) <= _MAX_PYTHON_CHARS else (_json,)
     for read in readers:
         value = read(text)

@@ -1,7 +1,7 @@
 """REST tools: the operations of OpenAPI documents, called over HTTP by the host.
 
-Only the hosts that the documents (or the user) name are asked, wherever a reply points. Time and size are bounded.
-Credentials come from the environment, go to one host, and are taken out of what comes back.
+Requests go only to hosts that the documents or the user name, even if a reply redirects elsewhere. Time and size are
+limited. Credentials come from the environment, go to one host, and are removed from replies.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ def rest_tools(
     note: Callable[[str], None] = lambda text: None,
     seconds: float = REST_SECONDS,
 ) -> list[Tool]:
-    """Return a tool for each operation of the documents, each given with its base URL, if it does not name one."""
+    """Return a tool for each operation of the documents: paths, each with a base URL (None: the document's own)."""
     secrets = {name: environment.get(name, "").strip() for name in (TOKEN, KEY)}
     for name, secret in secrets.items():
         if not (secret.isascii() and secret.isprintable()):
-            raise InputError(f"{name} has characters in it that no header can carry")
+            raise InputError(f"{name} has characters that are not allowed in a header")
     operations = [found for path, base in documents for found in read_operations(path, base, note)]
     _check_hosts(operations, secrets)
     return [Tool(one.name, _function(one, secrets, seconds), one.method not in _READ_ONLY) for one in operations]
 
 
 def _check_hosts(operations: Iterable[APIOperation], secrets: Mapping[str, str]) -> None:
-    """Raise InputError where a secret would go to several hosts."""
+    """Raise InputError if a secret would go to several hosts."""
     hosts: dict[str, set[str]] = {}
     for operation in operations:
         for scheme in _schemes(operation, secrets) or ():
@@ -77,7 +77,7 @@ def _check_hosts(operations: Iterable[APIOperation], secrets: Mapping[str, str])
 
 
 def _schemes(operation: APIOperation, secrets: Mapping[str, str]) -> tuple[Scheme, ...] | None:
-    """Return the first alternative of the security schemes that we have all secrets for; None where there is none."""
+    """Return the first alternative of the security schemes that we have all secrets for; None if there is none."""
     for schemes in sorted(operation.security or ((),), key=lambda schemes: not schemes):
         if all(secrets.get(_VARIABLES.get(scheme.where, "")) for scheme in schemes):
             return schemes
@@ -92,8 +92,8 @@ def _function(operation: APIOperation, secrets: Mapping[str, str], seconds: floa
         request = _request(operation, {name: value for name, value in given.items() if value is not None}, secrets)
         try:
             return _without(secrets, _exchange(request, seconds))
-        except (HTTPError, ValueError) as error:  # a redirect may lead to what is no address
-            told: str = _without(secrets, str(error))  # before it is cut, which might leave half of a secret
+        except (HTTPError, ValueError) as error:  # ValueError: a redirect to an invalid URL
+            told: str = _without(secrets, str(error))  # before the cut, which might leave half of a secret
             kind = type(error) if isinstance(error, HTTPError) else HTTPError
             raise kind(told[: _MAX_ERROR_CHARS + len("404: ")]) from None
 
@@ -168,7 +168,7 @@ def _lacking(operation: APIOperation, secrets: Mapping[str, str]) -> str:
 
 
 def _segment(argument: Argument, value: Any) -> str:
-    """Return a value as one segment of a path, which never leads elsewhere."""
+    """Return a value as one segment of a path, which cannot lead to another path."""
     text = ",".join(_texts(argument, value))
     if not text or any(part in (".", "..") for part in text.replace("\\", "/").split("/")):
         raise HTTPError(f"{argument.name}: {text!r} cannot be part of a path")
@@ -319,7 +319,7 @@ def _without(secrets: Mapping[str, str], value: Any) -> Any:
 
 
 def _spellings(secrets: Mapping[str, str]) -> list[str]:
-    """Return each secret as a text, a URL or JSON may spell it; the longest first."""
+    """Return the spellings of each secret in text, URLs and JSON, the longest first."""
     ways: list[Callable[[str], str]] = [
         str, quote, lambda text: quote(text, safe=""), quote_plus, _in_json, lambda text: _in_json(text, "\\/"),
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """Row batching: several calls of one function in one prompt.
 
-Calls that wait at the same time share a request; each value that does not fit is requested again by itself.
+Calls that wait at the same time share a request; each value that does not fit is requested again on its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .pause import Answered, Emulator, Pause
 from .replies import value_in
 from .types import Kind, Misfit, object_schema
 
-_WAIT_SECONDS = 0.05  # for the calls that are sent along with the first
+_WAIT_SECONDS = 0.05  # for more calls to send along with the first
 _Waiting = tuple[Pause, asyncio.Future[Answered]]
 
 
@@ -103,13 +103,13 @@ class Rows(Emulator):
         return [_with_calls(first, spent), *others]  # one request, counted once
 
     async def _singly(self, pause: Pause, found: Answered | None, paid: list[Call]) -> Answered | Exception:
-        """Return the value that was found, reconsidered where the model was unsure; or ask for it by itself.
+        """Return the value that was found, reconsidered if the model was unsure; without one, request it on its own.
 
-        `paid` gets the requests.
+        The requests are appended to `paid`.
         """
         try:
             answered = await (self._alone.answer(pause) if found is None else self._alone.considered(pause, found))
-        except Exception as error:  # of this one alone
+        except Exception as error:  # of this call alone
             return error
         paid += answered.calls
         return answered

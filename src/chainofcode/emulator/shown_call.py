@@ -29,7 +29,7 @@ class ShownCall(str):
 
 
 def shown_call(name: str, bound: inspect.BoundArguments, keywords: Collection[str]) -> ShownCall:
-    """Show a call as it will be made, the arguments in `keywords` with their names. Long ones are cut one by one."""
+    """Return a call as it will be made, the arguments in `keywords` with their names. Each long argument is cut."""
     whole = list(_arguments(bound, keywords))
     cut = [(key, _cut(text)) for key, text in whole]
     return ShownCall(_joined(name, cut), _joined(name, whole), len(whole))

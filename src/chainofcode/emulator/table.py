@@ -20,7 +20,7 @@ _BUILTIN_NAMES = sorted({*dir(builtins), *dir(str), *dir(list), *dir(dict), *dir
 
 
 class _Missing(EmulationError):
-    """Looks for a near match only when the message is read: mostly a model is asked next, and it never is."""
+    """Looks for a near match only when the message is read: usually a model is asked next, and it is not."""
 
     def __init__(self, pause: Pause, near: Callable[[], str]) -> None:
         message = f"no value for the {pause.kind} {pause.text}"
@@ -49,7 +49,7 @@ class Table(Emulator):
 
     @classmethod
     def read(cls, path: Path) -> Table:
-        """Lines of `{"call": "is_fruit('apple')", "value": true}`."""
+        """Read lines of `{"call": "is_fruit('apple')", "value": true}`."""
         return cls.parse(read_text(path).split("\n"), str(path))
 
     @classmethod
@@ -120,7 +120,7 @@ def _pair(record: Any) -> tuple[str, Any]:
 
 
 def lookups(pause: Pause) -> Iterable[str]:
-    """Yield the ways to write this pause: as it is, with other quotes, a module's function without its module."""
+    """Yield the texts to look up for a pause: unchanged, with normal quotes, without the name of a module."""
     yield pause.text
     yield normal_text(pause.text)
     if pause.kind == "call":
@@ -130,7 +130,7 @@ def lookups(pause: Pause) -> Iterable[str]:
 
 
 class _JsonNames(ast.NodeTransformer):
-    """Reads `true`, `false` and `null`, which call texts of JavaScript have, as Python's own."""
+    """Replaces `true`, `false` and `null`, as in call texts of JavaScript, by Python's constants."""
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return ast.Constant(_JSON_NAMES[node.id]) if node.id in _JSON_NAMES else node

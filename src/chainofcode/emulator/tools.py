@@ -1,6 +1,7 @@
-"""Tools: functions of the user's that a program may call. They run on the host; the program gets their results.
+"""Tools: functions of the user that a program may call. They run on the host; the program gets their results.
 
-Arguments come from a program and are checked against the function's annotations; a result is bounded, and becomes data.
+Arguments come from a program and are checked against the function's annotations. A result is limited in size and
+converted to data.
 A failure is raised in the program, where its own `try` may handle it.
 """
 
@@ -36,11 +37,11 @@ MAX_RESULT_BYTES = 1_000_000
 TOOL_SECONDS = 120.0
 _MAX_DOC_CHARS = 600
 _MAX_HEAD_CHARS = 8000
-_MAX_ALL_CHARS = 500_000  # of all tools, to the model
+_MAX_ALL_CHARS = 500_000  # of the descriptions of all tools
 _MAX_ARGUMENTS = 50  # in a request for approval
 _MAX_ERROR_CHARS = 1000
 _MAX_REPLY_CHARS = 1000  # of a result, in the record of the call
-Recall = Callable[[], Callable[[Pause], Answered | None]]  # for each program: its values that are known already
+Recall = Callable[[], Callable[[Pause], Answered | None]]  # returns, for a program, a lookup of known values
 Approve = Callable[["Tool", ShownCall], bool | Awaitable[bool]]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -82,7 +83,7 @@ class Tool:
         if holds_object([*args, *kwargs.values()]):
             raise ToolFailed.wrong_call(f"{self.name} takes plain values, not objects of the program")
         for name in kwargs:
-            if not name.isidentifier():  # the request for approval would show something else
+            if not name.isidentifier():  # the request for approval would show another call
                 raise ToolFailed.wrong_call(f"{self.name} takes no argument named {name[:100]!r}")
         try:
             bound = inspect.signature(self.function).bind(*args, **kwargs)
@@ -105,12 +106,12 @@ class Tool:
             return msgspec.convert(value, wanted)
         except (msgspec.ValidationError, UnicodeError, Colliding) as error:  # UnicodeError: a lone surrogate
             raise ToolFailed.wrong_call(f"{self.name}: the argument {name!r} does not fit: {error}") from None
-        except TypeError:  # an annotation of the user's own, which only the function understands
+        except TypeError:  # an annotation that only the function understands
             return value
 
 
 def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None, name: str | None = None) -> Tool:
-    """Return a function as a tool. It has effects, unless `has_effect` is False here or as its attribute."""
+    """Return a function as a tool. It has side effects unless `has_effect` is False, here or as its attribute."""
     if isinstance(function, Tool):
         return function
     if not callable(function):
@@ -131,7 +132,7 @@ def tool(function: Callable[..., Any] | Tool, *, has_effect: bool | None = None,
 def described(
     name: str, doc: str, parameters: Sequence[inspect.Parameter], call: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., Any]:
-    """Return a function of this signature and docstring, which passes its arguments to `call`, by name."""
+    """Return a function with this signature and docstring that passes its arguments to `call`, by name."""
     signature = inspect.Signature(parameters)
 
     def function(*args: Any, **kwargs: Any) -> Any:
@@ -160,7 +161,7 @@ def read_only(function: _Function) -> _Function:
 
 @dataclass(frozen=True)
 class Toolbox:
-    """The tools of a run, who approves their calls, and the outcomes of calls in earlier attempts, failures too."""
+    """The tools of a run, the approval of their calls, and all outcomes of earlier attempts, including failures."""
 
     tools: Mapping[str, Tool]
     approve: Approve | None = None
@@ -179,7 +180,7 @@ class Toolbox:
         return cls(named, approve)
 
     def remembering(self) -> Toolbox:
-        """Return the same for several programs in turn: a call that one of them made is not made again by the next."""
+        """Return a toolbox for several programs in turn: a call that one program made is not repeated by the next."""
         return self if self.done is not None else replace(self, done={})
 
     def around(self, emulator: Emulator) -> Emulator:
@@ -197,7 +198,7 @@ class Toolbox:
 
 
 class _Using(AroundEmulator):
-    """Answers the calls of tools by running them, all others as before."""
+    """Answers calls of tools by running them; another emulator answers all others."""
 
     def __init__(self, box: Toolbox, emulator: Emulator) -> None:
         super().__init__(emulator)
@@ -211,12 +212,12 @@ class _Using(AroundEmulator):
         if used is None:
             return self._recalled(pause) or await self._emulator.answer(pause)
         known = self._recalled(pause)
-        if known is not None and known.is_once and not used.has_effect:  # it was under way: without effects, run it
+        if known is not None and known.is_once and not used.has_effect:  # it was interrupted: without effects, run it
             known = None
         made: list[Call] = []
         try:
             bound = used.bound(pause.args, pause.kwargs)
-            call = shown_call(used.name, bound, pause.kwargs)  # not `pause.text`: the guest wrote that
+            call = shown_call(used.name, bound, pause.kwargs)  # not `pause.text`, which the guest wrote
             bound.apply_defaults()
             run = functools.partial(self._run, used, call, bound, made)
             outcome = await self._once(used, bound, run if known is None else _again(known, made))
@@ -229,14 +230,14 @@ class _Using(AroundEmulator):
         return [*super().abandoned(), *abandoned]
 
     async def _once(self, used: Tool, bound: inspect.BoundArguments, run: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the outcome of the same call in an earlier attempt, as often as it was made there, else run it."""
+        """Return the outcome of the same call in an earlier attempt; run it if it was made less often there."""
         if self._box.done is None:
             return await run()
         call = _key(used.name, bound)
         turn, outcomes = self._used[call], self._box.done.setdefault(call, [])
         self._used[call] += 1
         is_known = turn < len(outcomes) and (used.has_effect or not isinstance(outcomes[turn], ToolFailed))
-        if not is_known:  # noted before it runs: if the program ends meanwhile, it may have had its effect
+        if not is_known:  # recorded before it runs: if the program ends meanwhile, it may have had its effect
             unknown = f"{used.name} was under way when an earlier program ended: it may be done, and is not done again"
             outcomes[turn : turn + 1] = [ToolFailed(unknown)]
             try:
@@ -248,7 +249,7 @@ class _Using(AroundEmulator):
         return outcomes[turn]
 
     async def _run(self, used: Tool, shown: ShownCall, bound: inspect.BoundArguments, made: list[Call]) -> Any:
-        """Run a tool if it is approved; `made` gets the record of the call."""
+        """Run a tool if it is approved, and append the record of the call to `made`."""
         await self._approve(used, shown)
         started = time.monotonic()
         call = Call(prompt=str(shown), reply="", tool=used.name, started=round(time.time(), 3))
@@ -275,7 +276,7 @@ class _Using(AroundEmulator):
 
 
 def _again(known: Answered, made: list[Call]) -> Callable[[], Awaitable[Any]]:
-    """Return a function that gives a recorded outcome; `made` gets the record of the call."""
+    """Return a function that returns a recorded outcome and adds the record of the call to `made`."""
 
     async def run() -> Any:
         made.extend(known.calls)
@@ -306,9 +307,9 @@ def _replied(call: Call, reply: str, started: float) -> Call:
 
 
 def _key(name: str, bound: inspect.BoundArguments) -> str:
-    """Return the same text for calls with the same arguments."""
+    """Return a key for a call: calls with equal arguments have equal keys."""
 
-    def content(part: object) -> str:  # what an annotation made of plain data
+    def content(part: object) -> str:  # for objects that an annotation made from plain data
         return msgspec.json.encode(encode(msgspec.to_builtins(part, enc_hook=repr))).decode()
 
     told = {parameter: encode(value, brief=content) for parameter, value in bound.arguments.items()}
@@ -328,7 +329,7 @@ async def _in_thread(function: Callable[..., Any], bound: inspect.BoundArguments
         outcome: tuple[Callable[[Any], None], Any]
         try:
             outcome = future.set_result, context.run(function, *bound.args, **bound.kwargs)
-        except BaseException as error:  # the user's function: it must not leave the program waiting
+        except BaseException as error:  # even SystemExit must not leave the program waiting
             outcome = future.set_exception, _raisable(error)
         with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(settle, *outcome)
@@ -370,7 +371,7 @@ def _as_data(name: str, result: Any) -> Any:
             told = encode(data, brief=refuse)
         except ToolFailed as error:
             why = error
-        except (TypeError, ValueError, RecursionError):  # an object of the user's own, or one that holds itself
+        except (TypeError, ValueError, RecursionError):  # an object of another type, or one that contains itself
             continue
         else:
             size = len(msgspec.json.encode(told))
@@ -392,7 +393,7 @@ def _with_offsets(value: Any) -> Any:
 
 def _signature(function: Callable[..., Any]) -> str:
     for eval_str in (True, False):  # resolved annotations have no quotes
-        with contextlib.suppress(Exception):  # someone else's annotations
+        with contextlib.suppress(Exception):  # annotations may run any code
             return str(inspect.signature(function, eval_str=eval_str))
     return "(*args, **kwargs)"
 
@@ -400,6 +401,6 @@ def _signature(function: Callable[..., Any]) -> str:
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function)
-    except Exception:  # annotations of someone else's that name what is not there
+    except Exception:  # annotations may name what is not defined
         return {}
     return {name: hint for name, hint in hints.items() if name != "return"}

@@ -52,7 +52,7 @@ class Kind:
 
     @property
     def is_text(self) -> bool:
-        """Whether a reply that is no JSON is the value itself, word for word."""
+        """Whether a reply that is not JSON is the value itself, word for word."""
         labels = self.schema.get("enum", ())
         return self.schema.get("type") == "string" or (bool(labels) and all(isinstance(label, str) for label in labels))
 
@@ -75,7 +75,7 @@ def kind_of_labels(labels: list[str]) -> Kind:
 
 
 def _misfits_only(fit: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Turn every error of `fit` into a Misfit: a number too large for a date, a text that is no number."""
+    """Turn every error of `fit` into a Misfit: a number too large for a date, a text that is not a number."""
 
     def guarded(value: Any) -> Any:
         try:
@@ -292,7 +292,7 @@ def _tuple(items: list[Kind]) -> Kind:
             raise Misfit(f"{_short(value)} is not a list of {len(items)} values")
         return tuple(kind.fit(part) for kind, part in zip(items, value, strict=True))
 
-    # Few endpoints know prefixItems: where the parts differ, each may be any of them, and `fit` has the last word.
+    # Few endpoints know prefixItems: where the parts differ, each may be any of them, and `fit` checks them.
     schemas = list({str(kind.schema): dict(kind.schema) for kind in items}.values())
     part = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     schema = {"type": "array", "items": part, "minItems": len(items), "maxItems": len(items)}
@@ -362,7 +362,7 @@ def _either(one: Kind, other: Kind) -> Kind:
         return Kind(f"{labels.words}, or other text", _TEXT, fit_label)
 
     def fit(value: Any) -> Any:
-        for kind in (one, other):  # what is of a type already is not converted to the other
+        for kind in (one, other):  # a value that has one of the types is not converted to the other
             if _is_plainly(value, kind):
                 return kind.fit(value)
         try:

@@ -1,7 +1,7 @@
-"""Values and programs kept between runs: a call that a model has answered is not requested again.
+"""A cache of values and programs between runs: a call that a model has answered is not requested again.
 
-A value is known by the model and its settings, the question, the program, what the program was given, and the call. It
-is not known by its whole prompt: which earlier answers a prompt shows depends on what else was under way.
+The key of a value has the model and its settings, the question, the program, its inputs and files, and the call. The
+prompt is not part of the key: which earlier answers it shows depends on which other requests were pending.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _decoder = msgspec.json.Decoder(_Kept)
 
 
 class Layer(Protocol):
-    """What stands between a run and its models: a cache, a person who answers some calls."""
+    """A layer between a run and its models: a cache, or a person who answers some calls."""
 
     def model(self, lm: LM) -> LM:
         """Return the model that writes programs."""
@@ -71,11 +71,11 @@ class ValueCache:
         self._store = ReplyStore(path / "replies.sqlite", max_bytes, warn)
 
     def model(self, lm: LM) -> LM:
-        """Return a model whose replies are kept: for programs, and all that is not a value."""
+        """Return a model whose replies are cached: for programs, and everything else that is not a value."""
         return Cached(lm, self._store)
 
     def emulator(self, given: Answering, judging: Judging = ONE_REPLY) -> Emulator:
-        """Return an emulator whose values are kept, if they are those of models: tables and functions cost nothing."""
+        """Return an emulator whose values are cached if they come from models: tables and functions cost nothing."""
         identity = _identity(given, judging)
         emulator = as_emulator(given, judging)
         return emulator if identity is None else _Keeping(emulator, self._store, identity)
@@ -91,7 +91,7 @@ class ValueCache:
 
 
 def _identity(given: Any, judging: Judging) -> list[Any] | None:
-    """Return what tells the values of one emulator from those of another; None if they are not a model's."""
+    """Return the part of a key that identifies the emulator; None if its values do not come from a model."""
     if isinstance(given, Cascade):
         return [*(_identity(lm, judging) or () for lm in given.models), given.threshold]
     if not hasattr(given, "complete"):
@@ -102,7 +102,7 @@ def _identity(given: Any, judging: Judging) -> list[Any] | None:
 
 
 class _Keeping(AroundEmulator):
-    """Looks values up before it asks, and keeps those that come."""
+    """Looks values up in the cache before asking, and stores new ones."""
 
     def __init__(self, emulator: Emulator, store: ReplyStore, identity: list[Any]) -> None:
         super().__init__(emulator)
@@ -119,9 +119,8 @@ class _Keeping(AroundEmulator):
             same = self._key(pause)
         except _Unknown:
             return await self._emulator.answer(pause)
-        self._turns[same] += (
-            1  # a call that is asked again, of objects that look alike or by request, has its own value
-        )
+        # A repeated call, of objects that look alike or with `share` off, has its own value.
+        self._turns[same] += 1
         key = hashlib.sha256(same + str(self._turns[same]).encode()).digest()
         known = self._look_up(key)
         if known is not None:
@@ -152,14 +151,14 @@ class _Keeping(AroundEmulator):
             self._identity,
             [pause.kind, pause.text, pause.name, _plain(pause.args), _plain(pause.kwargs)],
             [pause.names, pause.error, pause.line, pause.type, pause.spec],
-            # A call may be asked for ahead of the program, where some variables are not known yet.
+            # A call may be requested ahead of the program, when some variables are not known yet.
             pause.state if pause.kind == "statement" else None,
             [pause.program.source, pause.question, self._given(pause.given)],
         ]
         return hashlib.sha256(msgspec.json.encode(_printable(told), order="sorted")).digest()
 
     def _given(self, given: Mapping[str, Any]) -> str:
-        """Return a digest of what the program was given, which is the same object for all calls of a run."""
+        """Return a digest of the inputs of a run. All its calls have the same `given`, so it is computed once."""
         if given is not self._known_given:
             inputs = {name: _plain(value) for name, value in given.get("inputs", {}).items()}
             files = [_stamp(path) for path in given.get("reads", ())]
@@ -170,7 +169,7 @@ class _Keeping(AroundEmulator):
 
 
 def _stamp(path: str) -> tuple[str, int, int]:
-    """Return what changes when a file does."""
+    """Return data that changes when a file does."""
     with contextlib.suppress(OSError, ValueError):
         about = os.stat(path)
         return path, about.st_size, about.st_mtime_ns
@@ -178,9 +177,9 @@ def _stamp(path: str) -> tuple[str, int, int]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as JSON data. Objects that stayed in the guest are known by their text.
+    """Return a value as JSON data. Objects that stayed in the guest are represented by their text.
 
-    Raises _Unknown for what would be named only by its type, such as data that is too large: many look like that.
+    Raises _Unknown for a value that only its type would represent, such as data that is too large.
     """
 
     def text(part: object) -> str:

@@ -1,4 +1,4 @@
-"""Running a program: its options, its events, its result."""
+"""Run a program: options, events, result."""
 
 from .loop import arun, execute, execute_program, run
 from .options import RunKeywords, RunOptions

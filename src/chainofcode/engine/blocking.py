@@ -1,4 +1,4 @@
-"""Async work for callers that are not async: scripts, and cells of notebooks, whose event loop is running already."""
+"""Run async work from sync code: scripts, and cells of notebooks, whose event loop is already running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def blocking(work: Coroutine[Any, Any, T]) -> T:
-    """Wait for work to be done. Inside a running event loop it is done in a thread, and the loop waits."""
+    """Run a coroutine to its end. Inside a running event loop, a thread runs it and the loop waits."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The values that a program asks for: requested when it pauses or its shadow does, handed over when it gets there."""
+"""Request values for the calls of a program and its shadow, and hand them to the program."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from ..values.codec import encode
 from .log import Log, Taken, Unused
 from .lookahead import Lookahead
 
-_MAX_DECODED_BYTES = 2 * MAX_FRAME_MEMORY  # of arguments as objects, at once
-_MAX_FORESEEN = 10_000  # calls that a shadow asked for and the program has not got to
+_MAX_DECODED_BYTES = 2 * MAX_FRAME_MEMORY  # of the arguments of all requests in flight, as objects
+_MAX_FORESEEN = 10_000  # calls that the shadow reported and the program has not made yet
 
 
 @dataclass(eq=False)
@@ -46,7 +46,7 @@ class Fetch:
 
 
 class Fetches:
-    """The requests of a run: begun when the program or its shadow makes a call, taken when the program uses the value.
+    """The requests of a run. A request begins when the program or its shadow makes a call.
 
     A failed request matters only if the program makes that call.
     """
@@ -62,11 +62,11 @@ class Fetches:
         self._fetches: dict[int, Fetch] = {}  # by the number of the program's pause
         self._foreseen: dict[bytes, Fetch] = {}  # calls that the program has not made yet
         self._by_shadow: dict[int, Fetch] = {}  # the same, by the shadow's pause number
-        self._requested: set[bytes] = set()  # calls, whatever type each expects: the program shares the first value
+        self._requested: set[bytes] = set()  # calls, without expected types: the program shares the first value
         self._queue: deque[Fetch] = deque()
         self._free, self._begun, self._is_closing = job.in_flight, 0, False
         self._decoded = 0  # estimated bytes of the arguments of requests in flight
-        self._calls: list[Call] = []  # requests that were made, not yet in the trace
+        self._calls: list[Call] = []  # finished requests that are not in the trace yet
 
     async def __aenter__(self) -> Fetches:
         return self
@@ -75,7 +75,7 @@ class Fetches:
         await self.close()
 
     async def close(self) -> Unused:
-        """Cancel requests in flight and send no more. Returns how many the program did not use."""
+        """Cancel requests in flight and send no more. Return how many the program did not use."""
         if not self._is_closing:
             self._is_closing = True
             if self._lookahead is not None:
@@ -92,7 +92,7 @@ class Fetches:
         )
 
     def recorded(self) -> list[Call]:
-        """Return the requests that were made since this was last called, for the trace."""
+        """Return the requests that were made since the last call, for the trace."""
         calls, self._calls = self._calls, []
         return calls
 
@@ -117,7 +117,7 @@ class Fetches:
         elif fetch.task is None:
             with contextlib.suppress(ValueError):
                 self._queue.remove(fetch)
-            if self._lookahead is None:  # a guest that asks for many values at once gets them in that order
+            if self._lookahead is None:  # a guest that requests many values at once gets them in order
                 self._queue.append(fetch)
             else:
                 self._queue.appendleft(fetch)
@@ -198,9 +198,9 @@ class Fetches:
         except (EmulationError, BudgetError) as error:
             self._calls += error.calls
             self._lose(fetch, error.reason, str(error), code=error.code, about=error.about)
-        except Exception as error:  # someone else's code: it is the caller's to see, not the task's to keep
+        except Exception as error:  # of the caller's emulator: raise it in the caller, not in this task
             self._fail(fetch, functools.partial(self._raise, error))
-        except BaseException as error:  # cancelled, by us or by itself; interrupted
+        except BaseException as error:  # cancelled or interrupted
             if not self._is_closing:
                 self._fail(fetch, functools.partial(self._raise, error))
             raise
@@ -216,7 +216,7 @@ class Fetches:
                 self._lookahead.end(fetch.asked if fetch.is_foreseen else None)
 
     def _take_in(self, fetch: Fetch, answered: Answered) -> None:
-        """Keep a value that has come, for the program and for its shadow."""
+        """Keep a value that has arrived, for the program and its shadow."""
         fetch.answered = answered
         fetch.is_once = answered.is_once or not self._share or answered.by == "tool"
         if self._lookahead is not None:
@@ -262,7 +262,7 @@ class Fetches:
 
 
 def _with_value(answered: Answered, text: str, value: Any) -> tuple[Call, ...]:
-    """Return the requests for a value; the last of them has it, so that it is known before the program uses it."""
+    """Return the requests for a value, with the value in the last one: a resumed run can use it."""
     if not answered.calls or answered.error is not None or text in answered.calls[-1].answers:
         return answered.calls
     *before, last = answered.calls
@@ -270,7 +270,7 @@ def _with_value(answered: Answered, text: str, value: Any) -> tuple[Call, ...]:
 
 
 def _carriable(paused: Paused, value: Any) -> Any:
-    """A value as the guest can take it: of the value language, and for a statement a delta of names it may set."""
+    """Encode a value for the guest. For a statement, it is a mapping of names to values. Raises EmulationError."""
     if paused.kind == "statement":
         if not isinstance(value, Mapping):
             raise EmulationError(f"the statement {paused.text} needs a mapping of names to values, not {value!r}")
@@ -281,6 +281,9 @@ def _carriable(paused: Paused, value: Any) -> Any:
         value = dict(value)
 
     def refuse(part: object) -> str:
-        raise EmulationError(f"the value of {paused.text} holds a {type(part).__name__}, which no frame can carry")
+        raise EmulationError(
+            f"cannot send the value of {paused.text} to the program: "
+            f"it contains a value of type {type(part).__name__}, or is too large"
+        )
 
     return encode(value, brief=refuse)

@@ -1,7 +1,7 @@
-"""A trace written while its run goes on: what is known when the process is killed is there to be resumed.
+"""Write a trace during its run, so that a run that was killed can be resumed.
 
-The journal of `FILE` is `FILE.journal`. It is a trace without an end, with one kind of line more: a tool call that was
-begun. When the run ends, the trace itself is written and the journal removed.
+The journal of `FILE` is `FILE.journal`. It is a trace without an end, with an additional kind of line for a tool call
+that has begun. When the run ends, the trace itself is written and the journal removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from ..trace import Call, Event, Header, Produced, Returned, Sent, Trace, as_json, chained, linked
 
-BEGUN = "begun"  # the reply of a tool call that is under way
+BEGUN = "begun"  # as the reply of a tool call: it is in progress
 
 
 def journal_of(path: Path) -> Path:
@@ -21,7 +21,7 @@ def journal_of(path: Path) -> Path:
 
 
 class Journal:
-    """Writes each event of a run as it comes. A failed write ends the journal, not the run."""
+    """Writes each event of a run immediately. A failed write ends the journal, not the run."""
 
     def __init__(self, path: Path, warn: Callable[[str], None] = lambda text: None) -> None:
         self._path, self._warn, self._digest = journal_of(path), warn, ""
@@ -42,10 +42,10 @@ class Journal:
         tools = header.settings.get("tools")
         self._tools = set(tools) if isinstance(tools, list) else set()
         try:
-            if self._path.exists():  # what an earlier run paid for is not thrown away
+            if self._path.exists():  # keep the values that an earlier run paid for
                 kept = self._path.with_name(f"{self._path.name}.old")
                 self._path.replace(kept)
-                self._warn(f"an earlier run did not end: its journal is kept as {kept}")
+                self._warn(f"an earlier run was interrupted; its journal is kept as {kept}")
             self._file = self._path.open("xb", buffering=0)
         except OSError as error:
             self._fail(error)
@@ -78,9 +78,9 @@ def remove_journal(path: Path) -> None:
 
 
 def read_interrupted(path: Path) -> Trace:
-    """Read the trace of a run that did not end well: the file, or its journal if that goes further.
+    """Read the trace of an interrupted run: the file, or its journal if that has more events.
 
-    A journal that goes further replaces the file, so that the next journal does not overwrite it.
+    Then the journal replaces the file, because the resumed run writes a journal of its own.
     """
     journal = journal_of(path)
     if not journal.exists():

@@ -25,25 +25,25 @@ _REST_BYTES = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """A value that the program took."""
+    """A value that the program used."""
 
     asked: Paused
     answered: Answered
     seconds: float
-    is_first: bool  # False: the program took it before
-    is_foreseen: bool  # it was requested before the program asked
+    is_first: bool  # False: the program used it before
+    is_foreseen: bool  # requested before the program made the call
 
 
 @dataclass(frozen=True)
 class Unused:
-    """How many calls were wasted."""
+    """How many calls got a value that the program did not use."""
 
-    wasted: int = 0  # sent ahead, but the program never made them
+    wasted: int = 0  # sent ahead, but never made by the program
     unsettled: int = 0  # made by the program, which never reported that it used the value
 
 
 class Log:
-    """Numbers the events of one program and counts their bytes: a run may record a limited number."""
+    """Numbers the steps of one program and counts the bytes of its events, which are limited."""
 
     def __init__(self, *, language: Language, is_followed: bool, max_bytes: int) -> None:
         self._language = language
@@ -62,14 +62,14 @@ class Log:
         return self._program.statements[statement].line if statement < len(self._program.statements) else 0
 
     def use(self, paused: Paused) -> Use | None:
-        """Return what is known of the hole that was called there."""
+        """Return the hole that was called, with its expected type; None if it is unknown."""
         return self._uses.get((paused.statement, paused.name)) or self._uses.get((None, paused.name))
 
     def pause(self, paused: Paused, job: Job) -> Pause:
-        """Return a pause as the emulator sees it."""
+        """Return the pause for the emulator."""
         try:
             args, kwargs = paused.arguments()
-        except ValueFormatError:  # a hostile guest; the values are only for the emulator to read
+        except ValueFormatError:  # from a hostile guest; only the emulator reads these values
             args, kwargs = (Opaque("unknown", "<unreadable>"),), {}
         use = self.use(paused)
         return Pause(
@@ -168,7 +168,7 @@ class Log:
     # --- size -------------------------------------------------------------------------------------------------
 
     def count(self, event: Event) -> bool:
-        """Count the bytes of an event. Return whether another mebibyte is full: then other tasks should get a turn."""
+        """Count the bytes of an event. Return whether another mebibyte is full, and other tasks should run."""
         if isinstance(event, (Sent, Returned, Produced)):
             return False
         before = self._bytes

@@ -1,8 +1,8 @@
-"""Lookahead: a shadow of the program runs ahead of it, in a guest of its own, and finds the calls it will make.
+"""Lookahead: a shadow of the program runs ahead of it, in its own guest, and finds the calls that it will make.
 
 The shadow reports calls, the host requests their values, and the shadow runs again with the values that have arrived
-(guest/shadow/rounds.py). It cannot affect the result: the program takes a value only for a call that it makes itself,
-with the same arguments.
+(for Python: languages/python/guest/shadow/rounds.py). It cannot affect the result: the program takes a value only for a
+call that it makes itself, with the same arguments.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Foreseeing(Protocol):
     """Receives calls before the program makes them."""
 
     def foresee(self, paused: Paused) -> bool:
-        """Take a call that the shadow reports; whether it is new."""
+        """Queue a call that the shadow reports. Return whether it is new."""
 
     def reorder(self, calls: list[int]) -> None:
-        """Order the queue by the calls of a finished round, given by number in program order."""
+        """Sort the queue by the calls of a finished round, given as pause numbers in program order."""
 
     def pump(self) -> None:
         """Start queued requests, up to the number allowed in flight."""
@@ -42,14 +42,14 @@ class Lookahead:
     """Runs shadows of one program, from its first pause on.
 
     Shadows run no longer than the program has, plus a constant. A new round begins when values have arrived; after
-    rounds that found no new calls, it waits for more of them.
+    each round without new calls, the next one waits for more values.
     """
 
     def __init__(self, place: Sandbox, job: Job, session: Session, answers: Foreseeing) -> None:
         self._place, self._job, self._session, self._answers = place, job, session, answers
         self._values: list[dict[str, Any]] = []
         self._news = 0  # values and unforeseen calls since the last round began
-        self._patience = 1  # how many of those begin a new round
+        self._patience = 1  # how many of them start a new round
         self._spent_seconds, self._shadows = 0.0, 0
         self._shadow: Session | None = None
         self._is_alive = self._is_running = False  # whether a shadow exists; whether it is in a round

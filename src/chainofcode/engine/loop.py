@@ -1,4 +1,4 @@
-"""The loop: Python takes what it can, the emulator takes each pause, and everything that happens is an event."""
+"""The main loop: a guest runs the program, the emulator answers each pause, and everything becomes an event."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ async def execute(
     options: RunOptions | None = None,
     **given: Unpack[RunKeywords],
 ) -> AsyncIterator[Event]:
-    """Run a program to its end, as a stream of events: the emulator (a model, a table, a function) answers each pause.
+    """Run a program and yield its events. The emulator (a model, a table, a function) answers each pause.
 
-    `program` may be a model's whole reply. Yields the trace's Header, the Program, each Step (with the Calls it took),
-    and the Answer; also Sent and Returned as calls go out and come back, and the files that the run Produced.
+    `program` may be a model's whole reply. Yields the trace's Header, the Program, Calls and Steps in
+    order, and the Answer; also Sent and Returned when a call is sent and answered, and the files that the run Produced.
     `sandbox` is the name of a sandbox to start for this program, or an open one, in which programs start faster.
     """
     chosen = RunOptions.of(options, given, question)
@@ -65,7 +65,7 @@ async def execute_program(
                     yield event
                 if log.is_full and not isinstance(signal, Ended):
                     session.end(Reason.TRACE_LIMIT, log.overflow().message)
-        except GeneratorExit:  # the caller has left
+        except GeneratorExit:  # the caller stopped iterating
             raise
         except BaseException:  # cancelled or failed: requests that were made still belong in the trace
             await fetches.close()
@@ -75,7 +75,7 @@ async def execute_program(
 
 
 async def _events_of(signal: Signal | Sent | Returned, session: Session, log: Log, fetches: Fetches) -> list[Event]:
-    """Turn a signal of the guest, or an event that the fetches posted, into events: first the requests made so far."""
+    """Turn a signal of the guest, or an event from `fetches`, into events, preceded by the requests made so far."""
     made: list[Event] = []
     match signal:
         case ProgramParsed(parsed):
@@ -83,7 +83,7 @@ async def _events_of(signal: Signal | Sent | Returned, session: Session, log: Lo
         case Ran(steps):
             made = [log.ran(step) for step in steps]
         case Paused():
-            fetches.begin(signal)  # a task of its own: several may be open
+            fetches.begin(signal)  # starts a task: several pauses may be open
         case Settled():
             made = [log.emulated(signal, fetches.take(signal))]  # in program order
         case Sent() | Returned():

@@ -1,4 +1,4 @@
-"""What a program is given beyond its text, and how it is run."""
+"""The options of a run: inputs, language, grants, limits, tools."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunOptions:
 
     question: str | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    language: Language | str | None = None  # None: that of the program, or Python for a text
+    language: Language | str | None = None  # None: that of the Program, or Python for text
     policy: Literal["strict", "paper"] = "strict"
     packages: Sequence[str] = ()
     reads: Sequence[str] = ()
@@ -35,14 +35,14 @@ class RunOptions:
     seed: int | None = None
     limits: Limits = field(default_factory=Limits)
     tools: Tools = ()
-    in_flight: int | None = None  # calls under way at once; None: as many as the emulator takes, 1: one by one
-    share: bool = True  # whether a repeated call has the same value; otherwise it is asked for again
+    in_flight: int | None = None  # concurrent calls; None: as many as the emulator accepts
+    share: bool = True  # whether a repeated call gets the same value instead of a new one
     follow: bool = False  # record the provenance of the answer, one call at a time
-    asked: Mapping[str, Any] = field(default_factory=dict)  # how the question was asked, for the trace alone
+    asked: Mapping[str, Any] = field(default_factory=dict)  # how the question was asked; only recorded in the trace
 
     @classmethod
     def of(cls, options: RunOptions | None, given: Mapping[str, Any], question: str | None = None) -> RunOptions:
-        """Return the options with the given ones replaced. Raises TypeError for an unknown name."""
+        """Return the options with some replaced. Raises TypeError for an unknown name."""
         if question is not None:
             given = {**given, "question": question}
         known = [option.name for option in dataclasses.fields(cls)]
@@ -56,15 +56,15 @@ class RunOptions:
         return Toolbox.of(self.tools)
 
     def language_or(self, default: Language) -> Language:
-        """Return the chosen language, which may be given by name."""
+        """Return the chosen language, or the default if none was chosen."""
         if isinstance(self.language, str):
             return language_named(self.language)
         return self.language or default
 
     def job(self, program: str | Program, **more: Any) -> Job:
-        """Return the job that runs a program, or a model's reply that holds one."""
+        """Return the job that runs a program, or a model's reply that contains one."""
         if not isinstance(program, (str, Program)):
-            raise TypeError(f"a program is text or a Program, not {type(program).__name__}")
+            raise TypeError(f"program must be text or a Program, not {type(program).__name__}")
         source = program if isinstance(program, str) else program.source
         own = PYTHON if isinstance(program, str) else language_named(program.language)
         world: Any = {"clock": self.clock, "seed": self.seed}

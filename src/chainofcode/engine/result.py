@@ -1,4 +1,4 @@
-"""The result of a run, for callers that do not want its events."""
+"""The result of a run, collected from its events."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..values.codec import Opaque, ValueFormatError, brief, decode
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Result:
-    """The outcome of a run. `answer` is None without one, and an Opaque if the value could not leave the guest."""
+    """The outcome of a run. `answer` is None if there is none, and an Opaque if its value could not leave the guest."""
 
     trace: Trace
     reason: Reason
     usage: Usage
     answer: Any = None
     artifacts: Mapping[str, bytes] = field(default_factory=dict)  # files that the program left in its scratch directory
-    lineage: Lineage | None = None  # of the last program that was followed
+    lineage: Lineage | None = None  # of the last program, if the run recorded provenance
 
     @property
     def is_answered(self) -> bool:
@@ -31,20 +31,20 @@ class Result:
 
     @property
     def error(self) -> Failure | None:
-        """Why there is no answer: what happened, and on which line."""
+        """Why there is no answer, and on which line."""
         return self.trace.answer.error if self.trace.answer is not None else None
 
     @property
     def confidence(self) -> float | None:
         """How sure the model was of an answer that it states, otherwise of its least sure judgement.
 
-        This is not the probability that the answer is right. None if nothing is known.
+        This is not the probability that the answer is right. None if no confidence is known.
         """
         return self.trace.confidence
 
     @property
     def judgements(self) -> list[Step]:
-        """The values with a known confidence that the model gave the last program, each call once."""
+        """The model's values for the last program whose confidence is known, without those of repeated calls."""
         return self.trace.judgements
 
     def __repr__(self) -> str:
@@ -69,7 +69,7 @@ class Result:
 
     @classmethod
     def of_trace(cls, trace: Trace, files: Mapping[str, bytes], lineage: Lineage | None = None) -> Self:
-        """Make a result of a trace and of files by their SHA-256."""
+        """Make a result from a trace, and files by their SHA-256."""
         ended = trace.answer or Answer(Reason.GUEST_DIED)
         try:
             value = decode(ended.value)

@@ -25,7 +25,7 @@ SUITES = ("emulation", "questions", "varied")
 
 
 def load(suite: str) -> list[Sample]:
-    """Return a suite by name, or the samples of a file, one JSON object a line."""
+    """Return a suite by name, or the samples of a file, one JSON object per line."""
     path = Path(__file__).parent / "suites" / f"{suite}.jsonl" if suite in SUITES else Path(suite)
     try:
         text = read_text(path)
@@ -45,14 +45,14 @@ def load(suite: str) -> list[Sample]:
 
 
 def _sample(record: Any, name: str) -> Sample:
-    """Return a record as a sample: `{"question": …, "target": …}` will do."""
+    """Return a record as a sample: `{"question": …, "target": …}` is enough."""
     if isinstance(record, dict):
         record = {"id": name, **record}
         if "target" in record:
             record["targets"] = [record.pop("target")]
     sample = msgspec.convert(record, Sample)
     if sample.question is None and sample.program is None:
-        raise ValueError("a sample has a question or a program")
+        raise ValueError("a sample needs a question or a program")
     if sample.program is None and not sample.targets:
         raise ValueError("a question needs a `target`, or `targets`")
     return sample
@@ -66,10 +66,10 @@ async def evaluate(
     options: RunOptions | None = None,
     **given: Unpack[RunKeywords],
 ) -> AsyncIterator[Score]:
-    """Run samples one after the other and score each; `ways` are how questions are answered.
+    """Run samples one after another and score each; `ways` controls how questions are answered.
 
-    A sample that cannot be run is one without an answer. Raises LMError where the first few all bring no reply,
-    and BudgetError, after what was left of it, where a budget is spent.
+    A sample that cannot be run counts as one without an answer. Raises LMError if the model replies to none of the
+    first few samples, and BudgetError when a budget is spent.
     """
     jobs = [EvalJob(sample, ways=ways) for sample in samples]
     async for scored, _ in run_jobs(jobs, lm, sandbox, RunOptions.of(options, given)):

@@ -1,4 +1,4 @@
-"""Benchmarks, by the SHA-256 of their files: downloaded once from their authors."""
+"""Files of benchmarks: downloaded once from their authors, and verified by SHA-256."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def fetched(name: str) -> Path:
     """Return the directory of a benchmark; missing files are downloaded and verified."""
     told = json.loads(Path(__file__).with_name("data.json").read_text(encoding="utf-8"))
     if name not in told:
-        raise InputError(f"{name} must be downloaded by hand: name its directory with --data or COC_DATA")
+        raise InputError(f"{name} cannot be downloaded automatically: give its directory with --data or COC_DATA")
     home = cache_directory().parent / "data" / name
     for file, (url, digest) in told[name].items():
         path = home / file
@@ -26,7 +26,7 @@ def fetched(name: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             data = _download(url)
             if hashlib.sha256(data).hexdigest() != digest:
-                raise InputError(f"{url} was changed (its SHA-256 differs); name another source with --data")
+                raise InputError(f"{url} was changed (its SHA-256 differs); give a directory with --data or COC_DATA")
             partial = path.with_name(path.name + ".partial")
             partial.write_bytes(data)
             partial.replace(path)
@@ -35,10 +35,10 @@ def fetched(name: str) -> Path:
 
 def _download(url: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as reply:  # noqa: S310  # one of ours, see data.json
+        with urllib.request.urlopen(url, timeout=_SECONDS) as reply:  # noqa: S310  # a URL of data.json
             data: bytes = reply.read(_MAX_BYTES + 1)
     except (OSError, urllib.error.URLError, ValueError) as error:
-        raise InputError(f"cannot fetch {url}: {error}; --data or COC_DATA names a directory that has it") from None
+        raise InputError(f"cannot fetch {url}: {error}; give a directory with --data or COC_DATA") from None
     if len(data) > _MAX_BYTES:
         raise InputError(f"{url} is larger than expected")
     return data

@@ -12,7 +12,7 @@ from ..render import plain
 
 _COLOURS = ("#3b6fb6", "#d9772b", "#3f8f4f", "#b5403a", "#7a5aa6", "#8a6d3b", "#c2609a", "#5f6b76", "#2f9aa0")
 _LINE = 15  # pixels between lines of text
-_CHARACTER = 6.6  # pixels, about
+_CHARACTER = 6.6  # pixels, approximately
 _MAX_LABEL = 40
 _WIDTH = 860.0
 _BAR, _GAP = 7, 12  # pixels of a bar, and between groups of them
@@ -182,7 +182,7 @@ def _log_ticks(low: float, high: float) -> list[float]:
 def _label_places(
     points: Sequence[tuple[float, float]], labels: Sequence[str], width: float
 ) -> list[tuple[float, float]]:
-    """Return where labels begin: right or left of their points, or moved up or down so that they cover nothing."""
+    """Return where labels begin: right or left of their points, or moved up or down so that nothing overlaps."""
     taken = [(x - 6, x + 6, y) for x, y in points]  # left, right, height
     places = []
     for (x, y), label in zip(points, labels, strict=True):

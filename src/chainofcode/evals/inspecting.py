@@ -1,8 +1,8 @@
-"""Our methods as a solver of Inspect (`inspect_ai`), BIG-Bench Hard as its task, our results in its log format.
+"""Support for Inspect (`inspect_ai`): methods as a solver, BIG-Bench Hard as a task, results in its log format.
 
     inspect eval chainofcode/bbh --model openai/gpt-4o-mini -T tasks=navigate -T method=coc
 
-The model is Inspect's own; each trace is in the sample's transcript, where its viewer shows it.
+Inspect provides the model. Each trace is in the transcript of its sample, where Inspect's viewer shows it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _usage(output: ModelOutput) -> Usage:
 
 @solver
 def chain_of_code(method: str = "coc", shots: str = "single", repairs: int = 2, data: str | None = None) -> Solver:
-    """Answer with one of our methods; the answer is the completion, the trace is in the transcript."""
+    """Answer with a method of chainofcode; the answer is the completion, the trace is in the transcript."""
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         sample = Sample(str(state.sample_id), state.input_text, task=str((state.metadata or {}).get("task", "")))
@@ -117,7 +117,7 @@ def _text(trace: Trace) -> str:
 
 @scorer(metrics=[accuracy(), stderr()])
 def target_scorer() -> Scorer:
-    """Right by the rules of the sample's task."""
+    """Score an answer by the rules of the sample's task."""
 
     async def score(state: TaskState, target: Target) -> Score:
         kind = str((state.metadata or {}).get("kind", ""))

@@ -27,8 +27,8 @@ def split_name(name: str) -> tuple[str, str] | None:
 def matching_votes(scores: Iterable[Score], method: str, other: str, votes: int = 1) -> dict[str, int]:
     """Return how many votes `method` needs in each task to use as many tokens per question as `other`.
 
-    Rounded to the nearest number, at least one. The scores are those of both methods on the same samples; `votes` is
-    how often each answered. Raises InputError if the model reports no tokens.
+    The number is rounded, at least 1 and at most 100. The scores are those of both methods on the same samples, with
+    `votes` votes per question. Raises InputError if the model reports no tokens.
     """
     spent: dict[tuple[str, str], list[int]] = {}
     for score in scores:

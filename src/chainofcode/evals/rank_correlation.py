@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 
 def spearman(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return the correlation of ranks; 0 if one side has no two different values."""
+    """Return the correlation of ranks; 0 if all values of one side are equal."""
     return _pearson(_ranks(one), _ranks(other))
 
 
 def kendall(one: Sequence[float], other: Sequence[float]) -> float:
-    """Return tau-b; 0 if one side has no two different values."""
+    """Return tau-b; 0 if all values of one side are equal."""
     agreeing = ties_one = ties_other = pairs = 0
     for i in range(len(one)):
         for j in range(i):

@@ -1,7 +1,7 @@
-"""An evaluation on many machines: samples go to workers of a Ray cluster, results come back to one place.
+"""Evaluation on a Ray cluster: workers run the samples, and the driver collects the results.
 
-Each worker has a sandbox and a model of its own; how fast a model is asked, and what it may use, is counted in one
-place for all of them. Samples of a node that is lost are run again; each counts once.
+Each worker has its own sandbox and model; one actor enforces the rate limit and the budget for all workers. Samples of
+a lost node are run again, and each is counted once.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from ..trace import Trace
 from .runner import EarlyStop, EvalJob, is_cut_short, not_run, run_job, spending
 from .samples import Score
 
-_RESTART_SECONDS = 120.0  # that a worker may take
-_MAX_LOSSES = 5  # of one sample: it is likely to blame for five lost workers
+_RESTART_SECONDS = 120.0  # for a worker to restart
+_MAX_LOSSES = 5  # of one sample: it is then the likely cause
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The settings of every worker: the model by name, the sandbox by name, the budget of all."""
+    """The settings of all workers: the names of the model and the sandbox, and the budget that they share."""
 
     model: str
     sandbox: str = "auto"
@@ -42,11 +42,11 @@ class Plan(msgspec.Struct, frozen=True):
     per_minute: int | None = None
     tokens: float | None = None
     dollars: float | None = None
-    rows: int | None = None  # calls of one function in one prompt, if not as many as the model is good for
+    rows: int | None = None  # calls of one function in one prompt; None: the default of the model
 
 
 class _Counter:
-    """Counts requests and what they used, for all workers."""
+    """Counts requests and their usage, for all workers."""
 
     def __init__(self, plan: Plan) -> None:
         self._budget, self._rate = Budget(tokens=plan.tokens, dollars=plan.dollars), RateLimit(plan.per_minute)
@@ -55,7 +55,7 @@ class _Counter:
     async def begin(self, worker: int) -> str:
         """Wait for a turn; return which budget is spent, if any."""
         await self._slots.acquire()
-        if spent := self._budget.exceeded():  # by those that had their turn meanwhile
+        if spent := self._budget.exceeded():  # by requests that were sent in the meantime
             self._slots.release()
             return spent
         self._held[worker] += 1
@@ -85,7 +85,7 @@ class _Counted(Around):
         turn = asyncio.ensure_future(self._counter.begin.remote(self._worker))
         try:
             spent = await asyncio.shield(turn)
-        except asyncio.CancelledError:  # the turn comes nevertheless, and would be taken for ever
+        except asyncio.CancelledError:  # the turn is still granted, and must be given back
             turn.add_done_callback(self._give_back)
             raise
         if spent:
@@ -115,9 +115,9 @@ class _Worker:
     async def run(
         self, job: EvalJob, options: RunOptions, counter: Any, api_key: str | None
     ) -> tuple[bytes, list[str], str]:
-        """The score, the lines of the trace, and how the model failed where it did.
+        """Return the score, the lines of the trace, and the error of the model, if any.
 
-        The key comes with each sample: what an actor is made with, Ray keeps.
+        The key is passed with each sample, because Ray stores the arguments of an actor's constructor.
         """
         try:
             lm, sandbox = self._opened(counter, api_key)
@@ -145,9 +145,9 @@ def run_on_ray(
     workers: int | None = None,
     api_key: str | None = None,
 ) -> Iterator[tuple[Score, Trace | None]]:
-    """Scores and traces, as they come back from the cluster at `address` (None: this machine alone).
+    """Yield scores and traces as the cluster at `address` returns them (None: only this machine).
 
-    Raises LMError where the first few all bring no reply, and BudgetError where a budget is spent.
+    Raises LMError if the model replies to none of the first few samples, and BudgetError when a budget is spent.
     """
     with joined(address):
         cluster: Any = ray
@@ -161,7 +161,7 @@ def run_on_ray(
 
 
 class _Driver:
-    """Hands out samples, takes results back, hands out again what was lost."""
+    """Sends samples to workers, collects the results, and sends lost samples again."""
 
     def __init__(
         self, jobs: Sequence[EvalJob], given: tuple[RunOptions, Any, str | None], workers: list[Any], at_once: int
@@ -193,12 +193,12 @@ class _Driver:
             self._open[self._workers[place].run.remote(job, *self._given)] = (job, place)
 
     def _result(self, reference: Any) -> tuple[Score, Trace | None] | None:
-        """Return what a worker did, None where the sample is to be run again."""
+        """Return the result of a worker; None if the sample will be run again."""
         job, place = self._open.pop(reference)
         self._idle.append(place)
         try:
             told, lines, failed = ray.get(reference)
-        except RayError as error:  # the node is gone, or the worker
+        except RayError as error:  # the node or the worker was lost
             self._counter.lose.remote(place)
             lost = self._lose(job, error)
             return None if lost is None else (lost, None)
@@ -208,9 +208,9 @@ class _Driver:
         return msgspec.msgpack.decode(told, type=Score), trace
 
     def _lose(self, job: EvalJob, error: Exception) -> Score | None:
-        """Run a lost sample again, a few times; then return a score that says so.
+        """Queue a lost sample again; if it was lost several times, return a score with the error.
 
-        A worker that restarts loses what it is given. That does not count as long as there were results lately.
+        A restarting worker loses the samples that it is given. These losses do not count while other results arrive.
         """
         is_restarting = isinstance(error, ActorUnavailableError)
         if is_restarting and time.monotonic() - self._heard < _RESTART_SECONDS:
@@ -219,7 +219,7 @@ class _Driver:
             return None
         self._losses[job.key] += 1
         if self._losses[job.key] >= _MAX_LOSSES:
-            return not_run(job, LMError(f"lost {_MAX_LOSSES} times with its worker: {str(error)[:300]}"))
-        self._todo.append(job)  # at the end: the cluster may need a while
+            return not_run(job, LMError(f"lost with its worker {_MAX_LOSSES} times: {str(error)[:300]}"))
+        self._todo.append(job)  # at the end: the cluster may need time to recover
         time.sleep(0.1)
         return None

@@ -12,7 +12,7 @@ from .scoring import accuracy, stated
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """One recorded reply to a question of a task; `style` is how it was asked for, such as `direct` or `cot`."""
+    """One recorded reply to a question of a task; `style` is the kind of prompt, such as `direct` or `cot`."""
 
     task: str
     index: int
@@ -22,14 +22,14 @@ class Reply(msgspec.Struct, frozen=True):
 
 
 class Tally(msgspec.Struct):
-    """Replies of one task and style. What states no answer is counted apart from what states a wrong one."""
+    """Replies of one task and style. Replies without an answer are counted separately from wrong answers."""
 
     task: str
     style: str
     n: int = 0
     right: int = 0
     no_answer: int = 0  # empty
-    not_extracted: int = 0  # words, but no answer among them
+    not_extracted: int = 0  # a reply without an answer
 
     def add(self, reply: Reply) -> None:
         self.n += 1
@@ -62,7 +62,7 @@ def read_replies(path: Path) -> Iterable[Reply]:
 
 
 def tally(replies: Iterable[Reply]) -> list[Tally]:
-    """Count replies by task and style, in the order in which they come. A reply that comes twice counts once."""
+    """Count replies by task and style, in order of appearance. Repeated replies count once."""
     tallies: dict[tuple[str, str], Tally] = {}
     seen: set[tuple[str, str, int]] = set()
     for reply in replies:

@@ -22,7 +22,7 @@ from .tasks import BBEH, BBEH_PUBLISHED, paper, task_of
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """Some samples of one method: accuracy and its standard error in per cent, and what is no answer."""
+    """Some samples of one method: accuracy and its standard error in per cent, and missing answers."""
 
     n: int
     accuracy: float
@@ -43,7 +43,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 def faithfulness(scores: Iterable[Score]) -> float | None:
-    """Return the mean over the answers that were checked; None where none was."""
+    """Return the mean over the answers that were checked; None if none was checked."""
     checked = [score.faithful for score in scores if score.faithful is not None]
     return round(sum(checked) / len(checked), 3) if checked else None
 
@@ -52,7 +52,7 @@ Mean = tuple[float, float] | None  # an accuracy and its standard error
 
 
 class ReportRow(NamedTuple):
-    """A row of the table: a task or an average, ours by method, and what was published."""
+    """A row of the table, a task or an average: measured accuracies by method, and published ones."""
 
     name: str
     ours: dict[str, Mean]
@@ -60,7 +60,7 @@ class ReportRow(NamedTuple):
 
 
 class Summary:
-    """Scores by task and method. Averages are over tasks, as in the paper; for BIG-Bench Extra Hard, its authors'."""
+    """Scores by task and method. Averages are over tasks, as in the paper; BIG-Bench Extra Hard has its own."""
 
     def __init__(self, scores: Iterable[Score], planned: Mapping[str, int] | None = None, about: str = "") -> None:
         self.scores, self.about = list(scores), about
@@ -86,7 +86,7 @@ class Summary:
     def gaps(self) -> str:
         """What is missing, in words; empty if every planned sample was run."""
         gaps = [f"{m or 'programs'} {ran} of {planned}" for m, (ran, planned) in self.progress.items() if ran < planned]
-        return f"incomplete, samples that were run: {', '.join(gaps)}" if gaps else ""
+        return f"incomplete; samples run: {', '.join(gaps)}" if gaps else ""
 
     @property
     def is_bbeh(self) -> bool:
@@ -151,7 +151,7 @@ class Summary:
         return [name for name in known if self.is_bbeh or name in ("human", *self.methods)]
 
     def lines(self) -> list[str]:
-        """Return the table as text: ours with standard errors, what was published behind it."""
+        """Return the table as text: measured accuracies with standard errors, then published ones."""
         rows, theirs = self.rows(), self.published
         width = max(len(row.name) for row in rows) + 2
         head = "".join(f"{method:>18}" for method in self.methods)
@@ -170,7 +170,7 @@ class Summary:
         return line
 
     def figure(self, row: ReportRow, name: str) -> str:
-        """Return a published figure as text: the paper's are whole."""
+        """Return a published figure as text: those of the paper are whole numbers."""
         number = row.theirs.get(name)
         if number is None:
             return ""
@@ -189,7 +189,7 @@ class Summary:
             parts.append(f"{repairs} repairs in {len(repaired)} samples, of which {ended_right} ended right")
         if self.tokens(method):
             cached = _mean([score.cached_tokens for score in scores])
-            parts.append(f"{self.tokens(method):.0f} tokens a sample, {cached:.0f} of them cached")
+            parts.append(f"{self.tokens(method):.0f} tokens per sample, {cached:.0f} of them cached")
         if faithful is not None:
             parts.append(f"faithfulness {faithful:.2f}")
         return "; ".join(parts)
@@ -221,7 +221,7 @@ def _mean(numbers: Sequence[float]) -> float:
 
 
 def _groups() -> dict[str, Callable[[str], bool]]:
-    """Return the groups of tasks that the paper averages over: all, and those of one kind, or run by one executor."""
+    """Return the groups of tasks that the paper averages over: all tasks, those of a kind, those of an executor."""
     groups: dict[str, Callable[[str], bool]] = {"all": lambda task: True}
     for kind in ("NLP", "algorithmic"):
         groups[kind] = lambda task, kind=kind: task in paper() and paper()[task].kind == kind  # type: ignore[misc]
@@ -231,7 +231,7 @@ def _groups() -> dict[str, Callable[[str], bool]]:
 
 
 def _published(tasks: Sequence[str]) -> dict[str, float]:
-    """Return the paper's accuracies, as means over those of the tasks that it has."""
+    """Return the paper's accuracies, as means over the tasks that it includes."""
     columns: dict[str, list[float]] = {}
     for facts in (paper()[task] for task in tasks if task in paper()):
         for name, value in {"human": facts.human_average, **facts.methods}.items():
@@ -305,7 +305,7 @@ def _by_chance(one: int, other: int) -> float:
 def write_page(summary: Summary, directory: Path, pictures: Sequence[str]) -> Path:
     """Write one HTML page with the table, the charts and a link to the page of every run.
 
-    All that the model wrote is text.
+    Text of the model is escaped.
     """
     runs = write_run_pages(summary.scores, directory)
     theirs, is_checked = summary.published, any(score.faithful is not None for score in summary.scores)
@@ -366,8 +366,8 @@ def draw(summary: Summary, directory: Path) -> list[str]:
 def _charts(summary: Summary) -> dict[str, str]:
     charts = {"tasks.svg": _task_chart(summary)}
     for name, value, label in (
-        ("tokens", summary.tokens, "tokens a sample"),
-        ("seconds", summary.seconds, "seconds a sample"),
+        ("tokens", summary.tokens, "tokens per sample"),
+        ("seconds", summary.seconds, "seconds per sample"),
     ):
         points = [Point(method, value(method), *summary.overall(method)) for method in summary.methods]
         if any(point.x for point in points):

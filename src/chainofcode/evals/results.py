@@ -1,9 +1,9 @@
 """An evaluation on disk: its settings, one line per result, one trace per sample. It can be resumed.
 
-DIR/run.json          the settings, which must be the same when it is resumed, and how many samples were planned
-DIR/results.jsonl     one Score a line, appended; where several voted, one more for each of them
+DIR/run.json          the settings, which a resumed run must share, and the number of planned samples
+DIR/results.jsonl     one Score per line, appended; with votes, one more for each vote
 DIR/traces/…          the trace of each sample
-DIR/batches.sqlite    with --batch: what was sent in which batch, and the replies
+DIR/batches.sqlite    with --batch: the requests of each batch, and the replies
 DIR/results.parquet   the same rows as a table, written at the end
 """
 
@@ -30,11 +30,11 @@ from .runner import EvalJob, tries
 from .samples import Sample, Score
 
 _UNSAFE = re.compile(r"[^\w.-]+", re.ASCII)
-_Planned = dict[tuple[str, str, str], int]  # method, task, split → samples: they are taken from the front
+_Planned = dict[tuple[str, str, str], int]  # method, task, split → number of samples, taken from the front
 
 
-# How settings are called in error messages, where the name is not enough.
-_OPTIONS = {"no_fallback": "no_fallback (which --methods brings along)", "sha256": "questions of the sha256"}
+# Names of settings in error messages, where the key is not clear enough.
+_OPTIONS = {"no_fallback": "no_fallback (which --methods implies)", "sha256": "the SHA-256 of the questions"}
 
 
 class ResultsDirectory:
@@ -59,7 +59,7 @@ class ResultsDirectory:
         if not (self.directory / "run.json").exists():
             self._note(settings)
             return
-        older = {"split": "", "emulator": "", "batch": ""}  # what a version had that noted fewer
+        older = {"split": "", "emulator": "", "batch": ""}  # older versions did not record these
         known, settings = {**older, **read_settings(self.directory)}, {**older, **settings}
         for name, value in known.items():
             if name != "planned" and settings.get(name) != value:
@@ -100,11 +100,11 @@ class ResultsDirectory:
         if known is None or not known.was_run:
             return False
         if known.sample and known.sample != job.sample.digest:
-            raise InputError(f"{self.directory} has a result of {job.sample.id!r}, which was another sample then")
+            raise InputError(f"{self.directory} has a result of {job.sample.id!r}, but for another sample with this id")
         return True
 
     def keep(self, score: Score, trace: Trace | None) -> Score:
-        """Write a result: first its trace, then the lines of its votes, last its own."""
+        """Write a result: first its trace, then a line for each of its votes, last its own line."""
         sample, rows, name = self._samples.get((score.id, score.method)), [score], ""
         if trace is not None:
             rows = [*(tries(sample, score, trace) if sample is not None else ()), score]
@@ -138,14 +138,14 @@ class ResultsDirectory:
 
 
 def _locked(directory: Path) -> int:
-    """Lock the directory: two runs at once would mix their lines. The kernel unlocks it."""
+    """Lock the directory: two runs at once would mix their lines. The kernel removes the lock at exit."""
     place = lock_directory(directory)
     try:
         lock(place, waits=False)
     except BlockingIOError:
         os.close(place)
-        raise InputError(f"another run is keeping its results in {directory} right now") from None
-    except OSError:  # a file system that has no locks
+        raise InputError(f"another run is writing its results to {directory}") from None
+    except OSError:  # a file system without locks
         pass
     return place
 
@@ -165,7 +165,7 @@ def replacing(path: Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-# --- what is there ------------------------------------------------------------------------------------------------
+# --- reading -----------------------------------------------------------------------------------------------------
 
 
 def read_settings(directory: Path) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def describe_run(directory: Path) -> str:
 
 
 def read_planned(directory: Path) -> dict[str, int]:
-    """Return how many samples were planned, by method, as far as that was noted."""
+    """Return how many samples were planned, by method, if that was recorded."""
     settings = read_settings(directory) if (directory / "run.json").exists() else {}
     counted = Counter[str]()
     for (method, _, _), count in _planned(settings, directory).items():
@@ -217,12 +217,12 @@ def _group(job: EvalJob) -> tuple[str, str, str]:
 
 
 def read_scores(directory: Path, *, with_tries: bool = False) -> list[Score]:
-    """Return the scores, one for each sample and method; on request, with those of each vote."""
+    """Return the scores, one for each sample and method; `with_tries` adds those of each vote."""
     path = directory / "results.jsonl"
     try:
         data = read_whole(path)
     except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}; coc eval … --out DIR makes one") from None
+        raise InputError(f"cannot read {path}: {error.strerror}; coc eval … --out DIR creates one") from None
     # A last line may be cut off; of samples that were run again, the last score counts.
     scores = _scores(data[: data.rfind(b"\n") + 1], path)
     last = {(score.id, score.method, score.attempt): score for score in scores if with_tries or not score.attempt}

@@ -1,4 +1,4 @@
-"""A page for every run of an evaluation, made from its trace: what was asked, what ran, what the model wrote."""
+"""HTML pages for the runs of an evaluation, made from their traces: the question, the run, the model's replies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_run_pages(scores: Iterable[Score], directory: Path) -> dict[str, PureP
         if not _is_newer(directory / page, directory / place):
             try:
                 trace = Trace.read(directory / place)
-            except TraceError:  # damaged: the report has its score alone
+            except TraceError:  # damaged: the report has only its score
                 continue
             (directory / page).parent.mkdir(parents=True, exist_ok=True)
             with replacing(directory / page) as partial:

@@ -1,4 +1,4 @@
-"""Runs samples, several at once, and scores each; a sample that cannot be run is a result, too."""
+"""Runs samples, several at once, and scores each; a sample that cannot be run has a score, too."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class EvalJob:
 
 
 class EarlyStop:
-    """Ends an evaluation whose first samples all fail for the same reason: the rest would, too."""
+    """Ends an evaluation if its first samples all fail with an error of the model: the rest would, too."""
 
     def __init__(self) -> None:
         self._failures, self._has_run = 0, False
 
     def hear(self, error: Exception | None) -> None:
-        """Note how a sample ended. Raises its error where the first few all failed."""
+        """Record the outcome of a sample. Raises its error if the first few all failed."""
         self._has_run = self._has_run or not isinstance(error, LMError)
         self._failures += error is not None
         if error is not None and self._failures >= _HOPELESS and not self._has_run:
@@ -66,10 +66,10 @@ async def run_jobs(
     emulator: Answering = None,
     cache: Layer | None = None,
 ) -> AsyncIterator[tuple[Score, Trace | None]]:
-    """Yield scores and traces, as samples are finished. Raises LMError where the first few all bring no reply.
+    """Yield scores and traces as samples finish. Raises LMError if the model replies to none of the first few.
 
-    `emulator` answers the calls of programs (None: `lm`); a `cache` keeps what models say for later evaluations.
-    A budget that is spent ends it with a BudgetError: what had no share in it has no score.
+    `emulator` answers the calls of programs (None: `lm`); a `cache` keeps the replies of models for later evaluations.
+    Raises BudgetError when a budget is spent: samples that it stopped or prevented have no score.
     """
     pending, todo, early_stop = set[asyncio.Task[Ran]](), iter(jobs), EarlyStop()
     spent: Score | None = None
@@ -122,7 +122,7 @@ async def run_job(
 
 
 async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
-    """Return None where there is no answer, or its faithfulness cannot be checked."""
+    """Return the faithfulness of an answer; None without an answer, or if it cannot be checked."""
     if not result.is_answered:
         return None
     try:
@@ -132,7 +132,7 @@ async def _faithfulness(result: Result, sandbox: Sandbox | str) -> float | None:
 
 
 def is_cut_short(score: Score) -> bool:
-    """Whether a budget for all samples ended this one."""
+    """Whether the budget of all samples ended this one."""
     return score.reason in (Reason.TOKENS_LIMIT, Reason.MONEY_LIMIT)
 
 
@@ -170,7 +170,7 @@ def score(sample: Sample, result: Result, seconds: float) -> Score:
 
 
 def usage_by_model(trace: Trace) -> dict[str, Usage]:
-    """Return what each model was asked and what it cost."""
+    """Return the requests, tokens and cost of each model."""
     used: dict[str, Usage] = {}
     for call in trace.calls:
         used[call.model] = used.get(call.model, Usage()) + call.usage
@@ -198,12 +198,12 @@ def _is_unread(result: Result) -> bool:
 
 
 def _clean(text: str, most: int = _MAX_TEXT) -> str:
-    """Return the beginning of a text, without lone surrogates, which no file can hold."""
+    """Return the beginning of a text, without lone surrogates, which UTF-8 cannot encode."""
     return text[:most].encode("utf-8", "backslashreplace").decode()
 
 
 def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
-    """Score each vote by itself; nothing where there was no vote."""
+    """Score each vote separately; return nothing if there was no vote."""
     told, events = list[Score](), list[Kept]()
     for event in trace.events:
         events.append(event)
@@ -218,8 +218,8 @@ def tries(sample: Sample, whole: Score, trace: Trace) -> list[Score]:
 def retries(trace: Trace) -> int:
     """Count how often a value was requested again because the reply did not fit.
 
-    A value's requests come right before its step, or before the end where it got none. Another vote has the same
-    prompt; a second try goes on from the first one's.
+    The requests for a value come right before its step, or before the end if it got no value. Another vote has the same
+    prompt; the prompt of a retry begins with the first one.
     """
     count, prompts = 0, list[str]()
     for event in trace.events:

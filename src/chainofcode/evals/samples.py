@@ -19,7 +19,7 @@ Verdict = Literal["right", "wrong", "no answer"]
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A question to answer, or a program whose holes a model fills. Without targets, any answer will do."""
+    """A question to answer, or a program whose holes a model fills. Without targets, any answer is right."""
 
     id: str
     question: str | None = None
@@ -65,13 +65,12 @@ def index_range(split: str | None) -> range | None:
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The score of a sample. `retries` are values that did not fit and were requested again, `repairs` programs.
+    """The score of a sample. `retries` counts values that were requested again, `repairs` counts repaired programs.
 
-    Tokens are those that the endpoint reports; `cached_tokens` are the part of `prompt_tokens` that it had evaluated
-    before.
+    The endpoint reports the tokens; `cached_tokens` are the part of `prompt_tokens` that came from its cache.
 
-    `attempt` 0 counts. With votes, 1 and up are the scores of each vote by itself, in the order of the trace; their
-    `seconds` are the model's.
+    `attempt` 0 is the score of the sample. With votes, 1 and up are the scores of the votes, in the order of the trace;
+    their `seconds` are those of the model alone.
     """
 
     id: str
@@ -94,7 +93,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     extracted: bool = True  # False: there was a reply, but no answer in it
     trace: str = ""  # the file it is kept in
     sample: str = ""  # the digest of the sample
-    faithful: float | None = None  # the faithfulness score, where it was checked
+    faithful: float | None = None  # the faithfulness score, if it was checked
     repairs: int = 0
     cached_tokens: int = 0
     usage: dict[str, Usage] = {}  # by model
@@ -105,5 +104,5 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def was_run(self) -> bool:
-        """Whether the sample was run: it may also fail before a model is asked."""
+        """Whether the sample was run: it may fail before that, for example if there is no model."""
         return self.reason != NOT_RUN

@@ -26,8 +26,8 @@ def accuracy(right: int, n: int) -> tuple[float, float]:
 def stated(reply: str, target: str) -> str | None:
     """Return the answer that a recorded reply states, by BIG-Bench Hard's own scoring rules; None without one.
 
-    What follows the last "answer is", else the only line there is; where the target is an option, the option that it
-    begins with (`(A) the cook`, but not `not (A)`). Several options are no answer.
+    The answer is the text after the last "answer is", else the only line. If the target is an option, the answer is the
+    option at its beginning (`(A) the cook`, but not `not (A)`). A text with several options is not an answer.
     """
     text = reply.strip()
     marks = list(_MARK.finditer(text))
@@ -61,7 +61,7 @@ def is_target(answer: Any, target: Any, sample: Sample) -> bool:
         if sample.kind == "bbeh":
             return _is_bbeh(answer, str(target))
         return is_same(answer, target)
-    except (ValueError, RecursionError):  # a number of so many digits that Python does not write it, or lists in lists
+    except (ValueError, RecursionError):  # an int with too many digits to print, or lists nested too deeply
         return False
 
 
@@ -112,9 +112,9 @@ def _plain(text: str) -> str:
 
 
 def is_same(answer: Any, target: Any) -> bool:
-    """Whether an answer is the target: numbers by value, text without regard to case and edges, yes as True."""
+    """Whether an answer is the target: numbers by value, text regardless of case and outer quotes, yes as True."""
     if isinstance(target, dict):
-        with contextlib.suppress(ValueFormatError):  # a dict that is not tagged is one
+        with contextlib.suppress(ValueFormatError):  # a dict without a tag is itself the value
             target = decode(target)
     match answer, target:
         case (bool(), _) | (_, bool()):
@@ -132,7 +132,7 @@ def _is_same_scalar(answer: Any, target: Any) -> bool:
         return _is_close(number, wanted)
     try:
         return _text(answer) == _text(target)
-    except ValueError:  # a number of so many digits that Python does not write it
+    except ValueError:  # an int with too many digits to print
         return False
 
 
@@ -164,7 +164,7 @@ def _number(value: Any) -> float | None:
         with contextlib.suppress(ValueError):
             return int(text)
         number = float(text)
-        return None if abs(number) == math.inf and "inf" not in text.lower() else number  # more than a float holds
+        return None if abs(number) == math.inf and "inf" not in text.lower() else number  # too large for a float
     return None
 
 

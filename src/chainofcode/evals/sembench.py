@@ -1,7 +1,7 @@
 """SemBench's movie scenario: ten queries over 2,000 reviews, with the scores that four systems published.
 
-A query runs with a model, or with perfect judgements: those that the labels of the data set imply. With the latter the
-score says whether the queries are right and how many calls they need.
+A query runs with a model, or with perfect judgements: those that the labels of the data set imply. Perfect judgements
+show whether the queries are right and how many calls they need.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WALL_SECONDS = 24 * 3600.0  # 2,000 calls to a small model on few cores can tak
 
 @dataclass(frozen=True)
 class BenchmarkQuery:
-    """One query: how it is scored, and how many rows it asks for. A review can be in the data more than once."""
+    """One query: how it is scored, and how many rows it returns at most."""
 
     name: str
     metric: str  # f1_score, relative_error, spearman_correlation
@@ -81,7 +81,7 @@ class MovieScenario:
     def __init__(self, home: Path) -> None:
         self._home = home
         if not (home / "data" / "Reviews_2000.csv").is_file():
-            raise InputError(f"no SemBench movie data in {home}: name its directory with --data")
+            raise InputError(f"no SemBench movie data in {home}: give its directory with --data")
         self._truth: dict[str, list[dict[str, str]]] = {}
 
     async def options(self) -> RunOptions:
@@ -137,7 +137,7 @@ class MovieScenario:
     def perfect(self, query: BenchmarkQuery) -> Callable[[Pause], Any]:
         """Return the judgements that the labels of the data imply.
 
-        Q10 is scored against the audience score of a movie: its reviews are judged accordingly.
+        The truth of Q10 is the audience score of a movie, so that score is the judgement of all its reviews.
         """
         reviews = {row["reviewText"]: row for row in self._read(self._home / "data" / "Reviews_2000.csv")}
         audience = {row["id"]: row["audienceScore"] for row in self._read(self._home / "data" / "Movies_2000.csv")}
@@ -156,7 +156,7 @@ class MovieScenario:
 
 
 def _f1(rows: Iterable[Mapping[str, Any]], truth: Iterable[Mapping[str, str]], limit: int | None) -> float:
-    """Return the F1 score of sets of rows. If only some rows were asked for, finding so many is all."""
+    """Return the F1 score of sets of rows. With a limit, that many hits are full recall."""
     found = {tuple(map(str, row.values())) for row in rows}
     right = {tuple(row.values()) for row in truth}
     hits = len(found & right)
@@ -168,7 +168,7 @@ def _f1(rows: Iterable[Mapping[str, Any]], truth: Iterable[Mapping[str, str]], l
 
 
 def _relative_error(rows: list[dict[str, Any]], truth: list[dict[str, str]]) -> float:
-    """Return the mean relative error of the last column; rows are found by the others."""
+    """Return the mean relative error of the last column; the other columns are the key."""
     found = {tuple(map(str, list(row.values())[:-1])): float(list(row.values())[-1] or 0) for row in rows}
     errors = []
     for row in truth:

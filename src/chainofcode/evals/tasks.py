@@ -157,7 +157,7 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
     for index, (number, line) in enumerate(numbered(read_text(path).split("\n"))):
         with at_line(path, number, f"not a problem of {name}"):
             told = msgspec.json.decode(line)
-            if isinstance(told, dict) and "input" in told:  # as GSM-Hard writes it
+            if isinstance(told, dict) and "input" in told:  # the format of GSM-Hard
                 told = {"question": told["input"], "answer": told.get("target")}
             record = msgspec.convert(told, _Problem)
             target = float(str(record.answer).rpartition("####")[2].replace(",", ""))
@@ -168,7 +168,7 @@ def gsm8k(data: Path | None = None, name: str = "gsm8k") -> list[Sample]:
 
 
 def directory(name: str, data: Path | None) -> Path:
-    """Return the directory of a benchmark: as given, by COC_DATA, else in the cache, fetched once."""
+    """Return the directory of a benchmark: `data`, else COC_DATA, else the cache, after a download."""
     given = data or (Path(os.environ["COC_DATA"]) if os.environ.get("COC_DATA") else None)
     if given is None:
         return fetched(name)
@@ -189,14 +189,14 @@ def _read(path: Path) -> _File:
 
 
 class Examples(msgspec.Struct, frozen=True):
-    """What a model is shown before it answers: questions with replies, and calls with values."""
+    """Worked examples for a prompt: questions with replies, and calls with values."""
 
     pairs: tuple[tuple[str, str], ...] = ()
     calls: tuple[tuple[str, Any], ...] = ()
 
 
 def examples(file: str, method: str, how: str, data: Path | None = None, seed: int = 0) -> Examples | None:
-    """Return three examples of the task itself (`single`) or of others (`cross`); None leaves a method its own."""
+    """Return three examples of the task itself (`single`) or of others (`cross`); None: the method uses its own."""
     if how == "0":
         return Examples()
     if file not in files():

@@ -1,7 +1,7 @@
 """Languages that a program can be written in.
 
-A language is a folder next to this file, and its `Language` below. Its guest, `languages/NAME/guest/main.py`, runs one
-program in a process of its own and speaks the protocol of `docs/protocol.md`; the engine needs no more of it.
+Each language has a folder next to this file and a `Language` below. Its guest, `languages/NAME/guest/main.py`, runs one
+program in a separate process and speaks the protocol of `docs/protocol.md`; the engine needs nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal
 from ..boot import boot_command
 from ..errors import InputError
 
-Actor = Literal["python", "javascript", "sql", "lm", "tool"]  # who takes a step of a trace
+Actor = Literal["python", "javascript", "sql", "lm", "tool"]  # what performs a step of a trace
 
 
 def _guest(python: str, *arguments: str) -> list[str]:
@@ -27,17 +27,18 @@ def _guest(python: str, *arguments: str) -> list[str]:
 class Language:
     """A language: its name, which is also its folder, and what its guest needs.
 
-    `command` takes the Python interpreter of the sandbox and the guest's arguments: the descriptors to read frames from
-    and to write them to. The jail starts only our own guests, which are forks of a Python process.
+    `command` returns the command line of the guest. Its arguments are the sandbox's Python interpreter and the guest's
+    arguments: the descriptors to read frames from and to write them to. The jail cannot start a guest with a command of
+    its own: it forks all guests from a Python process.
     """
 
     name: str
     title: str = ""
-    actor: Actor = "python"  # its steps in a trace
-    suffixes: tuple[str, ...] = ()  # of files that hold programs
-    packages: tuple[str, ...] = ()  # that the guest imports, beside the standard library
-    extra: str = ""  # of our distribution: it installs these packages
-    locks_files: bool = False  # it locks files that it reads: in the jail, a lock succeeds and does nothing
+    actor: Actor = "python"  # of its steps in a trace
+    suffixes: tuple[str, ...] = ()  # of program files
+    packages: tuple[str, ...] = ()  # that the guest imports, besides the standard library
+    extra: str = ""  # the pip extra that installs these packages
+    locks_files: bool = False  # its engine locks the files that it reads; in the jail, locking is a no-op
     looks_ahead: bool = False  # its guest can run as a shadow, to find calls before the program makes them
     command: Callable[..., list[str]] = _guest
 
@@ -53,7 +54,7 @@ class Language:
 
     @property
     def is_ours(self) -> bool:
-        """Whether its guest is one of our Python processes, so that the jail can fork it."""
+        """Whether its guest is a Python process of this project, which the jail can fork."""
         return self.command is _guest
 
 
@@ -72,13 +73,13 @@ LANGUAGES = {language.name: language for language in (PYTHON, JAVASCRIPT, SQL)}
 
 
 def language_named(name: str) -> Language:
-    """Return one of our languages. Raises InputError if there is none with that name."""
+    """Return the language with a name. Raises InputError if there is none."""
     if name not in LANGUAGES:
         raise InputError(f"unknown language {name!r} (expected one of: {', '.join(LANGUAGES)})")
     return LANGUAGES[name]
 
 
 def language_of_file(path: PurePath) -> Language:
-    """Return the language of a file by its suffix; Python, if no language has that suffix."""
+    """Return the language of a file by its suffix; Python if no language has that suffix."""
     found = (language for language in LANGUAGES.values() if path.suffix.lower() in language.suffixes)
     return next(found, PYTHON)

@@ -1,4 +1,4 @@
-"""The text of a program, before any language looks at it. Standard library only."""
+"""Checks the text of a program before it is parsed. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ MAX_SOURCE_BYTES = 1_000_000
 
 
 class NotAProgram(ValueError):
-    """The reply holds nothing that could be run."""
+    """The text cannot be run as a program."""
 
 
 def check_readable(reply: str) -> None:
-    """Refuse what no parser need see: too large, or with characters that no source can hold."""
+    """Raise NotAProgram for text that is too large or has characters that source code cannot contain."""
     try:
         size = len(reply.encode())
     except UnicodeEncodeError as error:

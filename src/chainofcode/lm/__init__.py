@@ -1,4 +1,4 @@
-"""Asking language models. Knows nothing of programs."""
+"""Clients for language models. Nothing here depends on programs."""
 
 from .interface import LM, Around, Completion, Image, Message, Token, Usage, as_lm, turns
 from .providers import connect

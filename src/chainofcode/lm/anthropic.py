@@ -28,9 +28,9 @@ _FINISHES = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",
 }
-# What a model may reject, and can be done without; its errors name the field.
+# Fields that a model may reject and that can be left out; its errors name the field.
 _OPTIONAL = ("temperature", "thinking", "tool_choice", "output_config")
-_THINKING_TOKENS = 8192  # on top, where thinking cannot be turned off: it is counted with the reply
+_THINKING_TOKENS = 8192  # added if thinking cannot be turned off: it counts towards the limit of the reply
 # Tokens below which a mark is ignored (documentation as of October 2026); models that are not listed need 1,024.
 _MINIMA = (
     (r"claude-(opus|fable|mythos)-5", 512),
@@ -70,11 +70,11 @@ _decoder = msgspec.json.Decoder(_MessageReply)
 
 
 class AnthropicLM(RemoteLM):
-    """`model` at `base_url`, by default what `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` say.
+    """`model` at `base_url`; the defaults come from `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY`.
 
-    A schema is sent as the input of a tool that must be called. Where a model rejects that, it is sent as the format
-    of the reply; a schema that is rejected itself is left out. What a model rejects once, and answers without, is not
-    sent again. There are no seeds.
+    A schema is sent as the input of a tool that the model must call. If a model rejects that, it is sent as the format
+    of the reply; a schema that is rejected itself is left out. If a request succeeds without a rejected field, later
+    requests omit that field. There are no seeds.
     """
 
     has_batches = True
@@ -103,11 +103,11 @@ class AnthropicLM(RemoteLM):
         on_text: OnText | None = None,
     ) -> list[Completion]:
         fixed = {"model": self._model, **_conversation(messages, self.cache_minimum)}
-        if n > 1 or schema is not None:  # of streamed replies, only the text of one is joined
+        if n > 1 or schema is not None:  # streaming supports one reply, and only its text
             on_text = None
         if on_text is not None:
             fixed["stream"] = True
-        # A tool's input must not be cut. White space is rejected as a stop: we cut at that ourselves.
+        # A tool's input must not be cut. The API rejects stops of white space: replies are cut at those here.
         stops = [] if schema is not None else list(stop)
         cuts = [text for text in stops if not text.strip()]
         if sent := [text for text in stops if text.strip()]:
@@ -160,7 +160,7 @@ class AnthropicLM(RemoteLM):
 
 
 def _said(reply: _MessageReply) -> str:
-    """The input of the tool that was called, as JSON, else the text."""
+    """Return the input of the tool that was called, as JSON, else the text."""
     called = next((block.input for block in reply.content if block.type == "tool_use"), None)
     if called is not None:
         return msgspec.json.encode(called).decode()
@@ -188,9 +188,9 @@ def _cache_minimum(model: str) -> int:
 
 
 def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, Any]:
-    """Each part as a block, marked if the conversation up to it is likely to be sent again and long enough to cache.
+    """Return each part as a block, with a mark if the conversation up to it will probably recur and can be cached.
 
-    A prefix is looked up only at marks, so the part that many programs share has its own.
+    A prefix is looked up only at marks, so the part that many programs share ends with a mark.
     """
     parts = [message for message in messages if message.content]  # empty blocks are rejected
     system_parts = [part for part in parts if part.role == "system"]
@@ -213,7 +213,7 @@ def _conversation(messages: Sequence[Message], least_tokens: int) -> dict[str, A
 
 
 def _tokens(parts: Sequence[Message]) -> int:
-    """Estimate the tokens of parts, rather too many: a mark on a short prefix costs nothing, a missing one does."""
+    """Estimate the tokens of parts, rather too high: a mark on a short prefix is free, a missing mark costs money."""
     return sum(len(part.content) for part in parts) // _CHARS_PER_TOKEN
 
 

@@ -1,8 +1,8 @@
 """The batch endpoints of OpenAI and Anthropic, as documented in November 2026, through the vendors' packages.
 
 OpenAI: a file of JSON lines is uploaded, a batch refers to it, and the results are one or two files. Batches carry the
-token as metadata. Anthropic: the batch has the requests, the results are JSON lines; a batch has no metadata, and only
-its results show the custom ids.
+token as metadata. Anthropic: the batch contains the requests, and the results are JSON lines. A batch has no metadata:
+only its results show the custom ids.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _URL = "/v1/chat/completions"
 _TOKEN = "chainofcode"  # noqa: S105  (the key of a batch's metadata)
 _CLOCK_SECONDS = 3600  # by which this machine's clock may differ from the provider's
 _MAX_PAGES, _PAGE = 20, 100
-_EXPIRED = 408  # the HTTP status for a request that a batch had no time for: it may be sent again
+_EXPIRED = 408  # the HTTP status for a request that expired with its batch: it may be sent again
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -40,7 +40,7 @@ _Responding = Callable[[Any], AbstractAsyncContextManager[Any]]
 
 
 class _VendorBatches:
-    """What both have in common."""
+    """The common part of both endpoints."""
 
     def __init__(self, lm: RemoteLM) -> None:
         self._lm = lm
@@ -73,7 +73,7 @@ class _VendorBatches:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            text = f"{self._lm.name} sent a malformed answer about a batch: {error}"
+            text = f"{self._lm.name} sent a malformed reply about a batch: {error}"
             raise LMError(text, is_transient=is_transient) from None
 
 
@@ -257,7 +257,7 @@ class AnthropicBatches(_VendorBatches):
     """`/v1/messages/batches`."""
 
     max_requests, has_tokens = 100_000, False
-    max_bytes = 128_000_000  # half of what it takes: the package may escape characters
+    max_bytes = 128_000_000  # half of the limit: the package may escape characters
 
     async def send(self, token: str, requests: Sequence[tuple[str, dict[str, Any]]]) -> str:
         # As an extra body: the package would validate each part against many types.
@@ -307,7 +307,7 @@ class AnthropicBatches(_VendorBatches):
                     keep(line.custom_id, None)
 
         batch = await self._retrieved(batch_id)
-        if not (batch.results_url or "").startswith(f"{self._lm.base_url}/"):  # the key is meant for this host alone
+        if not (batch.results_url or "").startswith(f"{self._lm.base_url}/"):  # no other host may get the key
             raise LMError(f"{self._lm.name} has no results for the batch {batch_id} at {self._lm.base_url_shown}")
         await self._read(lambda client: client.messages.batches.with_streaming_response.results(batch_id), take)
 

@@ -1,7 +1,7 @@
-"""Batches on disk: what was sent in which batch, and the replies. Another process continues where one was killed.
+"""Batches on disk: their requests and replies, so that a new process can continue after one was killed.
 
-One SQLite file. A batch is noted before it is sent, with the custom id of each request, so that it can be found at the
-provider even if its id was never received. Only replies are kept: a request that failed costs nothing and is forgotten.
+One SQLite file. A batch is recorded before it is sent, with the custom id of each request, so that it can be found at
+the provider even if its id was never received. Failed requests cost nothing and are deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CREATE INDEX IF NOT EXISTS requests_by_token ON requests (token);"""
 
 @dataclass(frozen=True)
 class NotedBatch:
-    """A batch whose results are not collected yet. Without `id`, it is unknown whether the provider received it."""
+    """A batch whose results are not collected yet. If `id` is None, it is unknown whether the provider received it."""
 
     token: str
     id: str | None
@@ -38,7 +38,7 @@ class NotedBatch:
 
 @dataclass(frozen=True)
 class NotedRequest:
-    """A request that is in a batch, and its reply, if that is there."""
+    """A request in a batch, with its reply if it has arrived."""
 
     custom_id: str
     token: str
@@ -46,14 +46,14 @@ class NotedRequest:
 
 
 class BatchStore:
-    """The batches of an evaluation. The file is opened by the first use."""
+    """The batches of an evaluation. The file is opened on first use."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._opened: sqlite3.Connection | None = None
 
     def begin(self, model: str, digests: Sequence[bytes]) -> tuple[str, list[str]]:
-        """Note a batch that is about to be sent. Returns its token and the custom id of each request."""
+        """Record a batch that is about to be sent. Returns its token and the custom id of each request."""
         token = secrets.token_hex(8)
         custom_ids = [f"{token}-{number}" for number in range(len(digests))]
         with self._changing() as file:
@@ -73,7 +73,7 @@ class BatchStore:
             file.executemany("UPDATE requests SET reply = ? WHERE custom_id = ?", rows)
 
     def finish(self, token: str) -> None:
-        """Note that all results of a batch are here; its requests without a reply are forgotten."""
+        """Mark a batch as collected, and delete its requests without a reply."""
         with self._changing() as file:
             file.execute("DELETE FROM requests WHERE token = ? AND reply IS NULL", (token,))
             file.execute("UPDATE batches SET is_collected = 1 WHERE token = ?", (token,))
@@ -85,7 +85,7 @@ class BatchStore:
             file.execute("DELETE FROM batches WHERE token = ?", (token,))
 
     def find(self, digest: bytes, taken: Collection[str]) -> NotedRequest | None:
-        """Return a request with this digest whose custom id is not taken. Those with a reply come first."""
+        """Return a request with this digest whose custom id is not taken. Requests with a reply are preferred."""
         query = "SELECT custom_id, token, reply FROM requests WHERE digest = ? ORDER BY reply IS NULL, rowid"
         with self._reading() as file:
             rows = file.execute(query, (digest,))
@@ -97,14 +97,14 @@ class BatchStore:
         return row[0] if row is not None else None
 
     def open_batches(self, model: str) -> list[NotedBatch]:
-        """Return the batches of a model whose results are not collected yet, in the order in which they were noted."""
+        """Return the batches of a model whose results are not collected yet, oldest first."""
         query = """SELECT token, id, noted, (SELECT count(*) FROM requests WHERE requests.token = batches.token)
             FROM batches WHERE model = ? AND NOT is_collected ORDER BY noted"""
         with self._reading() as file:
             return [NotedBatch(*row) for row in file.execute(query, (model,))]
 
     def known_ids(self) -> set[str]:
-        """Return the ids of all batches, at the provider."""
+        """Return the provider's ids of all batches."""
         with self._reading() as file:
             return {row[0] for row in file.execute("SELECT id FROM batches WHERE id IS NOT NULL")}
 

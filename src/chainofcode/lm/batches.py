@@ -1,8 +1,8 @@
-"""Requests that go out together, through a provider's batch endpoint: at half price, with replies within a day.
+"""Requests sent together through a provider's batch endpoint: at half price, with replies within a day.
 
-Requests wait in a queue. When no new one has arrived for a while, the queue holds all that can be asked now, and is
-sent. Replies are handed on when the whole batch has ended, in the order of the requests: what a program asks next does
-not depend on timing, so a resumed evaluation makes the same requests again and finds their replies in the store.
+Requests wait in a queue, which is sent once no new request has arrived for a while. When the whole batch has ended, its
+replies are delivered in the order of the requests. Later requests therefore do not depend on timing: a resumed
+evaluation makes the same requests again and finds their replies in the store.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from .batch_store import BatchStore
 
 IN_FLIGHT = 256  # requests of one program, and samples of an evaluation, that wait at once
 _QUIET_SECONDS = 5.0
-_LONGEST_WAIT_SECONDS = 300.0  # of a request, while others keep coming
-_POLL_SECONDS = 1.0  # before the second look at a batch
+_LONGEST_WAIT_SECONDS = 300.0  # of a request, while new ones keep arriving
+_POLL_SECONDS = 1.0  # before the second poll of a batch
 _LONGEST_POLL_SECONDS = 60.0
 _POLL_GROWTH = 1.5
 _MAX_BATCH_SECONDS = 26 * 3600  # providers end a batch after 24 hours
 _ATTEMPTS = 8
 _KEPT_AT_ONCE = 200
-_LINE_BYTES = 200  # that a batch adds to each body
+_LINE_BYTES = 200  # overhead of a batch for each body
 _REPLIED = 200  # the HTTP status of a reply
 _Value = TypeVar("_Value")
 Reply = tuple[int, bytes]  # the HTTP status and the body that the ordinary endpoint would have returned
 Keep = Callable[[str, Reply | None], None]  # a custom id and its result; None for a request that was cancelled
-Tell = Callable[[str, bool], None]  # a text for people, and whether it is only about progress
+Tell = Callable[[str, bool], None]  # a message for the user, and whether it only reports progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchState:
-    """How far a batch is. `problem` is why requests may have no result; `is_transient`: sending them again may help."""
+    """The progress of a batch. `problem`: why results may be missing; `is_transient`: sending again may help."""
 
     is_ended: bool
     done: int
@@ -49,7 +49,7 @@ class BatchState:
 
 @dataclass(frozen=True)
 class BatchOptions:
-    """Where batches are kept, how people are informed, and how long it takes until a batch is sent and looked at."""
+    """Where batches are stored, how the user is informed, and the intervals for sending and polling batches."""
 
     store: BatchStore
     tell: Tell = lambda text, is_progress: None
@@ -58,9 +58,9 @@ class BatchOptions:
     _queues: dict[str, BatchQueue] = field(default_factory=dict)
 
     def queue(self, endpoint: BatchEndpoint, model: str) -> BatchQueue:
-        """Return the one queue of a model: a second one would take the first one's batches for abandoned ones.
+        """Return the only queue of a model: a second one would treat the batches of the first as abandoned.
 
-        `model` tells this model from others in the store: its name and its endpoint.
+        `model` identifies the model in the store, by its name and its endpoint.
         """
         return self._queues.setdefault(model, BatchQueue(endpoint, model, self))
 
@@ -70,7 +70,7 @@ class BatchEndpoint(Protocol):
 
     max_requests: int
     max_bytes: int
-    has_tokens: bool  # whether `candidates` knows batches by their token, rather than by time and size
+    has_tokens: bool  # whether `candidates` finds batches by token, rather than by time and size
 
     async def send(self, token: str, requests: Sequence[tuple[str, dict[str, Any]]]) -> str:
         """Send a batch of bodies by custom id, and return its id."""
@@ -123,13 +123,13 @@ class BatchQueue:
         self._store, self._tell = options.store, options.tell
         self._quiet_seconds, self._poll_seconds = options.quiet_seconds, options.poll_seconds
         self._queue: list[_Waiting] = []
-        self._first = self._last = 0.0  # when the first and the last request of the queue came
+        self._first = self._last = 0.0  # when the first and the last request of the queue arrived
         self._taken: set[str] = set()  # custom ids whose reply a caller of this process has or waits for
-        self._open: dict[str, _Batch] = {}  # by token: those without results, also if collecting them failed
+        self._open: dict[str, _Batch] = {}  # by token: batches without results, also if collecting them failed
         self._rounds: asyncio.Task[None] | None = None
 
     async def send(self, body: dict[str, Any]) -> Reply:
-        """Return the reply to a request. It takes as long as a batch takes."""
+        """Return the reply to a request, after its batch has ended."""
         text = msgspec.json.encode([self._model, body], order="sorted")
         waiting = _Waiting(
             body, hashlib.sha256(text).digest(), len(text) + _LINE_BYTES, asyncio.get_running_loop().create_future()
@@ -162,7 +162,7 @@ class BatchQueue:
                 self._start(self._send(part), part)
 
     async def _quiet(self) -> None:
-        """Wait until no new request has come for a while."""
+        """Wait until no new request has arrived for a while."""
         while True:
             now = time.monotonic()
             left = min(self._last + self._quiet_seconds, self._first + _LONGEST_WAIT_SECONDS) - now
@@ -171,7 +171,7 @@ class BatchQueue:
             await asyncio.sleep(left)
 
     def _is_known(self, one: _Waiting) -> bool:
-        """Whether an earlier batch has this request. If so, its reply is returned, now or when that batch has ended."""
+        """Whether an earlier batch has this request. If so, the caller gets its reply, now or when that batch ends."""
         known = self._store.find(one.digest, self._taken)
         if known is None:
             return False
@@ -187,7 +187,7 @@ class BatchQueue:
         return True
 
     def _parts(self, asked: Sequence[_Waiting]) -> Iterator[_Batch]:
-        """Split requests into batches that the provider takes."""
+        """Split requests into batches of a size that the provider accepts."""
         part, size = _Batch(""), 0
         for one in asked:
             is_full = size + one.size > self._endpoint.max_bytes or len(part.waiting) == self._endpoint.max_requests
@@ -205,7 +205,7 @@ class BatchQueue:
             _hand_on_failure(task, waiting)
 
     def _start(self, work: Coroutine[Any, Any, None], batch: _Batch) -> None:
-        """Start work on a batch. Should it fail, so do the requests in it."""
+        """Start work on a batch. If the work fails, so do the requests in the batch."""
         task = batch.task = asyncio.create_task(work)
         task.add_done_callback(lambda task: _hand_on_failure(task, batch.waiting))
 
@@ -234,7 +234,7 @@ class BatchQueue:
                     self._store.forget(token)
                     raise LMError(str(error)) from None
                 if attempt == _ATTEMPTS:
-                    raise LMError(f"a batch could not be sent: {error}; the same command tries again") from None
+                    raise LMError(f"a batch could not be sent: {error}; run the same command to try again") from None
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_POLL_SECONDS)
             if (found := await self._found(token, noted, len(requests))) is not None:
@@ -282,7 +282,7 @@ class BatchQueue:
         self._tell(f"{batch.id}: the batch has ended{trouble}", False)
 
     async def _ended(self, batch_id: str) -> BatchState:
-        """Look at a batch, less and less often, until it has ended."""
+        """Poll a batch, less and less often, until it has ended."""
         started, pause = time.monotonic(), self._poll_seconds
         while True:
             state = await self._persistently(lambda: self._endpoint.look_up(batch_id))
@@ -296,14 +296,14 @@ class BatchQueue:
             pause = min(pause * _POLL_GROWTH, _LONGEST_POLL_SECONDS)
 
     async def _persistently(self, use: Callable[[], Awaitable[_Value]]) -> _Value:
-        """Ask about a batch, several times if the network or the provider fails: the batch goes on meanwhile."""
+        """Call the provider about a batch, with retries: the batch itself goes on after a failed call."""
         pause = self._poll_seconds
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 return await use()
             except LMError as error:
                 if not error.is_transient or attempt == _ATTEMPTS:
-                    raise LMError(f"{error}; nothing is lost: the same command collects the batch") from None
+                    raise LMError(f"{error}; nothing is lost: run the same command to collect the batch") from None
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_POLL_SECONDS)
         raise AssertionError("unreachable")
@@ -311,7 +311,7 @@ class BatchQueue:
     # --- batches of an earlier process ----------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Begin to wait for batches of an earlier process or event loop. Requests that are not in them do not wait."""
+        """Wait for the batches of an earlier process or event loop, without delaying requests that are not in them."""
         for noted in self._store.open_batches(self._model):
             if noted.token not in self._open or self._open[noted.token].is_abandoned:
                 batch = self._open[noted.token] = _Batch(noted.token, noted.id or "", noted.requests)
@@ -326,7 +326,7 @@ class BatchQueue:
                 return
             self._store.note_sent(batch.token, found)
             batch.id = found
-        self._tell(f"{batch.id}: waiting for the batch of {batch.size:,} requests that was sent before", False)
+        self._tell(f"{batch.id}: waiting for the batch of {batch.size:,} requests that was sent earlier", False)
         await self._collect(batch)
 
     def _forget(self, batch: _Batch) -> None:
@@ -342,7 +342,7 @@ class BatchQueue:
         if self._endpoint.has_tokens:
             return found[0] if found else None
         unknown = set(found) - self._store.known_ids()
-        # All at once: batches of others may run for a day.
+        # All at once: batches of other users may run for a day.
         checks = [asyncio.create_task(self._id_if_token(batch_id, token)) for batch_id in unknown]
         try:
             for check in asyncio.as_completed(checks):

@@ -48,7 +48,7 @@ class ChatChoice(msgspec.Struct):
 
 
 def _token(told: _TokenLogprobs) -> Token:
-    others = (told.top_logprobs or [])[:MAX_ALTERNATIVES]  # some endpoints send more than they were asked for
+    others = (told.top_logprobs or [])[:MAX_ALTERNATIVES]  # some endpoints send more than requested
     return Token(told.token, {told.token: told.logprob} | {other.token: other.logprob for other in others})
 
 

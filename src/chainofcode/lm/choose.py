@@ -1,4 +1,4 @@
-"""The default model: of a vendor whose key is set, else one that runs in Ollama, else the embedded one."""
+"""The default model: `COC_MODEL`, else a vendor whose key is set, else a model in Ollama, else the embedded model."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _ROOMY_BYTES = 3_000_000_000
 
 
 def default_model(free_bytes: int | None = None) -> tuple[str, str]:
-    """Return a model's name and why it was chosen; `free_bytes` is of memory, by default what this process can get."""
+    """Return the name of the default model and why it was chosen. By default, the free memory is measured."""
     if name := os.environ.get("COC_MODEL"):
-        return name, "COC_MODEL says so"
+        return name, "set by COC_MODEL"
     for provider, model in _VENDORS.items():
         key = f"{provider.upper()}_API_KEY"
         if os.environ.get(key):
-            return f"{provider}:{os.environ.get(f'{provider.upper()}_MODEL') or model}", f"the key in {key}"
+            return f"{provider}:{os.environ.get(f'{provider.upper()}_MODEL') or model}", f"{key} is set"
     if ollama := _ollama_model():
         host = os.environ.get("OLLAMA_HOST")
         where = f"at {without_login(host)[0]}" if host else "here"
@@ -40,17 +40,17 @@ def embedded_model(why: str = "the embedded model", free_bytes: int | None = Non
     """Return the embedded model that fits into memory, and why it was chosen: `why` unless memory is short."""
     free = free_memory_bytes() if free_bytes is None else free_bytes
     if free is not None and free < _ROOMY_BYTES:
-        return "local:qwen2.5-coder-0.5b", f"only {free / 1e9:.1f} GB of memory are free: the smaller embedded model"
+        return "local:qwen2.5-coder-0.5b", f"only {free / 1e9:.1f} GB of memory is free: the smaller embedded model"
     return "local:qwen2.5-coder-1.5b", why
 
 
 def ollama_url() -> str:
-    """Return the URL of Ollama, from `OLLAMA_HOST` as its own programs read it."""
+    """Return the URL of Ollama, parsing `OLLAMA_HOST` in the same way as Ollama's own programs."""
     given = (os.environ.get("OLLAMA_HOST") or "").strip().rstrip("/")
     scheme, _, rest = given.rpartition("://")
     place, slash, path = rest.partition("/")
     login, at, host = place.rpartition("@")
-    if host.count(":") > 1 and "[" not in host:  # an address of version 6, as people write it
+    if host.count(":") > 1 and "[" not in host:  # an IPv6 address without brackets
         host = f"[{host}]"
     try:
         port = urllib.parse.urlsplit(f"//{host}").port
@@ -73,7 +73,7 @@ class _Tags(msgspec.Struct):
 def _ollama_model() -> str | None:
     """Return the first chat model that Ollama lists."""
     found: list[str] = []
-    # In a thread, so that a slow name lookup, header or body cannot take longer.
+    # In a thread: the time limit then covers the name lookup, the headers and the body together.
     asking = threading.Thread(target=_list_ollama, args=(found,), daemon=True)
     asking.start()
     asking.join(_OLLAMA_SECONDS)
@@ -94,14 +94,14 @@ def _list_ollama(found: list[str]) -> None:
 
 
 def free_memory_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Return the free memory of the machine or what the cgroup allows, if less; None where it is unknown."""
+    """Return the free memory of the machine, or of the cgroup if that is less; None if it is unknown."""
     free = []
     with contextlib.suppress(OSError, ValueError):
         free.append(_field(proc / "meminfo", "MemAvailable:") * 1024)
     with contextlib.suppress(OSError, ValueError):
         for line in (proc / "self" / "cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            if controllers == "":  # version 2
+            if controllers == "":  # cgroup version 2
                 free += _left(cgroups, path, "memory.max", "memory.current", "inactive_file")
             elif "memory" in controllers.split(","):
                 files = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -110,7 +110,7 @@ def free_memory_bytes(proc: Path = Path("/proc"), cgroups: Path = Path("/sys/fs/
 
 
 def _left(root: Path, path: str, limit: str, used: str, reclaimable: str) -> list[int]:
-    """Return what each cgroup of this process leaves, its own first. `max` is no number: there is no limit."""
+    """Return the free bytes in each cgroup of this process, its own first. Cgroups without a limit are skipped."""
     left = []
     own = root / path.strip("/")
     for group in (own, *own.parents):

@@ -1,10 +1,10 @@
-"""What endpoints with OpenAI's protocol support beyond its common part, according to their documentation.
+"""What OpenAI-compatible endpoints support beyond the common protocol, according to their documentation.
 
 OpenAI: platform documentation as of November 2026. Gemini: ai.google.dev, OpenAI compatibility, as of November 2026.
 Other servers (vLLM, SGLang, llama.cpp, Ollama…) get the common part: `max_tokens`, `response_format` with a JSON
 schema, log probabilities, `n` and seeds. Ollama ignores `n`, and llama.cpp writes as many replies as it has slots:
-`OpenAILM` requests the others one by one. vLLM removed its own `guided_json` in 0.12; `response_format` works in all
-versions.
+`OpenAILM` requests the missing replies one by one. vLLM removed its own `guided_json` in 0.12; `response_format` works
+in all versions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# Keywords that strict schemas may have, and those that can be dropped: our own check of the value still holds.
+# Keywords that strict schemas may have, and those that can be dropped: the value is checked again in any case.
 _KNOWN = {
     "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "description",
     "pattern", "format", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems",
@@ -28,9 +28,9 @@ class Dialect:
 
     max_tokens: str = "max_tokens"  # the name of the limit
     is_strict: bool = False  # `strict: true` guarantees the schema
-    efforts: tuple[str, ...] = ()  # of reasoning, the least first: some models take only the later ones
-    has_cache_key: bool = False  # `prompt_cache_key` brings requests with one prefix to one machine
-    cache_minimum: int = 0  # tokens below which no prefix is cached; 0 if that is unknown, or any is cached
+    efforts: tuple[str, ...] = ()  # reasoning efforts, the lowest first: some models accept only the later ones
+    has_cache_key: bool = False  # `prompt_cache_key` routes requests with the same prefix to the same machine
+    cache_minimum: int = 0  # tokens of the shortest prefix that is cached; 0: unknown, or no minimum
     marked: str = ""  # pattern of the models that cache prefixes only up to `prompt_cache_breakpoint`
 
 
@@ -47,7 +47,7 @@ GEMINI = Dialect(efforts=("none", "minimal", "low"), cache_minimum=2048)  # 4,09
 
 
 def strict_form(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return a schema for `strict`, or None if `strict` cannot express it: objects of any keys, values of any type."""
+    """Return a schema for `strict`; None if `strict` cannot express it: objects with any keys, values of any type."""
     if schema.keys() - _KNOWN - _DROPPED or not schema.keys() & {"type", "enum", "const", "anyOf"}:
         return None
     strict = {name: value for name, value in schema.items() if name not in _DROPPED}

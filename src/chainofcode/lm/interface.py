@@ -1,4 +1,4 @@
-"""What a language model is: the `LM` protocol, the messages it takes, the completions it returns."""
+"""The `LM` protocol: the messages that a language model accepts and the completions that it returns."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from .batches import BatchOptions
 
 _CHARS_PER_TOKEN = 4
-_IMAGE_TOKENS = 1500  # about what vendors count for a photograph
+_IMAGE_TOKENS = 1500  # about as many as vendors count for a photograph
 _MAX_TOKENS = 1_000_000_000  # of one request
 
 
 class Image(msgspec.Struct, frozen=True):
-    """An image for a model to see. `media_type` is what its first bytes say, such as `image/png`."""
+    """An image in a message. `media_type`, such as `image/png`, is detected from its first bytes."""
 
     data: bytes
     media_type: str
@@ -29,13 +29,13 @@ class Image(msgspec.Struct, frozen=True):
 class Message(msgspec.Struct, frozen=True):
     """One part of a conversation. Consecutive messages of the same role are one turn.
 
-    All parts but the last are likely to come again with the next request: models may cache them.
+    The next request is likely to repeat all parts but the last, so models may cache them.
     """
 
     role: Literal["system", "user", "assistant"]
     content: str
-    is_kept: bool = False  # the conversation up to here comes with many requests: worth caching on disk
-    images: tuple[Image, ...] = ()  # for models that see them (`has_images`), in turns of the user
+    is_kept: bool = False  # many requests share the conversation up to here: worth caching on disk
+    images: tuple[Image, ...] = ()  # only in user turns, for models with `has_images`
 
 
 def turns(messages: Sequence[Message]) -> list[Message]:
@@ -47,9 +47,9 @@ def turns(messages: Sequence[Message]) -> list[Message]:
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What requests cost. `dollars` is None when the price is unknown, which is not the same as nothing.
+    """The cost of requests. `dollars` is None if the price is unknown, and 0 if it is free.
 
-    `cached_tokens` are those of `prompt_tokens` that were not evaluated again.
+    `cached_tokens` is the part of `prompt_tokens` that came from a cache.
     """
 
     requests: int = 0
@@ -70,9 +70,9 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def bounded_tokens(told: object, estimate: int = 0) -> int:
-    """Return a number of tokens as an endpoint reports it, within bounds: none may lower what was spent.
+    """Return the token count that an endpoint reports, within bounds, so that no count lowers the spending.
 
-    What is not a positive number counts as the estimate: budgets also hold for endpoints that report nothing.
+    Without a positive number, return the estimate: budgets also hold for endpoints that report nothing.
     """
     return int(min(told, _MAX_TOKENS)) if isinstance(told, (int, float)) and told > 0 else estimate
 
@@ -82,9 +82,9 @@ def estimated_tokens(text: str) -> int:
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A token of a reply, and the log probabilities of the likeliest tokens in its place, its own among them.
+    """A token of a reply, with the log probabilities of the likeliest tokens at its position, including its own.
 
-    Endpoints also send NaN and infinities, which JSON cannot hold: they are left out. None is above 0.
+    Some endpoints send NaN and infinities, which JSON cannot represent: they are dropped. Values above 0 become 0.
     """
 
     text: str
@@ -97,30 +97,30 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class Completion(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One reply of a model. The usage of a request with several replies is that of its first."""
+    """One reply of a model. If one request returns several replies, the first carries its usage."""
 
     text: str
     usage: Usage = Usage(requests=1)
     seconds: float = 0.0
     finish_reason: str = "stop"
     tokens: tuple[Token, ...] = ()  # if log probabilities were requested and the endpoint returns them
-    is_cached: bool = False  # no request was made for it
+    is_cached: bool = False  # no request was made
 
 
 @runtime_checkable
 class LM(Protocol):
-    """A language model. Subclass it to get the defaults; `as_lm` adds them to an object without."""
+    """A language model. Subclass it to get the defaults; `as_lm` adds them to an object that lacks them."""
 
     name: str
-    in_flight: int = 1  # how many requests it takes at once
+    in_flight: int = 1  # how many requests it accepts at once
     rows: int = 1  # how many calls of one function to put into one prompt
-    has_logprobs: bool = False  # whether `complete` takes `logprobs`
-    has_effort: bool = False  # whether `complete` takes `is_quick`: a request that needs no reasoning
+    has_logprobs: bool = False  # whether `complete` accepts `logprobs`
+    has_effort: bool = False  # whether `complete` accepts `is_quick`, for requests that need no reasoning
     has_images: bool = False  # whether messages may have images
     has_batches: bool = False  # whether `defer` is possible: half the price, replies within a day
-    has_stream: bool = False  # whether `complete` takes `on_text`: called with the reply so far, whenever it grows
+    has_stream: bool = False  # whether `complete` accepts `on_text`: called with the reply so far, whenever it grows
     is_small: bool = False  # whether it gets shorter prompts and more examples
-    version: str = ""  # what tells it from other models of that name, such as its endpoint: for caches
+    version: str = ""  # distinguishes models of the same name in caches, for example by endpoint
 
     async def complete(
         self,
@@ -134,7 +134,7 @@ class LM(Protocol):
         seed: int | None = None,
         logprobs: bool = False,
     ) -> list[Completion]:
-        """Return `n` completions of a conversation, on request with the log probabilities of their tokens."""
+        """Return `n` completions of a conversation, with the log probabilities of their tokens if `logprobs`."""
         ...
 
     async def prepare(self, messages: Sequence[Message] = ()) -> None:
@@ -148,7 +148,7 @@ class LM(Protocol):
         return Usage(requests=1, prompt_tokens=characters // _CHARS_PER_TOKEN + images * _IMAGE_TOKENS)
 
     def prefers_longer(self, tokens: int, longer: int) -> bool:
-        """Whether a shared prefix of `longer` tokens costs less than one of `tokens`, because only that is cached."""
+        """Whether a shared prefix of `longer` tokens is cheaper than a shorter one of `tokens` without caching."""
         return False
 
     def defer(self, options: BatchOptions) -> None:
@@ -156,11 +156,11 @@ class LM(Protocol):
         raise LMError(f"{self.name} has no batch endpoint")
 
     async def problem(self) -> str:
-        """Return why requests would fail now, empty if no reason is known. It costs nothing: no tokens, no money."""
+        """Return why requests would fail now; empty if no reason is known. This costs no tokens and no money."""
         return ""
 
     def close(self) -> None:
-        """Free what it holds: a process, a file. Closing twice does no harm."""
+        """Release resources, such as a process or a file. Closing twice is safe."""
         return
 
 

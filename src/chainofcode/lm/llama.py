@@ -1,7 +1,7 @@
-"""The process that holds a local model: `python llama.py`, a JSON line of settings on standard input.
+"""The process that runs a local model: `python llama.py`, with a JSON line of settings on standard input.
 
-Starts llama.cpp's own server on a loopback port behind a key, says where on standard output, and ends when its
-standard input is closed: it does not outlive its host. Imports nothing else of this package.
+Starts llama.cpp's own server on a loopback port, protected by a key, and prints its address on standard output. Exits
+when standard input is closed, so it does not outlive its host. Imports nothing else from this package.
 """
 
 import json
@@ -11,8 +11,8 @@ import sys
 
 def main() -> None:
     settings = json.loads(sys.stdin.readline())
-    os.environ["GOMP_SPINCOUNT"] = "10000"  # before the import: spinning threads cost much on a busy machine
-    os.environ["GGML_NO_BACKTRACE"] = "1"  # it would start a debugger
+    os.environ["GOMP_SPINCOUNT"] = "10000"  # before the import: spinning threads slow down a busy machine
+    os.environ["GGML_NO_BACKTRACE"] = "1"  # the backtrace of a crash would start a debugger
     try:
         import xllamacpp
     except ImportError as error:
@@ -29,7 +29,7 @@ def main() -> None:
     params.cpuparams.n_threads = settings["threads"]
     params.n_parallel = 1  # on a CPU, slots only evict each other's prompt prefix
     params.n_threads_http = 2
-    params.n_batch = params.n_ubatch = 128  # a cancelled request stops after so many tokens
+    params.n_batch = params.n_ubatch = 128  # a cancelled request stops after at most this many tokens
     params.slot_save_path = settings["states"]
     params.cache_ram_mib = settings["cache_mib"]
     params.warmup = False
@@ -37,7 +37,7 @@ def main() -> None:
     try:
         server = xllamacpp.Server(params)
     except Exception as error:
-        os.write(told, json.dumps({"error": f"llama.cpp cannot load it: {error}"}).encode() + b"\n")
+        os.write(told, json.dumps({"error": f"llama.cpp cannot load the model: {error}"}).encode() + b"\n")
         return
     os.write(told, json.dumps({"address": server.listening_address, "version": xllamacpp.__version__}).encode() + b"\n")
     sys.stdin.read()

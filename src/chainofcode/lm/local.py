@@ -1,7 +1,7 @@
-"""A model on this machine: llama.cpp in a process of its own, from the package `xllamacpp` (the extra `local`).
+"""A model on this machine: llama.cpp in a separate process, from the package `xllamacpp` (the extra `local`).
 
 One request at a time: on a CPU, parallel requests only evict each other's prompt prefix. The first request loads the
-model, which stays until `close`. A long system turn is evaluated once, and cached on disk for later processes.
+model, which stays loaded until `close`. A long prompt prefix is evaluated once, and cached on disk for later processes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .reply_stream import ChatStream, OnText, ReplyStream
 from .weights import Progress, fetch, prefix_directory, weights
 
 CONTEXT_TOKENS = 8192
-_CACHE_MIB = 512  # of evaluated prompts, in memory: llama.cpp alone would take 8 GB
+_CACHE_MIB = 512  # for evaluated prompts, in memory: the default of llama.cpp is 8 GB
 _IN_CACHE = 4  # prefixes that fit into the cache
 _LONG_CHARACTERS = 800  # about 200 tokens
 _LOAD_SECONDS = 300
@@ -50,7 +50,7 @@ _ROWS = {"qwen2.5-coder-1.5b": 4}  # calls in a prompt, as measured by bench/row
 
 
 class LocalLM(LM):
-    """`model` is a name of `coc models`, downloaded if needed, or the path of a .gguf file."""
+    """`model` is a name from `coc models`, downloaded if needed, or the path of a .gguf file."""
 
     def __init__(self, model: str, *, threads: int | None = None, progress: Progress = lambda *news: None) -> None:
         if not model.endswith(".gguf"):
@@ -61,7 +61,7 @@ class LocalLM(LM):
         self.version = weights(model).sha256 if not model.endswith(".gguf") else _stamp(Path(model))
         self._model, self._progress = model, progress
         self._threads = threads or max(1, usable_cores())
-        # One for each event loop: a lock belongs to the loop in which it was waited for.
+        # One for each event loop: a lock belongs to the loop that first waits for it.
         self._turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
         self._server: _LlamaServer | None = None
 
@@ -92,7 +92,7 @@ class LocalLM(LM):
         }
         if logprobs:
             request |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
-        if n > 1 or logprobs:  # of streamed replies, only the text of one is joined
+        if n > 1 or logprobs:  # streaming supports one reply, and only its text
             on_text = None
         if schema is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": {"name": "value", "schema": schema}}
@@ -146,7 +146,7 @@ class LocalLM(LM):
             return 0
         if await asyncio.to_thread(server.prefixes.has, name):
             try:
-                if server.recent:  # restoring drops the slot; another prompt first moves it to the cache
+                if server.recent:  # restoring overwrites the slot; another prompt first moves its content to the cache
                     await server.post("/completion", {"prompt": "-", "n_predict": 1, "cache_prompt": True})
                 await server.post("/slots/0?action=restore", {"filename": name})
                 server.recent.append(name)
@@ -158,7 +158,7 @@ class LocalLM(LM):
 
     async def _evaluate(self, server: _LlamaServer, prefix: list[Message], name: str) -> int:
         assert server.prefixes is not None
-        self._progress(0, 0, "reading the instructions, once")
+        self._progress(0, 0, "reading the instructions (first time only)")
         # With an empty user turn: some models' templates require one.
         conversation = [{"role": turn.role, "content": turn.content} for turn in [*prefix, Message("user", "")]]
         part, evaluated = server.prefixes.part(), 0
@@ -188,7 +188,7 @@ class LocalLM(LM):
             choice, usage = read.choices[0], read.tokens
             cached = max(0, reply.get("timings", {}).get("cache_n", 0) - evaluated)
         except (msgspec.ValidationError, IndexError, TypeError, AttributeError):
-            raise LMError(f"unexpected reply of {self.name}: {json.dumps(reply)[:200]}") from None
+            raise LMError(f"unexpected reply from {self.name}: {json.dumps(reply)[:200]}") from None
         return Completion(
             text=choice.message.content or "",
             usage=Usage(
@@ -208,7 +208,7 @@ class LocalLM(LM):
 
         def progress(done: int, total: int, source: str) -> None:
             if given_up.is_set():
-                raise LMError("the download was given up; the next one goes on where it stopped")
+                raise LMError("the download was cancelled; the next one resumes where it stopped")
             self._progress(done, total, source)
 
         try:
@@ -239,7 +239,7 @@ class LocalLM(LM):
 
 
 def _stamp(path: Path) -> str:
-    """Return what changes when a file does."""
+    """Return a text that changes when a file does."""
     try:
         about = path.stat()
     except OSError:
@@ -248,7 +248,7 @@ def _stamp(path: Path) -> str:
 
 
 def _prefix(messages: Sequence[Message]) -> list[Message]:
-    """Return the turns to cache: up to the last message that `is_kept`, else those of the system."""
+    """Return the turns to cache: up to the last message that `is_kept`, else the system turns."""
     kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
     systems = next((n for n, message in enumerate(messages) if message.role != "system"), len(messages))
     return turns(messages[: kept[-1] if kept else systems])
@@ -268,7 +268,7 @@ class _LlamaServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for us: we close its input
+            start_new_session=True,  # Ctrl-C is for the host, which closes its input
         )
         directory = _prefix_directory()
         settings = {
@@ -291,7 +291,7 @@ class _LlamaServer:
         try:
             told = json.loads(line)
         except ValueError:
-            why = "ended without a word" if has_spoken else f"took over {_LOAD_SECONDS} s to load it"
+            why = "exited without a message" if has_spoken else f"took over {_LOAD_SECONDS} s to load the model"
             told = {"error": f"llama.cpp {why}; is there enough memory?"}
         if "address" not in told:
             self.close()
@@ -309,7 +309,7 @@ class _LlamaServer:
     async def post(self, path: str, body: dict[str, Any], joined: ReplyStream | None = None) -> dict[str, Any]:
         """Send a request. Cancelling closes the connection, and llama.cpp stops working on it.
 
-        `joined` takes the reply of a request that asks for a stream.
+        `joined` reads the reply of a streaming request.
         """
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_CONNECT_SECONDS)
         asking = asyncio.create_task(asyncio.to_thread(self._post, connection, path, body, joined))
@@ -339,16 +339,16 @@ class _LlamaServer:
         except (OSError, http.client.HTTPException) as error:
             ended = self._process.poll()
             why = f"its process ended with {ended}; is there enough memory?" if ended is not None else error
-            raise LMError(f"the local model does not answer: {why}") from None
+            raise LMError(f"the local model does not respond: {why}") from None
         try:
             told = json.loads(data)
         except ValueError:
-            raise LMError(f"the local model answered with {reply.status} and no JSON") from None
+            raise LMError(f"the local model returned HTTP {reply.status} without JSON") from None
         if reply.status == 200 and isinstance(told, dict):
             return told
         for key in ("error", "message"):
             told = told.get(key, told) if isinstance(told, dict) else told
-        raise LMError(f"the local model refuses: {str(told)[:300]}")
+        raise LMError(f"the local model rejects the request: {str(told)[:300]}")
 
     def close(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
@@ -363,7 +363,7 @@ class _LlamaServer:
 
 
 def _in_loop(on_text: OnText) -> OnText:
-    """Return what calls `on_text` in the running event loop, from any thread."""
+    """Return a function that calls `on_text` in the running event loop, from any thread."""
     loop = asyncio.get_running_loop()
 
     def tell(text: str) -> None:
@@ -379,7 +379,7 @@ def _joined(reply: http.client.HTTPResponse, joined: ReplyStream) -> bytes:
 
 
 def _prefix_directory() -> Path | None:
-    """Return the cache directory next to the models; None where it cannot be created."""
+    """Return the cache directory next to the models; None if it cannot be created."""
     directory = prefix_directory()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts are private

@@ -15,16 +15,16 @@ _MAX_SHOWN_CHARS = 100
 
 
 def unknown_model(name: str, providers: Collection[str], embedded: Collection[str]) -> str:
-    """Return the message for a name without a known provider: the likely ones, and which providers there are."""
+    """Return the error message for a name without a known provider: suggestions, and the list of providers."""
     kinds = ", ".join(providers)
     likely = list(_likely(name, providers, embedded))
     meant = f"; did you mean {' or '.join(likely)}?" if likely else ""
-    return f"there is no model {name[:_MAX_SHOWN_CHARS]!r}{meant} (a model is PROVIDER:MODEL, with one of: {kinds})"
+    return f"there is no model {name[:_MAX_SHOWN_CHARS]!r}{meant} (expected PROVIDER:MODEL; providers: {kinds})"
 
 
 def _likely(name: str, providers: Collection[str], embedded: Collection[str]) -> Iterator[str]:
     provider, colon, model = name.partition(":")
-    if len(name) > _MAX_SHOWN_CHARS or not name.strip() or provider in providers:  # the last: without a model
+    if len(name) > _MAX_SHOWN_CHARS or not name.strip() or provider in providers:  # a provider without a model
         return
     near_providers = difflib.get_close_matches(provider, providers, n=1, cutoff=0.75) if colon else []
     vendors = [vendor for vendor, pattern in _VENDORS.items() if vendor in providers and pattern.match(name)]

@@ -26,22 +26,22 @@ from .remote import RemoteLM, RequestRejected, as_json
 from .reply_stream import ChatStream, OnText
 
 _decoder = msgspec.json.Decoder(ChatReply)
-# How servers refuse to write several replies at once: llama.cpp now and formerly, vLLM.
+# Errors of servers that write only one reply per request: llama.cpp (new and old versions), vLLM.
 _ONE_REPLY = r"\bn_cmpl\b|one completion choice|\bn must be 1\b"
 # Caches are written only at breakpoints: the end of a prompt is never sent again. As an extra body, because older
 # versions of the package lack the field.
 _MARKED = {"extra_body": {"prompt_cache_options": {"mode": "explicit"}}}
 _MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
-_REASONING_TOKENS = 4096  # room for thoughts, where a model cannot do without
+_REASONING_TOKENS = 4096  # room for reasoning, if it cannot be turned off
 
 
 class OpenAILM(RemoteLM):
-    """`model` at `base_url`, by default what `OPENAI_BASE_URL` and `OPENAI_API_KEY` say.
+    """`model` at `base_url`; the defaults come from `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
 
-    Where the endpoint rejects a temperature, log probabilities, an effort or a JSON schema, the request is sent again
-    without it, and if that helps, so are all later ones. A rejected schema says nothing about other schemas. Replies
-    that a server leaves out, because it writes one at a time, are requested one by one. `dialect` is what the endpoint
-    knows beyond the common protocol.
+    If the endpoint rejects a temperature, log probabilities, an effort or a JSON schema, the request is sent again
+    without it, and if that helps, so are all later ones. A rejected schema does not affect other schemas. If a server
+    writes one reply at a time, the missing replies are requested one by one. `dialect` describes what the endpoint
+    supports beyond the common protocol.
     """
 
     has_logprobs = True
@@ -82,7 +82,7 @@ class OpenAILM(RemoteLM):
         whole["stop"] = list(stop) or None
         if logprobs:
             whole |= {"logprobs": True, "top_logprobs": MAX_ALTERNATIVES}
-        if n > 1 or logprobs:  # of streamed replies, only the text of one is joined
+        if n > 1 or logprobs:  # streaming supports one reply, and only its text
             on_text = None
         if on_text is not None:
             whole |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -109,17 +109,17 @@ class OpenAILM(RemoteLM):
             )
             return self._completions(messages, reply, time.monotonic() - started)
 
-        replies = (await asked(n, seed))[:n]  # the text of a prompt is recorded with each
+        replies = (await asked(n, seed))[:n]  # not more than requested: a trace records the prompt with each
         missing = range(len(replies), n)
         others = await asyncio.gather(*(asked(1, None if seed is None else seed + number) for number in missing))
         return [*replies, *(reply for other in others for reply in other[:1])]
 
     def _limits(self, max_tokens: int, rejected: set[str], *, is_quick: bool) -> dict[str, Any]:
-        """Return the limit of the reply, and the effort to ask for: the user's, else for a value the least there is."""
+        """Return the token limit and the effort: the user's, else the lowest available for a quick request."""
         effort = self._effort
         if is_quick and not effort:
             effort = next((one for one in self._dialect.efforts if f"effort {one}" not in rejected), "")
-        # A model that takes an effort, though not `none`, reasons: its thoughts are counted with the reply.
+        # A model that accepts an effort, but not `none`, always reasons, which counts towards the limit of the reply.
         is_reasoning = "reasoning_effort" not in rejected and (bool(self._effort) or "effort none" in rejected)
         room = _REASONING_TOKENS if is_quick and is_reasoning and effort != "none" else 0
         return {self._dialect.max_tokens: max_tokens + room, "reasoning_effort": effort or None}
@@ -132,7 +132,7 @@ class OpenAILM(RemoteLM):
 
     def _completions(self, messages: Sequence[Message], reply: ChatReply, seconds: float) -> list[Completion]:
         if not reply.choices:
-            raise LMError(f"{self.name} answered without a choice", is_transient=True)
+            raise LMError(f"{self.name} sent a reply without a choice", is_transient=True)
         replies = [
             Completion(
                 text=choice.message.content or "",
@@ -143,7 +143,7 @@ class OpenAILM(RemoteLM):
             )
             for choice in reply.choices
         ]
-        # What one request cost is counted once, with its first reply.
+        # The cost of a request is counted once, with its first reply.
         replies[0] = msgspec.structs.replace(replies[0], usage=self._usage(messages, reply))
         return replies
 
@@ -164,7 +164,7 @@ class OpenAILM(RemoteLM):
 
 
 def _turns(messages: Sequence[Message], marked: Collection[int] = ()) -> list[dict[str, Any]]:
-    """Return each turn as text, for servers that take nothing else; with images or marks, in parts."""
+    """Return each turn as text, for servers that accept nothing else; with images or marks, in parts."""
     sent = []
     for role, group in itertools.groupby(enumerate(messages), key=lambda numbered: numbered[1].role):
         parts = list(group)
@@ -205,14 +205,14 @@ def _dispensable(error: RequestRejected, request: dict[str, Any], schema: dict[s
     if "logprobs" in request and error.blames("top_logprobs"):
         return "logprobs"
     is_blamed = error.blames("response_format")
-    # Not every endpoint names what it rejects: a schema is the likeliest.
+    # Not every endpoint names what it rejects: the schema is the likeliest cause.
     if "response_format" not in request or (error.param and not is_blamed):
         return None
     return "response_format" if is_blamed and error.is_about_kind else as_json(schema)
 
 
 def _prefix_digest(messages: Sequence[Message]) -> str:
-    """Return the same short text for conversations with the same beginning: up to what is kept, else the first part."""
+    """Return a digest of the beginning of a conversation: up to the last part that `is_kept`, else the first part."""
     kept = [number for number, message in enumerate(messages, 1) if message.is_kept]
     prefix = messages[: kept[-1] if kept else 1]
     return hashlib.sha256(msgspec.json.encode(list(prefix))).hexdigest()[:32]

@@ -1,7 +1,7 @@
-"""A disk cache of evaluated prompt prefixes: seconds of work, read back in milliseconds.
+"""A disk cache of evaluated prompt prefixes: evaluation takes seconds, reading milliseconds.
 
-A file ends with a checksum, because some damaged ones crash llama.cpp. Nothing here raises: what cannot be cached is
-evaluated again.
+Each file ends with a checksum, because some damaged files crash llama.cpp. Nothing here raises: a prefix that cannot
+be cached is evaluated again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ABANDONED_SECONDS = 3600
 
 
 def forget(directory: Path, model: str) -> int:
-    """Delete all files of a model, by the name of its file; return how many there were."""
+    """Delete the cached prefixes of a model, given the name of its file; return how many there were."""
     found = list(directory.glob(f"{_mark(model)}-*.state"))
     for path in found:
         with contextlib.suppress(OSError):
@@ -43,7 +43,7 @@ class Prefixes:
         return f"{_mark(self._model)}-{digest}.state"
 
     def part(self) -> str:
-        """Return a temporary name, until `keep`."""
+        """Return a temporary file name, for `keep` to replace."""
         return secrets.token_hex(8) + ".part"
 
     def has(self, name: str) -> bool:

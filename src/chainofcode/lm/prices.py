@@ -11,7 +11,7 @@ def estimated_dollars(model: str, prompt_tokens: int, written_tokens: int) -> fl
     """Return the price of tokens for a model `provider:name`; None if it is unknown."""
     provider, colon, name = model.partition(":")
     if not colon:
-        raise InputError(f"a model is named provider:model, not {model!r}")
+        raise InputError(f"invalid model name {model!r} (expected PROVIDER:MODEL)")
     if provider in ("local", "ollama", "scripted"):
         return 0.0
     try:

@@ -1,4 +1,4 @@
-"""Models by name: `provider:model`. Providers are imported on use: start-up time counts, and a run needs one.
+"""Models by name: `provider:model`. Providers are imported on use, which keeps start-up fast.
 
 A package can add a provider: an entry point in the group `chainofcode.providers`, named after the provider, is a
 function `connect(model, *, base_url=None, api_key=None)` that returns an `LM`.
@@ -28,7 +28,7 @@ _TRUTHS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false"
 
 @dataclass(frozen=True, kw_only=True)
 class _Wanted:
-    """What `connect` was given besides the provider."""
+    """The arguments of `connect` without the provider."""
 
     model: str
     base_url: str | None = None
@@ -49,16 +49,24 @@ def connect(
     effort: str = "",
     progress: Progress = lambda done, total, what: None,
 ) -> LM:
-    """Return a model by `provider:model`. Nothing is requested or loaded yet.
+    """Return the model `provider:model`. Nothing is requested or loaded yet.
 
-    `openai:gpt-4o-mini` is any endpoint of that protocol (`OPENAI_BASE_URL`, `OPENAI_API_KEY`), `anthropic:…` Claude
-    (`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`), `gemini:…` Gemini (`GEMINI_API_KEY`), `ollama:llama3.2` a model in
-    Ollama (`OLLAMA_HOST`), `local:qwen2.5-coder-1.5b` or `local:PATH.gguf` runs in a child process (`local` alone is
-    the default one), `scripted:PATH` reads replies from a file; installed packages may add providers. `is_small` says
-    whether the model gets shorter prompts and more examples (else `COC_SMALL`, else what is usual for the provider),
-    `has_images` whether it sees images (else `COC_IMAGES`, else by its name, see `vision.py`), `in_flight` how many
-    requests it takes at once, `effort` how much a model of OpenAI's protocol reasons (`low`, `medium`, `high`…; else as
-    little as it can for values). `progress` is called during downloads and loading.
+    Providers, to which installed packages may add others:
+
+    - `openai:gpt-4o-mini`: any OpenAI-compatible endpoint (`OPENAI_BASE_URL`, `OPENAI_API_KEY`)
+    - `anthropic:…`: Claude (`ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`)
+    - `gemini:…`: Gemini (`GEMINI_API_KEY`)
+    - `ollama:llama3.2`: a model in Ollama (`OLLAMA_HOST`)
+    - `local:qwen2.5-coder-1.5b` or `local:PATH.gguf`: runs in a child process; `local` alone is the default model
+    - `scripted:PATH`: reads replies from a file
+
+    Options:
+
+    - `is_small`: whether the model gets shorter prompts and more examples (None: `COC_SMALL`, else by provider)
+    - `has_images`: whether it sees images (None: `COC_IMAGES`, else by its name, see `vision.py`)
+    - `in_flight`: how many requests it accepts at once
+    - `effort`: how much an OpenAI-compatible model reasons, such as `low` (empty: as little as possible for values)
+    - `progress`: called during downloads and loading
     """
     name = resolved(name)
     provider, _, model = name.partition(":")
@@ -71,7 +79,7 @@ def connect(
     if small is not None:
         lm.is_small = small
     seeing = _said("COC_IMAGES") if has_images is None else has_images
-    if seeing is not None and provider != "local":  # the embedded server takes text alone
+    if seeing is not None and provider != "local":  # the embedded server accepts only text
         lm.has_images = seeing
     if in_flight is not None and provider not in ("local", "scripted"):
         lm.in_flight = in_flight
@@ -79,7 +87,7 @@ def connect(
 
 
 def resolved(name: str) -> str:
-    """Return a model's full name: `local` is the embedded default. Raises LMError, with suggestions, for others."""
+    """Return the full name of a model, also for `local`. Raises LMError, with suggestions, for an unknown name."""
     if name == "local":
         from .choose import embedded_model
 
@@ -101,12 +109,12 @@ def providers() -> list[str]:
 def _said(variable: str) -> bool | None:
     said = os.environ.get(variable, "").strip().lower()
     if said and said not in _TRUTHS:
-        raise LMError(f"{variable} takes 1 or 0, not {said[:100]!r}")
+        raise LMError(f"{variable} must be 1 or 0, not {said[:100]!r}")
     return _TRUTHS.get(said)
 
 
 def _of_package(provider: str, wanted: _Wanted) -> LM:
-    """A model of a provider that an installed package adds."""
+    """Return a model of a provider that an installed package adds."""
     (entry, *others) = importlib.metadata.entry_points(group=ENTRY_POINTS, name=provider)
     packages = ", ".join(sorted({one.dist.name for one in (entry, *others) if one.dist is not None}))
     if others:
@@ -120,7 +128,10 @@ def _of_package(provider: str, wanted: _Wanted) -> LM:
         text = f"the provider {provider!r} of the package {packages} failed: {type(error).__name__}: {error}"
         raise LMError(text) from error
     if not str(lm.name).startswith(f"{provider}:"):  # traces, caches and budgets tell models apart by their names
-        raise LMError(f"the provider {provider!r} of the package {packages} named its model {lm.name!r}")
+        raise LMError(
+            f"the provider {provider!r} of the package {packages} named its model {lm.name!r}; "
+            "the name must begin with the provider"
+        )
     return lm
 
 
@@ -141,7 +152,7 @@ def _scripted(wanted: _Wanted) -> LM:
 def _check_offline(provider: str, wanted: _Wanted) -> None:
     for option, given in (("base URL", wanted.base_url), ("key", wanted.api_key)):
         if given is not None:
-            raise LMError(f"{provider}:{wanted.model} takes no {option}: it is not asked over a network")
+            raise LMError(f"{provider}:{wanted.model} takes no {option}: it does not use the network")
 
 
 def _openai(wanted: _Wanted) -> LM:
@@ -153,7 +164,7 @@ def _openai(wanted: _Wanted) -> LM:
 
 
 def _gemini(wanted: _Wanted) -> LM:
-    """Gemini, through its endpoint for OpenAI's protocol, which takes schemas."""
+    """Return a Gemini model, through its OpenAI-compatible endpoint, which accepts schemas."""
     from .dialects import GEMINI
     from .openai import OpenAILM
     from .wrappers import Retried
@@ -180,12 +191,12 @@ def _anthropic(wanted: _Wanted) -> LM:
 
 
 def _check_key(provider: str, wanted: _Wanted) -> None:
-    """Only the vendor itself requires a key, not every endpoint that speaks its protocol."""
+    """Raise LMError if the vendor's own endpoint lacks a key. Other endpoints with its protocol may need none."""
     variable = f"{provider.upper()}_API_KEY"
     is_vendor = not (wanted.base_url or os.environ.get(f"{provider.upper()}_BASE_URL"))
     if is_vendor and not (wanted.api_key or os.environ.get(variable)):
         name = f"{provider}:{wanted.model}"
-        raise LMError(f"{name} needs a key: put it into {variable}, or name another endpoint (--base-url)")
+        raise LMError(f"{name} needs a key: set {variable}, or choose another endpoint with --base-url")
 
 
 def _ollama(wanted: _Wanted) -> LM:

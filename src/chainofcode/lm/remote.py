@@ -1,7 +1,7 @@
-"""Models behind HTTP endpoints: one attempt per request, bounded in bytes and seconds, and errors in our words.
+"""Models behind HTTP endpoints: one attempt per request, with limits on size and time, and all errors as LMError.
 
-The packages of OpenAI and Anthropic come from one generator and are used alike. Keys, and passwords in URLs, are
-removed from what an endpoint says.
+The packages of OpenAI and Anthropic are made by the same generator and used in the same way. Keys, and passwords in
+URLs, are removed from the messages of an endpoint.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from .prices import BATCH_SHARE
 from .reply_stream import OnText, ReplyStream
 from .vision import sees_images
 
-_IN_FLIGHT = 16  # what most accounts allow; beyond that, the endpoint asks us to wait
+_IN_FLIGHT = 16  # most accounts allow this many; beyond that, the endpoint limits the rate
 _MAX_REPLY_BYTES = 10_000_000
 _MAX_ERROR_BYTES = 100_000
 _PROBE_SECONDS = 5.0
 _NO_SERVER = (502, 503, 504)  # of gateways, and of servers that are loading a model
 # A chunk decodes to at most a thousand times its size; with other encodings, or several of them, to far more.
 _ENCODINGS = ("identity", "gzip", "deflate")
-_SHORTEST_SECRET = 8  # characters: what is shorter is a placeholder, and may be part of any word
+_SHORTEST_SECRET = 8  # characters: a shorter key is a placeholder, and may be part of any word
 _NO = r"(?:(?:not|n't) (?:be )?(?:support|permit|allow)|unsupported|deprecated|un(?:known|recognized|expected)|extra)"
-# llama.cpp has this status for requests that it will never take, too.
+# llama.cpp also returns 500 for requests that it will never accept.
 _REFUSED_WITH_500 = r"is not supported\b|n_cmpl cannot be|one completion choice"
 _REPEATS = 10  # requests within which a longer prefix must pay off: about one program with many calls
 _Reply = TypeVar("_Reply")
@@ -44,7 +44,7 @@ _Outcome = TypeVar("_Outcome")
 
 
 class RequestRejected(LMError):
-    """The endpoint is up but rejects this request; `param` is the field it blames, where it names one."""
+    """The endpoint is up but rejects this request; `param` is the field that it names, if any."""
 
     def __init__(self, message: str, said: str, param: str) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class RequestRejected(LMError):
         )
 
     def blames(self, field: str) -> bool:
-        """Whether it names this field, as a field: many field names are also ordinary words in a message."""
+        """Whether the error names this field, as a field: many field names are also ordinary words in a message."""
         if self.param:
             return re.match(rf"{field}(?![\w-])", self.param) is not None
         if "_" in field:
@@ -94,10 +94,10 @@ class RemoteLM(LM):
     client: str  # the name of the package's client class
     resource: str  # the attribute of the client that creates replies
     lists_models = False  # whether the endpoint lists every model that it has, as Ollama does
-    stream: type[ReplyStream]  # what joins a streamed reply
+    stream: type[ReplyStream]  # the class that joins a streamed reply
     has_stream = True
-    key_variable = ""  # where the key is, if not in PACKAGE_API_KEY
-    cache_minimum = 0  # tokens below which the endpoint caches no prefix; 0 if that is unknown, or any is cached
+    key_variable = ""  # the environment variable of the key, if not PACKAGE_API_KEY
+    cache_minimum = 0  # tokens of the shortest prefix that the endpoint caches; 0: unknown, or no minimum
 
     def __init__(
         self,
@@ -135,9 +135,9 @@ class RemoteLM(LM):
         self.in_flight, self.has_stream = IN_FLIGHT, False
 
     async def problem(self) -> str:
-        """Return why the endpoint cannot be used. Any reply but that of a gateway without a server is a good sign.
+        """Return why the endpoint cannot be used. Any reply is a good sign, except that of a gateway without a server.
 
-        The request has no key, so that no account is charged for it or limited by it.
+        The request carries no key, so that it neither costs money nor counts towards a rate limit.
         """
         try:
             package = self._imported()
@@ -153,11 +153,11 @@ class RemoteLM(LM):
                         break
         except LMError as error:
             return str(error)
-        except Exception as error:  # of the package, and of what it is built on
+        except Exception as error:  # from the package or its dependencies
             reason = self.without_key(str(error) or type(error).__name__)[:200]
             return f"{self.base_url_shown} cannot be reached ({reason})"
         if status in _NO_SERVER:
-            return f"{self.base_url_shown} answers with {status}"
+            return f"{self.base_url_shown} returns HTTP {status}"
         if self.lists_models and status == 200 and not _is_listed(self._model, bytes(body)):
             return f"model {self._model!r} not found at {self.base_url_shown}; run 'ollama pull {self._model}'"
         return ""
@@ -169,7 +169,7 @@ class RemoteLM(LM):
         decoder: msgspec.json.Decoder[_Reply],
         on_text: OnText | None = None,
     ) -> _Reply:
-        """Send a request, again without what the endpoint rejects while that can be left out.
+        """Send a request. As long as the endpoint rejects a part that can be left out, send it again without that part.
 
         `on_text` is called with the reply so far if the request asks for a stream.
         """
@@ -184,14 +184,14 @@ class RemoteLM(LM):
                     raise
                 rejected.add(part)
             else:
-                self._rejected |= rejected  # only now: a request that fails without a field failed for another reason
+                self._rejected |= rejected  # only now: otherwise, the field was not the cause
                 return self._decoded(data, decoder)
 
     def _decoded(self, data: bytes, decoder: msgspec.json.Decoder[_Reply]) -> _Reply:
         try:
             return decoder.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:  # ValueError: not UTF-8
-            text = f"{self.name} answered with something that is no reply: {error}"
+            text = f"{self.name} sent a malformed reply: {error}"
             raise LMError(text, is_transient=True) from None
 
     async def _read(self, request: dict[str, Any], on_text: OnText | None) -> bytes:
@@ -222,15 +222,15 @@ class RemoteLM(LM):
         except TimeoutError:
             text = f"{self.name} took over {self._request_seconds:g} s to answer"
             failure = LMError(text, is_transient=True)
-        except Exception as error:  # the package's own, and those of what it is built on
+        except Exception as error:  # from the package or its dependencies
             failure = self._as_ours(package, error)
-        raise failure  # here, without the other in its context: that one may hold the key
+        raise failure  # not inside `except`: its context would be the original error, which may hold the key
 
     async def read_bounded(self, responding: AbstractAsyncContextManager[Any], on_text: OnText | None = None) -> bytes:
-        """Return the body of a response, which the package has not read. A stream is joined, and `on_text` sees it."""
+        """Return the body of a response that the package has not read. A stream is joined, and passed to `on_text`."""
         data, joined = bytearray(), None
         async with responding as response:
-            if on_text is not None and _is_stream(response.headers):  # not every endpoint can
+            if on_text is not None and _is_stream(response.headers):  # not every endpoint supports streams
                 joined = self.stream(on_text, self.without_key)
             async for chunk in response.iter_bytes():
                 data += chunk
@@ -241,7 +241,7 @@ class RemoteLM(LM):
         return bytes(data) if joined is None else joined.body()
 
     async def read_lines(self, responding: AbstractAsyncContextManager[Any], take: Callable[[bytes], None]) -> None:
-        """Call `take` with each line of a response, whose lines are bounded, not the whole."""
+        """Call `take` with each line of a response. Only the size of a line is limited, not that of the response."""
         rest = bytearray()
         async with responding as response:
             async for chunk in response.iter_bytes():
@@ -261,13 +261,13 @@ class RemoteLM(LM):
         client = self._clients.get(loop)
         if client is None:
             client = self._clients[loop] = getattr(package, self.client)(
-                api_key=self._key or "none",  # without one, it would look for others on this machine
+                api_key=self._key or "none",  # without a key, the package would look for one on this machine
                 base_url=self.base_url,
                 max_retries=0,
                 timeout=self._request_seconds,
                 http_client=package.DefaultAsyncHttpxClient(
                     headers={"accept-encoding": "gzip, deflate"},
-                    follow_redirects=False,  # key and question are meant for this host alone
+                    follow_redirects=False,  # no other host may get the key and the question
                     event_hooks={"response": [self._check]},
                 ),
             )
@@ -279,7 +279,7 @@ class RemoteLM(LM):
         return client
 
     def dollars(self, prompt: int, written: int, *, cached: int = 0, stored: int = 0) -> float | None:
-        """Return what tokens cost, None if the price is unknown. `cached` and `stored` are part of the prompt's."""
+        """Return the cost of tokens; None if the price is unknown. `cached` and `stored` are part of `prompt`."""
         try:
             from genai_prices import Usage as Tokens  # optional
             from genai_prices import calc_price
@@ -318,7 +318,7 @@ class RemoteLM(LM):
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding not in _ENCODINGS:
             shown = self.without_key(encoding)[:100]
-            raise LMError(f"{self.name} encodes its reply as {shown!r}, which was not asked for")
+            raise LMError(f"{self.name} encodes its reply as {shown!r}, which was not requested")
         if response.is_success:
             return
         body = bytearray()
@@ -330,34 +330,34 @@ class RemoteLM(LM):
         raise self._rejection(response.status_code, self.without_key(said), param, response.headers)
 
     def _rejection(self, status: int, told: str, param: str, headers: Mapping[str, str]) -> LMError:
-        """Say what an endpoint rejects and what to do about it."""
+        """Return an error that states what the endpoint rejects and what to do about it."""
         said = told[:300]
         if status < 400:
             return LMError(f"{self.base_url_shown} redirects requests ({status}): check the URL")
         if status in (401, 403):
             variable = self.key_variable or f"{self.package.upper()}_API_KEY"
-            return LMError(f"{self.base_url_shown} refuses the key: set {variable}, or give another ({said})")
+            return LMError(f"{self.base_url_shown} rejects the key: check {variable}, or pass another key ({said})")
         if status == 404:
-            return NotFound(f"{self.base_url_shown} knows no model {self._model!r} ({said})", said)
+            return NotFound(f"model {self._model!r} not found at {self.base_url_shown} ({said})", said)
         is_refused = status == 500 and re.search(_REFUSED_WITH_500, told) is not None
         if status in (408, 409, 429) or (status >= 500 and not is_refused):
             text = f"{self.name} fails with {status}: {said}"
             return LMError(text, is_transient=True, retry_seconds=_retry_seconds(headers))
-        return RequestRejected(f"{self.name} refuses with {status}: {said}", told, param)
+        return RequestRejected(f"{self.name} rejects the request with {status}: {said}", told, param)
 
     def _as_ours(self, package: Any, error: Exception) -> LMError:
-        """Translate an error of the package."""
+        """Convert an error of the package into an LMError."""
         if isinstance(error.__cause__, LMError):  # raised by `_check`, wrapped by the package
             return error.__cause__
         if isinstance(error, package.APIConnectionError):
-            reason = self.without_key(str(error.__cause__ or "no answer"))[:200]
-            text = f"{self.base_url_shown} cannot be reached ({reason}): is the server running, and the URL right?"
+            reason = self.without_key(str(error.__cause__ or "no reply"))[:200]
+            text = f"{self.base_url_shown} cannot be reached ({reason}): is the server running, and is the URL right?"
             return LMError(text, is_transient=True)
         said = self.without_key(str(error))[:300]
-        return LMError(f"{self.name} broke off: {type(error).__name__} {said}".rstrip(), is_transient=True)
+        return LMError(f"the request to {self.name} failed: {type(error).__name__} {said}".rstrip(), is_transient=True)
 
     def without_key(self, text: str) -> str:
-        """Return what an endpoint says without the key and the password."""
+        """Remove the key and the password from a message of the endpoint."""
         for secret in (self._key, *self._login):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "[key]")
@@ -365,7 +365,7 @@ class RemoteLM(LM):
 
 
 def _is_listed(model: str, body: bytes) -> bool:
-    """Whether a model is in the reply of `/models`. A list that cannot be read says nothing."""
+    """Whether a model is in the reply of `/models`. If the list cannot be read, it counts as listed."""
     try:
         names = {str(one["id"]) for one in msgspec.json.decode(body)["data"] or ()}
     except (msgspec.DecodeError, ValueError, RecursionError, LookupError, TypeError):
@@ -397,12 +397,12 @@ def _unvalidated(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def as_json(schema: dict[str, Any] | None) -> str:
-    """Return the text by which a rejected schema is remembered."""
+    """Return the text that stands for a schema in the set of rejected parts."""
     return msgspec.json.encode(schema, order="sorted").decode()
 
 
 def without_login(url: str) -> tuple[str, tuple[str, ...]]:
-    """Split a URL into itself without user and password, and these as they are written there, longest first."""
+    """Return a URL without user and password, and these secrets as they are written in the URL, longest first."""
     scheme, slashes, rest = url.rpartition("://")
     place = re.match(r"[^/?#]*@", rest)
     if place is None:
@@ -413,7 +413,7 @@ def without_login(url: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _error_in(body: bytes) -> tuple[str, str]:
-    """Return the message of an error response, and the field that it blames."""
+    """Return the message of an error response, and the field that it names."""
     try:
         told = msgspec.json.decode(body)
         told = told.get("error", told)
@@ -423,7 +423,7 @@ def _error_in(body: bytes) -> tuple[str, str]:
 
 
 def _retry_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return the value of Retry-After, where it is a number of seconds."""
+    """Return the value of Retry-After, if it is a number of seconds."""
     try:
         return max(0.0, float(headers["retry-after"]))
     except (KeyError, ValueError):

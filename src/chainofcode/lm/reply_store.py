@@ -1,7 +1,7 @@
-"""Replies and values kept on disk, for later runs: one SQLite file, which processes can share, bounded in size.
+"""A disk cache of replies and values: one SQLite file, limited in size, that several processes can share.
 
-The least recently used rows are removed first. Each row has a digest: a row that was changed is not used. A damaged
-file is renamed and a new one begun; a file that cannot be written is still read.
+The least recently used rows are removed first. Each row has a digest. If a digest does not match or SQLite reports
+damage, the file is renamed and a new one started; a file that cannot be written is still read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from pathlib import Path
 from ..errors import LMError
 
 MAX_BYTES = 1 << 30
-_LEAST_BYTES = 1 << 16  # what an empty file takes, and a few rows
+_LEAST_BYTES = 1 << 16  # an empty file and a few rows
 _BUSY_SECONDS = 5
 _DIGEST_BYTES = 16
 _DAY_SECONDS = 86_400
-_ROOMY = 0.9  # of the size that is left after rows were removed
+_ROOMY = 0.9  # rows are removed until the file has this share of its maximum size
 _REMOVED_AT_ONCE = 256
 _TABLE = """CREATE TABLE IF NOT EXISTS kept (
     request BLOB UNIQUE NOT NULL, reply BLOB NOT NULL, used INTEGER NOT NULL
@@ -29,7 +29,7 @@ CREATE INDEX IF NOT EXISTS kept_by_use ON kept (used);"""
 
 
 class ReplyStore:
-    """Bytes by request. `warn` is called once, with a text for the user, if nothing more can be kept."""
+    """Replies by request, both as bytes. `warn` gets messages for the user about problems with the file."""
 
     def __init__(self, path: Path, max_bytes: int = MAX_BYTES, warn: Callable[[str], None] = lambda text: None) -> None:
         if max_bytes < _LEAST_BYTES:
@@ -45,7 +45,7 @@ class ReplyStore:
             raise LMError(f"cannot keep replies in {path}: {error}") from None
 
     def get(self, request: bytes) -> bytes | None:
-        """Return what is kept for a request."""
+        """Return the reply to a request, or None if it is not stored."""
         try:
             query = "SELECT CAST(reply AS BLOB), CAST(used AS INTEGER) FROM kept WHERE request = ?"
             row = self._file.execute(query, (request,)).fetchone()
@@ -61,7 +61,7 @@ class ReplyStore:
         return bytes(row[0][_DIGEST_BYTES:])
 
     def put(self, request: bytes, reply: bytes) -> None:
-        """Keep a reply. A failure only means that it is not cached the next time."""
+        """Store a reply. Does not raise: after a failure, the reply is just not cached."""
         if self._is_read_only or len(reply) > self._max_bytes // 4:
             return
         try:
@@ -97,7 +97,7 @@ class ReplyStore:
             if file is None:
                 raise
         self._is_read_only = True
-        self._tell(f"{self._path} cannot be written: what is there is used, and nothing is added")
+        self._tell(f"{self._path} cannot be written: stored replies are used, and none are added")
         return file
 
     def _open(self) -> sqlite3.Connection:
@@ -106,14 +106,14 @@ class ReplyStore:
             file.execute("PRAGMA journal_mode=WAL")
             file.execute("PRAGMA synchronous=NORMAL")
             file.executescript(_TABLE)
-            file.execute("UPDATE kept SET used = used WHERE request = x''")  # writes nothing, but must be allowed to
+            file.execute("UPDATE kept SET used = used WHERE request = x''")  # fails if the file is read-only
         except sqlite3.DatabaseError:
             file.close()
             raise
         return file
 
     def _open_to_read(self) -> sqlite3.Connection | None:
-        """Return the file, to be read only; None if it is not there, or has no replies."""
+        """Open the file read-only; return None if it is missing or has no table of replies."""
         if not self._path.exists():
             return None
         file = self._connect("?mode=ro&immutable=1")
@@ -134,10 +134,10 @@ class ReplyStore:
         damaged = self._path.with_name(f"{self._path.name}.damaged-{time.time_ns()}")
         with contextlib.suppress(FileNotFoundError):  # another process was faster
             self._path.rename(damaged)
-            self._warn(f"{self._path} is damaged: it was renamed to {damaged.name}, and a new one begins")
+            self._warn(f"{self._path} is damaged: it was renamed to {damaged.name}, and a new file is started")
 
     def _note_use(self, request: bytes, used: int) -> None:
-        """Write that a row was used, at most once a day."""
+        """Update the time at which a row was last used, at most once a day."""
         now = int(time.time())
         if not self._is_read_only and now - used > _DAY_SECONDS:
             with contextlib.suppress(sqlite3.DatabaseError):
@@ -154,7 +154,7 @@ class ReplyStore:
             self._file.execute(f"DELETE FROM kept WHERE request IN ({oldest})", (_REMOVED_AT_ONCE,))  # noqa: S608
 
     def _size(self) -> int:
-        """Return the bytes in use, in constant time; pages of removed rows are used again."""
+        """Return the bytes in use, in constant time. Free pages do not count: SQLite reuses them."""
         pages, free, size = (
             self._file.execute(f"PRAGMA {what}").fetchone()[0] for what in ("page_count", "freelist_count", "page_size")
         )
@@ -163,7 +163,7 @@ class ReplyStore:
     # --- failures ---------------------------------------------------------------------------------------------
 
     def _recover(self, error: sqlite3.DatabaseError) -> None:
-        """Start a new file after damage. If a file is locked, one reply is not kept; if the disk is full, none is."""
+        """Start a new file after damage. If the file is locked, skip this reply; after other errors, store no more."""
         if _is_damage(error):
             self.begin_anew()
         elif getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:

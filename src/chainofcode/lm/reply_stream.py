@@ -1,4 +1,4 @@
-"""Replies that arrive as server-sent events, joined to the body that an endpoint sends without a stream."""
+"""Replies that arrive as server-sent events, joined into the body that an endpoint sends without streaming."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 
 from ..errors import LMError
 
-OnText = Callable[[str], None]  # is called with all of a reply so far, in the event loop of the request
+OnText = Callable[[str], None]  # called with the whole reply so far, in the event loop of the request
 
 
 class ReplyStream(abc.ABC):
-    """Takes the bytes of a streamed reply, calls `on_text` as its text grows, and returns its body.
+    """Reads the bytes of a streamed reply, calls `on_text` as its text grows, and returns the joined body.
 
     `without_key` removes secrets from an error that the endpoint reports.
     """
@@ -33,9 +33,9 @@ class ReplyStream(abc.ABC):
     def _take(self, event: Any) -> None: ...
 
     def feed(self, data: bytes) -> None:
-        """Take bytes. Raises LMError for malformed events and for errors that an endpoint reports."""
+        """Process bytes. Raises LMError for malformed events and for errors that an endpoint reports."""
         self._rest += data
-        if b"\n" not in data:  # a line may come byte by byte
+        if b"\n" not in data:  # a line may arrive byte by byte
             return
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
@@ -79,7 +79,7 @@ class _ChunkChoice(msgspec.Struct):
 class _Chunk(msgspec.Struct):
     choices: list[_ChunkChoice] = []
     usage: Any = None
-    timings: dict[str, Any] | None = None  # of llama.cpp
+    timings: dict[str, Any] | None = None  # from llama.cpp only
     error: Any = None
 
 
@@ -124,7 +124,7 @@ class _MessageEvent(msgspec.Struct):
 
 
 class MessageStream(ReplyStream):
-    """One reply of Anthropic's protocol that is text."""
+    """One text reply in Anthropic's format."""
 
     events = msgspec.json.Decoder(_MessageEvent)
 

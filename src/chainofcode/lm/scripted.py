@@ -1,4 +1,4 @@
-"""A model whose replies are written beforehand, or made by a function: for tests, demos, replays."""
+"""A model with prepared replies, or replies from a function: for tests, demos and replays."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .reply_stream import OnText
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A reply for each request whose last message contains a text; of a turn in parts, the last part counts."""
+    """A reply to every request whose last message contains the text `when`. Only the last part of a turn counts."""
 
     when: str
     reply: str
     seconds: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 0.0  # how long the reply takes
 
     async def write(self, on_text: OnText | None) -> str:
-        """Return the reply after its seconds; meanwhile it grows."""
+        """Return the reply after `seconds`; meanwhile, stream it in pieces."""
         for piece in range(1, _PIECES + 1):
             await asyncio.sleep(self.seconds / _PIECES)
             if on_text is not None:
@@ -30,16 +30,16 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.reply
 
 
-_PIECES = 8  # in which a reply with a `when` arrives
-_IN_FLIGHT = 64  # where no reply waits for its turn
+_PIECES = 8  # in which a reply with a `when` is streamed
+_IN_FLIGHT = 64  # if no replies are used in order
 _line: msgspec.json.Decoder[str | When] = msgspec.json.Decoder(str | When)
 
 
 class ScriptedLM(LM):
-    """Gives replies in order, or what the function makes of the conversation. `requests` keeps the conversations.
+    """Returns replies in order, or those of a function of the conversation. `requests` records the conversations.
 
-    `whens` come first: the first that matches is used, each time. Replies in order need `in_flight` 1. For a long life,
-    turn `keeps_requests` off.
+    `whens` take precedence: a request gets the reply of the first that matches. Replies in order need `in_flight` 1.
+    Set `keeps_requests=False` in a process that runs for a long time.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ScriptedLM(LM):
         try:
             reply = next(self._replies)
         except StopIteration:
-            why = ': no "when" of it fits' if self._whens and not self._taken else ""
+            why = ': no "when" matches' if self._whens and not self._taken else ""
             raise LMError(f"{self.name} has no reply left for request {self._asked}{why}") from None
         self._taken += 1
         return reply
@@ -98,5 +98,5 @@ def _read(line: str, where: str) -> str | When:
     try:
         return _line.decode(line)
     except (msgspec.DecodeError, RecursionError) as error:
-        text = f'{where}: a line is a JSON text, or {{"when": "…", "reply": "…"}} ({error})'
+        text = f'{where}: expected a JSON string or {{"when": "…", "reply": "…"}} ({error})'
         raise InputError(text) from None

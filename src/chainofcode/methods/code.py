@@ -1,6 +1,6 @@
-"""Methods that write a program. They differ in what runs it, and in what happens where Python cannot.
+"""Methods that write a program. They differ in what runs it, and in what happens when Python cannot.
 
-`programmed` composes them: write a program, run it; where that fails, return the error to the model and try again.
+`programmed` composes them: write a program, run it; if that fails, return the error to the model and try again.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _in_place_of_python(inquiry: Inquiry, reply: str, how: str) -> AsyncIt
 
 
 def first_of(one: Runner, other: Runner, other_name: str) -> Runner:
-    """Run a program one way and, if that gives no answer, the other."""
+    """Run a program one way and, if there is no answer, the other way."""
 
     async def run(inquiry: Inquiry, reply: str, known: Table) -> AsyncIterator[Event]:
         async for event in one(inquiry, reply, known):

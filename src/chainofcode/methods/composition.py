@@ -31,7 +31,7 @@ _MIN_LABELS = 3  # from this many labels on, an answer counts as computed
 
 
 def typed(method: Method) -> Method:
-    """Check the answer of a method against the answer type; ask once more, in words, for one that does not fit."""
+    """Check the answer of a method against the answer type; if it does not fit, ask once more, in words."""
 
     async def checked(inquiry: Inquiry) -> AsyncIterator[Event]:
         said = ""
@@ -55,9 +55,10 @@ def typed(method: Method) -> Method:
 
 
 def ladder(rungs: Mapping[str, Method]) -> Method:
-    """Try methods in turn until one answers; the trace keeps each reason.
+    """Try methods in turn until one answers; the trace records why the others failed.
 
-    A program that one of them wrote is passed on. A spent budget ends the ladder; so does a model that has not replied.
+    A program that one method wrote is passed on to the next. A spent budget ends the ladder, and so does a model that
+    has never replied.
     """
 
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
@@ -105,8 +106,8 @@ def judged(first: Method, others: Mapping[str, Method]) -> Method:
     """Put a choice that rests on the model's judgement to a vote with other methods.
 
     An answer stands if it is not a choice between options, or if Python computed it: alone, or from several labels,
-    which are easier to give than an answer. Otherwise each method has a vote; in a tie, the more confident side wins.
-    The others see only the question, so there is no vote if the program has more: files, inputs, tools.
+    which are easier than an answer. Otherwise each method has a vote; in a tie, the more confident side wins.
+    The other methods see only the question, so there is no vote if the program has files, inputs or tools.
     """
 
     async def method(inquiry: Inquiry) -> AsyncIterator[Event]:
@@ -141,7 +142,7 @@ def _is_choice(answer: Answer, inquiry: Inquiry) -> bool:
 
 
 def _values(events: Sequence[Event]) -> list[Step]:
-    """Return the values that the model gave in the last attempt, each call once."""
+    """Return the values from the model in the last attempt, one per call."""
     last = Trace.of(events).attempts[-1]
     return list({step.call: step for step in last if isinstance(step, Step) and step.by == "lm"}.values())
 
@@ -158,7 +159,7 @@ def _weight(confidence: float | None) -> float:
 
 
 def _count(answers: Sequence[Answer], weights: Sequence[float], inquiry: Inquiry) -> tuple[int, dict[str, int]]:
-    """Return the index of the answer with the most weight (0 if there is none), and all votes."""
+    """Return the index of the answer with the most weight (0 without any answer), and all votes."""
     options = options_in(inquiry.question)
     keys: dict[int, str] = {}
     for place, answer in enumerate(answers):
@@ -178,13 +179,12 @@ Doubts = Callable[[Trace, Sandbox | str], Awaitable[Sequence[str]]]  # reasons n
 def voted(method: Method, votes: int, doubts: Doubts | None = None) -> Method:
     """Run a method several times at once, each with its own seed, and take the most frequent answer.
 
-    Its programs share the values that the model gives, unless each call is to be asked for again. One that there are
-    doubts about has half a vote.
+    The programs share values from the model, unless sharing is turned off. An answer with doubts has half a vote.
     """
 
     async def voting(inquiry: Inquiry) -> AsyncIterator[Event]:
         if inquiry.options.toolbox.has_effects:
-            raise InputError("votes run programs several times: not with tools that have effects")
+            raise InputError("votes run programs several times, which is not possible with tools that have effects")
         if inquiry.options.share:
             inquiry = dataclasses.replace(inquiry, shared=SharedValues(inquiry.emulator, votes))
         runs = await _all_of([_collected(method, _seeded(inquiry, seed)) for seed in range(votes)])
@@ -215,7 +215,7 @@ async def _doubted(run: list[Event], doubts: Doubts, inquiry: Inquiry) -> list[E
 async def _all_of(
     runs: list[Coroutine[Any, Any, tuple[list[Event], LMError | None]]], *, may_fail: bool = False
 ) -> list[list[Event]]:
-    """Run all at once. Raises the last error where all failed, unless they may."""
+    """Run all at once. Raises the last error if all failed, unless `may_fail`."""
     tasks = [asyncio.create_task(run) for run in runs]
     try:
         done = await asyncio.gather(*tasks)
@@ -241,7 +241,7 @@ async def _collected(method: Method, inquiry: Inquiry) -> tuple[list[Event], LME
     events: list[Event] = []
     try:
         async for event in method(inquiry):
-            events.append(event)  # noqa: PERF401 - what came before a failure counts
+            events.append(event)  # noqa: PERF401 - events before a failure count
     except BudgetError as error:
         events.append(failed(error.reason, str(error)))
     except LMError as error:
@@ -260,7 +260,7 @@ def _key(answer: Answer) -> str:
 
 
 class Seeded(Around):
-    """A model with a temperature and a seed for requests that name none. One request at a time: votes run together."""
+    """A model with a temperature and a seed for requests that set none. One request at a time: votes run together."""
 
     def __init__(self, lm: LM, temperature: float, seed: int) -> None:
         super().__init__(lm)

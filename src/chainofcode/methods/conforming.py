@@ -1,4 +1,4 @@
-"""Validates data against a JSON schema with jsonschema, in a process of its own: some patterns never end.
+"""Validates data against a JSON schema with jsonschema, in a separate process: some patterns never end.
 
 The schema names its draft. Nothing is fetched.
 """
@@ -78,11 +78,11 @@ def _check_references(schema: Any, referencing: Any) -> None:
         except (referencing.exceptions.Unresolvable, ValueError):
             if reference.startswith("#"):
                 raise _Unfit(f"refers to {reference[:200]!r}, which is not in it") from None
-            raise _Unfit(f"refers to {reference[:200]!r}: nothing is fetched; put all of the schema into it") from None
+            raise _Unfit(f"refers to {reference[:200]!r}: nothing is fetched; include it in the schema") from None
 
 
 def _references(part: Any) -> Iterator[str]:
-    """Yield all references but those of mere data, and those within a part that has an `$id` of its own."""
+    """Yield all references, except in data such as `enum`, and except local ones in a part with its own `$id`."""
     for inner in _parts(part):
         if isinstance(inner, str):
             yield inner

@@ -1,6 +1,6 @@
-"""Checks in a separate process that tagged values can be decoded: hostile ones may take too long.
+"""Checks in a separate process that tagged values can be decoded: hostile values may take too long.
 
-Standard library only.
+No third-party packages.
 """
 
 from __future__ import annotations

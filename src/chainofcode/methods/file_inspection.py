@@ -1,6 +1,6 @@
 """Inspects one input file in a separate process, and describes it in a few lines for the model.
 
-Every format takes time and memory in proportion to the file. Imports the standard library, msgspec and `values` only.
+Every format takes time and memory in proportion to the file. Imports no third-party package except msgspec.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE
 
 
 class _Words(NamedTuple):
-    """How a language names the values that a program finds."""
+    """The names that a language has for the values of input files."""
 
     text: str
     items: str
@@ -72,7 +72,7 @@ _WORDS = {
 
 
 class _Unreadable(Exception):
-    """A file that is not what its name says, and why."""
+    """A file whose content is not of the type that its name indicates, with the reason."""
 
 
 def main() -> None:
@@ -259,7 +259,7 @@ def listed(columns: list[str], count: int) -> str:
 
 
 def fenced(text: str) -> str:
-    """Put text into a fence that it cannot close, so that it cannot pass for our instructions."""
+    """Put text into a fence that it cannot close, so that it cannot pass for instructions."""
     fence = "```"
     while fence in text:
         fence += "`"

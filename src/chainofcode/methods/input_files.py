@@ -1,6 +1,6 @@
 """Input files: inspected before a model is asked, read inside the guest, shown to the model in a few lines.
 
-Tables are DataFrames where pandas is granted to a Python program, else CSV and TSV are lists of dicts (in JavaScript,
+Tables are DataFrames if pandas is granted to a Python program, else CSV and TSV are lists of dicts (in JavaScript,
 arrays of objects). Text and JSON are inspected in a process with limits (`file_inspection`), tables for pandas in a
 guest: this process parses none of them.
 """
@@ -63,7 +63,7 @@ for name, table in tables.items():
 
 @dataclass(frozen=True)
 class Files:
-    """What files grant to a program and set in it, and their description for the model."""
+    """The files and packages granted to a program, the variables it starts with, and a description for the model."""
 
     reads: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
@@ -90,7 +90,7 @@ async def files_of(
     sandbox: Sandbox | str = "auto",
     worker: Worker = inspected,
 ) -> Files:
-    """Inspect files. Raises InputError for one that is missing, too large, or not of the type of its name."""
+    """Inspect files. Raises InputError for one that is missing, too large, or not of the type its name implies."""
     if isinstance(paths, Files):
         return paths
     listed = [os.fspath(path) for path in paths]
@@ -123,7 +123,7 @@ def _kind(path: str) -> str:
 
 
 def check_file(path: str, max_bytes: int) -> None:
-    """Raise InputError for what is not a regular file, or too large."""
+    """Raise InputError if a path is not that of a regular file, or the file is too large."""
     if not _is_utf8(path):
         raise InputError(f"cannot read {path}: its name is not valid UTF-8; rename the file")
     try:
@@ -151,13 +151,13 @@ def _check_kinds(kinds: dict[str, str]) -> None:
     for path, kind in kinds.items():
         if kind not in ("rows", "json", "lines", "text"):
             raise InputError(
-                f"cannot give {path} to a JavaScript program: it can have CSV, TSV, JSON, JSON lines and text; "
+                f"cannot pass {path} to a JavaScript program, which can read CSV, TSV, JSON, JSON lines and text; "
                 "convert the file, or use --language python or sql"
             )
 
 
 def _packages(paths: Sequence[str], kinds: dict[str, str], granted: Sequence[str]) -> tuple[str, ...]:
-    """Return the packages to read files with: pandas, where it is granted or required, and its own readers."""
+    """Return the packages to read files with: pandas, if it is granted or required, and the readers that it needs."""
     wanted = [name for name in ("pandas",) if name in granted]
     for path in paths:
         if kinds[path] in ("parquet", "excel"):
@@ -165,7 +165,7 @@ def _packages(paths: Sequence[str], kinds: dict[str, str], granted: Sequence[str
             missing = [name for name in needed if not is_installed(name)]
             if missing:
                 raise InputError(
-                    f"reading {path} takes {' and '.join(needed)}: pip install 'chainofcode[tables]' "
+                    f"reading {path} requires {' and '.join(needed)}: pip install 'chainofcode[tables]' "
                     f"(or pip install {' '.join(missing)})"
                 )
             wanted += needed
@@ -189,11 +189,11 @@ def _has_meaning(name: str, language: Language) -> bool:
     return keyword.iskeyword(name) or keyword.issoftkeyword(name) or hasattr(builtins, name) or name in _MEANT_OTHERWISE
 
 
-# --- a look at each -----------------------------------------------------------------------------------------------
+# --- inspection ---------------------------------------------------------------------------------------------------
 
 
 async def _described(name: str, path: str, kind: str, worker: Worker, language: Language) -> tuple[File, str]:
-    """Return how the guest reads a file, and its description for the model; empty if a guest must find it."""
+    """Return how the guest reads a file, and its description for the model; empty if only a guest can describe it."""
     if kind == "path":
         file = _file(name, path, kind)
         return file, f"{file.path!r}, the path (str) of an image"
@@ -204,7 +204,7 @@ async def _described(name: str, path: str, kind: str, worker: Worker, language: 
 
 
 async def told_by(path: str, kind: str, worker: Worker, language: Language = PYTHON) -> dict[str, Any]:
-    """Return what the inspection of a file tells: `words`, and the `separator` of rows. Raises InputError."""
+    """Return the result of inspecting a file: `words`, and the `separator` of rows. Raises InputError."""
     told = await worker("methods.file_inspection", {"path": path, "kind": kind, "language": language.name})
     _check_readable(path, told)
     return told
@@ -223,7 +223,7 @@ def _check_readable(path: str, told: dict[str, Any]) -> None:
         if os.path.splitext(path)[1].lower() in _KINDS:
             raise InputError(f"cannot read {path}: its text is not UTF-8; convert it first (iconv does that)")
         known = ", ".join(sorted(_KINDS))
-        raise InputError(f"cannot read {path}: it is neither text in UTF-8 nor named as one of {known}")
+        raise InputError(f"cannot read {path}: it is not UTF-8 text, and its name does not end in one of {known}")
 
 
 async def _look(files: Files, options: RunOptions, sandbox: Sandbox | str) -> dict[str, str]:

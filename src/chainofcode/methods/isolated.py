@@ -23,7 +23,7 @@ Worker = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]  # takes a m
 
 
 class _Processes:
-    """The processes of work in a thread: a thread cannot be cancelled, but its processes can be killed."""
+    """The processes that a thread started: the thread cannot be cancelled, but its processes can be killed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -154,14 +154,14 @@ async def ended(process: asyncio.subprocess.Process) -> None:
 
 
 def why_ended(code: int, seconds: float) -> str:
-    """Why a process ended without a result."""
+    """Return why a process ended without a result."""
     if code in platforms.OUT_OF_TIME:
         return f"it took over {seconds:g} seconds"
     return "it used too much memory, or crashed the process"
 
 
 def environment(variables: Sequence[str] = ()) -> dict[str, str]:
-    """The environment of a process for untrusted data: the module path and the named variables, so no secrets."""
+    """Return the environment of a process for untrusted data: the module path and the named variables, no secrets."""
     named = {name: os.environ[name] for name in variables if name in os.environ}
     return {**platforms.environment(), **named, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
-_MAX_FILE_BYTES = 1024**2  # sorting stays in memory; SQLite writes a small index file beside some databases
+_MAX_FILE_BYTES = 1024**2  # sorting stays in memory; SQLite writes a small index file next to some databases
 _MAX_RESULT_BYTES = 64 * 1024**2
 
 

@@ -9,7 +9,7 @@ from typing import Any
 _LETTERED = re.compile(r"^[ \t]*\(([A-Z])\)[ \t]+(\S.*)$", re.M)
 _DASHED = re.compile(r"^[ \t]*-[ \t]+(\S.{0,60})$", re.M)
 _LETTER = re.compile(r"\(([A-Z])\)")
-# A bare letter names an option where it stands by itself, not where a word follows: `A, B or C`, but not `A man`.
+# A bare letter names an option if it stands alone, not if a word follows: `A, B or C`, but not `A man`.
 _BARE = re.compile(r"(?:^(?:BOTH |EITHER )?|[,;/&+]\s*|\b(?:AND|OR)\s+)([A-Z])(?=\s*(?:[^\w\s']|$)|\s+(?:AND|OR)\b)")
 
 
@@ -30,12 +30,12 @@ def chosen(answer: Any, options: Mapping[str, str]) -> str:
 
 
 def named(answer: Any, options: Mapping[str, str]) -> set[str]:
-    """Return the options that an answer names: word for word, else by letters, which may be those of no option."""
+    """Return the options that an answer names: word for word, else by letters, even of options that do not exist."""
     if isinstance(answer, (list, tuple, set, frozenset)) and len(answer) == 1:
         (answer,) = answer
     try:
         text = _folded(str(answer))
-    except (ValueError, RecursionError):  # a number of so many digits that Python does not write it, or lists in lists
+    except (ValueError, RecursionError):  # a number with more digits than Python writes, or deep nesting
         return set()
     for name, words in options.items():
         letter = re.escape(_folded(name.strip("()")))

@@ -1,4 +1,4 @@
-"""Validates data against JSON schemas of common keywords, in microseconds. Others need jsonschema, in a process.
+"""Validates data against JSON schemas with common keywords, in microseconds. Others need jsonschema, in a process.
 
 No keyword here takes long for any schema: there are no patterns, and the number of checks is bounded.
 """
@@ -21,7 +21,7 @@ class NotPlain(Exception):
 
 
 class PlainSchema:
-    """A schema that was read; `misfit` says why data do not fit. Raises NotPlain for a schema it cannot read."""
+    """A schema with common keywords; `misfit` returns why data do not fit. Raises NotPlain for other schemas."""
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._root, self._nodes, self._left = schema, 0, 0
@@ -34,7 +34,7 @@ class PlainSchema:
             self.misfit(data)  # finds references that lead to themselves
 
     def misfit(self, data: Any) -> str:
-        """Why data do not fit, and where; empty if they do."""
+        """Return why data do not fit, and where; empty if they do."""
         self._left = _MAX_CHECKS
         try:
             return next(self._misfits(data, self._root, "$"), str)()
@@ -85,7 +85,7 @@ class PlainSchema:
         return isinstance(value, (int, float)) and not isinstance(value, bool)
 
     def _referred(self, reference: str) -> Any:
-        """The part that `#/$defs/Name` refers to; its own references are followed when data are checked."""
+        """Return the part that `#/$defs/Name` refers to; its own references are followed when data are checked."""
         path = reference.split("/")
         if len(path) != 3 or path[0] != "#" or path[1] not in ("$defs", "definitions") or "~" in path[2]:
             return None
@@ -219,7 +219,7 @@ _CHECKS: dict[str, Any] = {
 
 
 def _parts(word: str, value: Any) -> list[Any]:
-    """The schemas inside a keyword's value."""
+    """Return the schemas inside a keyword's value."""
     if word == "properties":
         return list(value.values())
     if word == "anyOf":

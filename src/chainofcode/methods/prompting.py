@@ -1,4 +1,4 @@
-"""Parts of methods: the question with its context, one request to the model, the answer in a reply."""
+"""Building blocks of methods: the question with its context, a request to the model, the answer in a reply."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BLOCK = re.compile(r"```[\w-]*\n(.*?)(?:```|\Z)", re.S)
 _BOXED = re.compile(r"\\boxed\{([^{}]*)\}|####\s*(.+)")
 
 
-_Examples = str | Sequence[tuple[str, str]]  # a text of them, or questions and replies
+_Examples = str | Sequence[tuple[str, str]]  # one text, or questions and replies
 Shown = _Examples | Mapping[str, _Examples]  # for all methods, or by prompt: program, cot, direct
 
 
@@ -45,16 +45,16 @@ class Inquiry:
 
     question: str
     lm: LM
-    shots: int | None = None  # how many examples the model sees; None: all there are
+    shots: int | None = None  # how many examples the model sees; None: all
     examples: Shown | None = None  # in place of the general ones
     judging: Judging = field(default_factory=Judging)
-    shared: SharedValues | None = None  # with other programs for the same question
+    shared: SharedValues | None = None  # values shared with other programs for the same question
     sandbox: Sandbox | str = "auto"
     options: RunOptions = field(default_factory=RunOptions)
     written: Call | None = None  # a program that an earlier method wrote
     answer_type: AnswerType | None = None
     files: Files = field(default_factory=Files)  # the program finds each as a variable
-    emulating: Answering = None  # who answers the calls of programs; None: `lm`
+    emulating: Answering = None  # answers the calls of programs; None: `lm`
     cache: Layer | None = None  # of values, between runs
 
     async def complete(self, before: str | list[Message], *turns: str, **options: Any) -> Call:
@@ -91,7 +91,7 @@ class Inquiry:
         return execute_program(program, emulator, self.sandbox, self.options)
 
     def remembering(self) -> Inquiry:
-        """Return the same with tools that remember their results: the next program does nothing twice."""
+        """Return an inquiry whose tools remember their results: the next program repeats no call."""
         box = self.options.toolbox
         if not box.tools:
             return self
@@ -104,7 +104,7 @@ class Inquiry:
 
     @property
     def is_in_words(self) -> bool:
-        """Whether a person could answer from the words of the question, without what only a program can reach."""
+        """Whether the words of the question are enough to answer it, without what only a program can reach."""
         options = self.options
         wants_text = self.answer_type is not None and self.answer_type.is_text
         return not (self.files.told or options.inputs or options.toolbox.tools or options.scratch or wants_text)
@@ -180,7 +180,7 @@ Method = Callable[[Inquiry], AsyncIterator[Event]]
 
 
 def question_after(turns: Sequence[tuple[str, str]], question: str) -> str:
-    """Return a question below the earlier turns of its conversation: who spoke, and the text."""
+    """Return a question below the earlier turns of its conversation, given as pairs of speaker and text."""
     if not turns:
         return question
     before = [f"{who}: {text}" for who, text in turns]
@@ -220,7 +220,7 @@ def _tidy(text: str) -> str:
 
 
 def _likelihood(answer: Answer, reply: Completion) -> float | None:
-    """Return the probability of an answer's words, given what the reply says before them."""
+    """Return the probability of an answer's words, given the reply before them."""
     text = "".join(token.text for token in reply.tokens)
     start = text.rfind(answer.value) if isinstance(answer.value, str) and answer.value else -1
     if start < 0:
@@ -244,7 +244,7 @@ def failed(reason: Reason, message: str, **more: Any) -> Answer:
 
 
 def repeated(answer: Answer, **more: Any) -> Answer:
-    """Return the answer of an earlier attempt as the final one: what the attempt counted is in the trace already."""
+    """Return the answer of an earlier attempt as the final one: what the attempt counted is already in the trace."""
     return msgspec.structs.replace(answer, wasted=0, unsettled=0, **more)
 
 

@@ -1,4 +1,4 @@
-"""SQL queries over files and databases, in which a model answers the functions that the engine does not have.
+"""SQL queries over files and databases, in which a model answers calls of functions that the engine does not have.
 
     result = sql("SELECT movie FROM reviews WHERE is_sarcastic(text)", lm, files=["reviews.csv"])
     result.rows, result.dataframe()
@@ -33,7 +33,7 @@ from .sql import Query, engine_of
 
 EngineName = Literal["auto", "duckdb", "sqlite"]
 _UNLIMITED = 10**6
-_DUCKDB = ("duckdb", "numpy")  # DuckDB needs NumPy to call functions of ours
+_DUCKDB = ("duckdb", "numpy")  # DuckDB needs NumPy to call Python functions
 _KINDS: dict[str, Any] = {
     ".csv": "rows", ".tsv": "rows", ".tab": "rows", ".parquet": "parquet", ".pq": "parquet", ".json": "json",
     ".jsonl": "lines", ".ndjson": "lines",
@@ -41,7 +41,7 @@ _KINDS: dict[str, Any] = {
 
 
 _DATABASES = (".duckdb", ".ddb", ".db", ".sqlite", ".sqlite3")
-_PANDAS = ("pandas", "pyarrow")  # what a Python program reads Parquet with
+_PANDAS = ("pandas", "pyarrow")  # required to read Parquet in a Python program
 _LARGE_BYTES = 10_000_000  # a Python program loops over each row; a database does not
 
 
@@ -78,7 +78,7 @@ async def tables_of(
     listed = [os.fspath(path) for path in paths]
     held = [path for path in listed if _is_database(path)]
     if len(held) > (1 if database is None else 0):
-        raise InputError(f"cannot read {held[-1]}: a query reads one database")
+        raise InputError(f"cannot read {held[-1]}: a query can read only one database")
     if held:
         listed.remove(held[0])
         database = held[0]
@@ -105,7 +105,7 @@ def _is_database(path: str) -> bool:
 
 
 def needs_sql(paths: Iterable[str]) -> str:
-    """Say why only SQL can read a file, empty if Python can: a DuckDB database, or Parquet without pandas."""
+    """Return why only SQL can read a file, empty if Python can: a DuckDB database, or Parquet without pandas."""
     for path in paths:
         kind = Path(path).suffix.lower()
         if _is_database(path) and os.path.isfile(path) and engine_of(Path(path)) == "DuckDB":
@@ -116,7 +116,7 @@ def needs_sql(paths: Iterable[str]) -> str:
 
 
 def are_large_tables(paths: Sequence[str]) -> bool:
-    """Whether all files are tables, and so large that a database is the better place to go through their rows."""
+    """Whether all files are tables, and so large that a database should go through their rows."""
     if not all(Path(path).suffix.lower() in _KINDS for path in paths):
         return False
     return sum(os.path.getsize(path) for path in paths if os.path.isfile(path)) >= _LARGE_BYTES
@@ -135,7 +135,7 @@ def _engine(engine: str, database: Path | None) -> str:
         made_by = engine_of(database).lower()
         _check_log(database)
         if engine not in ("auto", made_by):
-            raise InputError(f"{database} is a database of {made_by}; {engine} cannot read it")
+            raise InputError(f"{database} is a {made_by} database; {engine} cannot read it")
         engine = made_by
     if engine == "duckdb" and missing:
         raise InputError(f"DuckDB needs {' and '.join(missing)}: pip install 'chainofcode[duckdb]'")
@@ -155,7 +155,7 @@ def _kind(path: str, engine: str) -> Any:
     kind = _KINDS.get(Path(path).suffix.lower())
     if kind is None:
         raise InputError(
-            f"cannot read {path} as a table (expected one of: {', '.join(_KINDS)}; --database takes databases)"
+            f"cannot read {path} as a table (expected one of: {', '.join(_KINDS)}; use --database for databases)"
         )
     check_file(path, MAX_BYTES)
     if kind == "parquet" and engine == "sqlite":
@@ -213,7 +213,7 @@ class QueryKeywords(RunKeywords, total=False):
 
 
 async def asql(query: str, emulator: Answering = None, **given: Unpack[QueryKeywords]) -> QueryResult:
-    """Run a query over files; a model, a table of values or a function answers what the engine does not know."""
+    """Run a query over files; a model, a table of values or a function answers calls of undefined functions."""
     files, database = given.pop("files", ()), given.pop("database", None)
     tables = await tables_of(files, database=database, engine=given.pop("engine", "auto"))
     sandbox, options = given.pop("sandbox", "auto"), given.pop("options", None)
@@ -226,11 +226,11 @@ def sql(query: str, emulator: Answering = None, **given: Unpack[QueryKeywords]) 
     return blocking(asql(query, emulator, **given))
 
 
-# --- what is known when a budget ends -----------------------------------------------------------------------------
+# --- partial results ----------------------------------------------------------------------------------------------
 
 
 class Noting(AroundEmulator):
-    """Another emulator whose values are kept: also those that a run which ended early did not take."""
+    """Records the values of another emulator, including those that a run did not use because it ended early."""
 
     def __init__(self, emulator: Emulator) -> None:
         super().__init__(emulator)
@@ -247,9 +247,9 @@ class Noting(AroundEmulator):
 
 
 async def known_rows(query: str, values: Mapping[str, Any], sandbox: Sandbox | str, options: RunOptions) -> QueryResult:
-    """Run a query again with the values that are known; calls without one are NULL."""
+    """Run a query again with the values that are known; calls without a value are NULL."""
     unknown = Function(lambda pause: None)
-    limits = dataclasses.replace(options.limits, lm_calls=_UNLIMITED)  # none of these calls is made
+    limits = dataclasses.replace(options.limits, lm_calls=_UNLIMITED)  # no request is made for these calls
     free = dataclasses.replace(options, limits=limits)
     events = execute_query(query, First(Table(values.items()), unknown), sandbox, free)
     return QueryResult.of([event async for event in events])

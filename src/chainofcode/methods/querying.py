@@ -1,6 +1,6 @@
-"""Runs one SQL query in a process of its own: only the kernel can end a query inside a database function.
+"""Runs one SQL query in a separate process: only the kernel can end a query inside a database function.
 
-Standard library, and DuckDB for a database of its own.
+No third-party packages, except DuckDB for its own databases.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # for start-up time
     from typing import Any
 
 _MAX_CELL_BYTES = 1_000_000
-_UNKNOWN = ("no such table", "no such column", "no such function")  # errors that say nothing without a database
+_UNKNOWN = ("no such table", "no such column", "no such function")  # errors that mean nothing without a database
 _AS_PART = "EXPLAIN SELECT * FROM (\n{}\n)"  # only a query parses there
 _SQLITE_TABLES = "SELECT sql FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
 _DUCK_TABLES = "SELECT sql FROM duckdb_tables() UNION ALL SELECT sql FROM duckdb_views() WHERE NOT internal"
@@ -72,7 +72,7 @@ def _address(path: str | None) -> str:
         return "file::memory:"
     with open(path, "rb") as file:
         has_log = file.read(20)[18:] == b"\2\2"
-    # A database that could have a write-ahead log, and has none now: to read it as usual would leave one there.
+    # A database in WAL mode that has no log now: opening it normally would create one.
     is_quiet = has_log and not os.path.exists(f"{path}-wal")
     return f"file:{quote(path)}?mode=ro{'&immutable=1' if is_quiet else ''}"
 

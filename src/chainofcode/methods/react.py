@@ -19,7 +19,7 @@ from .prompting import Inquiry, prompt
 MAX_TURNS = 8
 _CODE = re.compile(r"```(?:python|py)?\n(.*?)(?:```|\Z)", re.S)
 _MAX_OBSERVED_CHARS = 4000
-NEXT_ACTION = "_next_action_of_coc"  # a name that no tool, file or action has
+NEXT_ACTION = "_next_action_of_coc"  # a name that no tool, file or action uses
 _DRIVER = f"""
 import contextlib, io, traceback
 state, observation = dict(globals()), ""
@@ -44,13 +44,13 @@ while True:
 
 
 async def react(inquiry: Inquiry) -> AsyncIterator[Event]:
-    """Alternate thoughts and code; each sees what the last one printed."""
+    """Alternate thoughts and code; each turn sees what the last one printed."""
     async for event in inquiry.run(_DRIVER, _Acting(inquiry)):
         yield event
 
 
 class _Acting(Emulator):
-    """Answers the call for the next action with a turn of the conversation, and asks the model for all others."""
+    """Answers the call for the next action with a turn of the conversation; all others go to the usual emulator."""
 
     reads_state = True
 

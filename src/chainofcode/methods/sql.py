@@ -1,8 +1,8 @@
 """Answers that are SQL queries: one SELECT, checked by the database engine, and run if there is a database.
 
-Covered: a database is opened read-only; nothing but reading is authorised, no second statement, no other file, no
-extension; rows, their size, time and memory are bounded by a process of its own (querying.py). SQLite, and DuckDB
-where its package is installed.
+The database is opened read-only. A query is one statement that can only read, and has no access to other files or
+extensions. A separate process (querying.py) limits the rows, their size, time and memory. Supports SQLite, and DuckDB
+if its package is installed.
 """
 
 from __future__ import annotations
@@ -100,5 +100,5 @@ def engine_of(path: Path) -> str:
     if head[8:12] != b"DUCK":
         raise InputError(f"{path} is not a SQLite or DuckDB database")
     if not is_installed("duckdb"):
-        raise InputError(f"{path} is a database of DuckDB: pip install 'chainofcode[duckdb]' (or pip install duckdb)")
+        raise InputError(f"{path} is a DuckDB database: pip install 'chainofcode[duckdb]' (or pip install duckdb)")
     return "DuckDB"

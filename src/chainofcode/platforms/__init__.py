@@ -1,7 +1,7 @@
-"""System calls that differ between Linux, macOS and Windows, outside the sandbox. Standard library only.
+"""System calls that differ between Linux, macOS and Windows. Standard library only.
 
-Programs run on Linux alone (in `sandbox`). Everything else runs anywhere, and uses this package for what systems do in
-different ways: locks, limits of a process, directories that are opened without following links.
+They lock files, limit a process, and open directories without following links. `sandbox` has its own: programs run on
+Linux only, everything else on all three systems.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The calls of this package on Linux and macOS."""
+"""The functions of this package on Linux and macOS."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def lock(fd: int, *, waits: bool) -> None:
 
 
 def lock_directory(directory: Path) -> int:
-    """Open the file that stands for a directory, to `lock` it."""
+    """Open a directory, to `lock` it."""
     return os.open(directory, _DIRECTORY)
 
 
 def environment() -> dict[str, str]:
-    """The variables that every process needs."""
+    """The environment variables that every process needs."""
     return {}
 
 
 def limit_process(seconds: float, memory: int, *, file_bytes: int, is_inherited: bool) -> None:
-    """Limit this process; if the limits are inherited, also its CPU time and the size of files that it writes."""
+    """Limit the memory of this process; if limits are inherited, also its CPU time and the size of files it writes."""
     os.nice(_NICENESS)
     limits = [(resource.RLIMIT_DATA, memory), (resource.RLIMIT_CORE, 0)]
     if is_inherited:
@@ -52,7 +52,7 @@ def limit_process(seconds: float, memory: int, *, file_bytes: int, is_inherited:
 
 @contextlib.contextmanager
 def end_after(seconds: float, *, counts_cpu: bool = False) -> Iterator[None]:
-    """Have the kernel end this process after that time, or that CPU time: then a busy machine makes no difference."""
+    """Have the kernel end this process after some real time or, with `counts_cpu`, some CPU time."""
     timer = signal.ITIMER_PROF if counts_cpu else signal.ITIMER_REAL
     signal.setitimer(timer, seconds)
     yield
@@ -60,12 +60,12 @@ def end_after(seconds: float, *, counts_cpu: bool = False) -> Iterator[None]:
 
 
 def parent_timeout(seconds: float) -> float | None:
-    """How long to wait for a process with these limits: it ends by itself."""
+    """How long a parent waits for a process with these limits: no timeout, because the kernel ends the process."""
     return None
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process that leads its group, and the group."""
+    """Kill a process group, given its leader."""
     os.killpg(pid, signal.SIGKILL)
 
 
@@ -77,12 +77,12 @@ def usable_cores() -> int:
 
 
 def drop_typed(stream: TextIO) -> None:
-    """Drop what was typed before now."""
+    """Discard what the user has typed so far."""
     termios.tcflush(stream, termios.TCIFLUSH)
 
 
 class PosixDirectory:
-    """An open directory. Links in it are not followed, even if they are made while it is open."""
+    """An open directory. Links in it are not followed, even if they are created while it is open."""
 
     def __init__(self, path: str | Path) -> None:
         self._fd = os.open(path, _DIRECTORY)
@@ -95,7 +95,7 @@ class PosixDirectory:
         return os.open(name, _NEW_FILE, 0o644, dir_fd=self._fd)
 
     def enter(self, name: str) -> None:
-        """Enter a subdirectory, which is made if necessary. Raises OSError if a file or a link has its name."""
+        """Enter a subdirectory, and create it if necessary. Raises OSError if a file or a link has its name."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=self._fd)
         below = os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._fd)

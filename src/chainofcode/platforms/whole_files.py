@@ -21,7 +21,7 @@ def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> b
     """Read a file. Raises OSError, also for a file that is too large and a pipe that times out; `strerror` says why."""
     with open(path, "rb", buffering=0, opener=_opened) as file:
         found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # files of /proc have no size
+        if not stat.S_ISREG(found.st_mode) or found.st_size == 0:  # the size of files in /proc is 0
             return read_stream(file, silent_seconds if stat.S_ISFIFO(found.st_mode) else None)
         if found.st_size > MAX_FILE_BYTES:
             raise OSError(errno.EFBIG, f"file too large: {found.st_size:,} bytes; {MAX_FILE_BYTES:,} are allowed")
@@ -31,12 +31,12 @@ def read_whole(path: str | os.PathLike[str], *, silent_seconds: float = 60) -> b
 def read_stream(stream: BinaryIO, seconds: float | None = None) -> bytes:
     """Read a stream to its end. Raises OSError after `seconds` without data, or if it is too large."""
     data = bytearray()
-    read_once = getattr(stream, "read1", stream.read)  # a terminal ends with one Ctrl-D
+    read_once = getattr(stream, "read1", stream.read)  # `read1`: one Ctrl-D ends the input of a terminal
     while True:
         if seconds is not None and not select.select([stream], [], [], seconds)[0]:
             raise OSError(errno.ETIMEDOUT, f"no data from the pipe for {seconds:g} seconds")
         piece = read_once(_PIECE_BYTES)
-        if piece is None:  # it does not block
+        if piece is None:  # non-blocking, and no data yet
             select.select([stream], [], [], seconds)
             continue
         if piece == b"":

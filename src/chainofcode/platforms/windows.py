@@ -1,7 +1,7 @@
-"""The calls of this package on Windows.
+"""The functions of this package on Windows.
 
-Not covered: limits on memory and CPU time of a process, which Windows sets in other ways. The parent ends a process
-that takes too long.
+Not covered: limits on memory and CPU time, for which Windows has other interfaces. The parent kills a process that
+takes too long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:  # for start-up time
     from typing import TextIO
 
 assert sys.platform == "win32"
-OUT_OF_TIME = (-14,)  # no process exits with it: it stands for one that the parent ended
-_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)  # names of devices, with any suffix
+OUT_OF_TIME = (-14,)  # stands for a process that the parent killed; no process exits with it
+_RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.I)  # device names, with any suffix
 _LOCK_SECONDS = 0.05
 
 
@@ -41,32 +41,32 @@ def lock(fd: int, *, waits: bool) -> None:
 
 
 def lock_directory(directory: Path) -> int:
-    """Open the file that stands for a directory, to `lock` it."""
+    """Open the lock file of a directory, to `lock` it."""
     return os.open(directory / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def environment() -> dict[str, str]:
-    """The variables that every process needs: Python does not start without this one."""
+    """The environment variables that every process needs: Python does not start without SYSTEMROOT."""
     return {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
 
 
 def limit_process(seconds: float, memory: int, *, file_bytes: int, is_inherited: bool) -> None:
-    """Nothing: the parent limits the time."""
+    """Do nothing: the parent limits the time."""
 
 
 @contextlib.contextmanager
 def end_after(seconds: float, *, counts_cpu: bool = False) -> Iterator[None]:
-    """Nothing: the parent limits the time."""
+    """Do nothing: the parent limits the time."""
     yield
 
 
 def parent_timeout(seconds: float) -> float | None:
-    """How long to wait for a process with these limits: it has none."""
+    """How long a parent waits for a process before it kills the process."""
     return seconds
 
 
 def kill_group(pid: int) -> None:
-    """Kill a process; Windows has no groups of processes."""
+    """Kill a process; Windows has no process groups to kill."""
     os.kill(pid, signal.SIGTERM)
 
 
@@ -76,7 +76,7 @@ def usable_cores() -> int:
 
 
 def drop_typed(stream: TextIO) -> None:
-    """Drop what was typed before now."""
+    """Discard what the user has typed so far."""
     while msvcrt.kbhit():
         msvcrt.getwch()
 
@@ -90,7 +90,7 @@ class WindowsDirectory:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no open handle."""
 
     def create(self, name: str) -> int:
         """Create a file. Raises FileExistsError if the name is taken."""
@@ -99,7 +99,7 @@ class WindowsDirectory:
         return os.open(os.path.join(self._path, name), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_BINARY, 0o644)
 
     def enter(self, name: str) -> None:
-        """Enter a subdirectory, which is made if necessary. Raises OSError if a file or a link has its name."""
+        """Enter a subdirectory, and create it if necessary. Raises OSError if a file or a link has its name."""
         if _RESERVED.fullmatch(name):
             raise OSError(errno.EINVAL, "the name of a device")
         below = os.path.join(self._path, name)

@@ -1,4 +1,4 @@
-"""Sandboxes: where guests run programs, and the sessions with them."""
+"""Sandboxes, and sessions with the guests that run in them."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ class Sandbox(Protocol):
 
 
 class CheckedSandbox(Sandbox, Protocol):
-    """A sandbox that can tell what it is before it runs a program."""
+    """A sandbox whose status can be checked before it runs a program."""
 
     async def status(self) -> SandboxStatus:
-        """Raises SandboxError with the reasons if no guest can be started."""
+        """Return the status. Raises SandboxError with the reasons if no guest can be started."""
 
 
 def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
-    """Open a sandbox by name. `auto` is the best tier that this machine can build, or an error; `A+` is A or better.
+    """Open a sandbox by name. `auto` is the best tier that this machine supports; `B+` is tier B or a better one.
 
-    `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's. A URL is that of a server that
-    was started with `coc serve --sandbox-only`; its token is read from `COC_SANDBOX_TOKEN`.
+    `docker:IMAGE` and `podman:IMAGE` use the Python of an image instead of the host's. A URL names a server that was
+    started with `coc serve --sandbox-only`; its token is read from `COC_SANDBOX_TOKEN`.
     """
     engine, _, image = name.partition(":")
     if name.startswith(SCHEMES):
@@ -74,9 +74,9 @@ def open_sandbox(name: str, *, spares: int = 0) -> Sandbox:
 
 @asynccontextmanager
 async def opened(sandbox: Sandbox | str) -> AsyncIterator[Sandbox]:
-    """The caller's own sandbox, which stays open; or one by name, closed at the end."""
+    """Yield the caller's sandbox, which stays open, or open one by name and close it at the end."""
     if sandbox is None:
-        raise InputError("sandbox takes a name, such as 'auto', or a sandbox, not None")
+        raise InputError("sandbox must be a name, such as 'auto', or a sandbox, not None")
     if not isinstance(sandbox, str):
         yield sandbox
         return

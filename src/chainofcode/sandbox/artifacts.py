@@ -1,4 +1,4 @@
-"""Files that a program left in its scratch directory, as a guest sends them: checked, never trusted."""
+"""Receive the files that a program left in its scratch directory. What the guest sends is checked, never trusted."""
 
 from __future__ import annotations
 

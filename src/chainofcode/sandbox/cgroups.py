@@ -1,7 +1,7 @@
 """Control groups (cgroup v2): kernel limits on the memory, processes and CPU of each guest, kernel memory included.
 
 Used if this process may create groups: as root, or in a subtree that is delegated to its user. Each zygote of this
-process has a directory of groups, locked while the process lives; the next process removes what a killed one left.
+process has a directory of groups, locked while the process lives; a later process removes those of a killed one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PREFIX = "chainofcode-"
 _KERNEL_BYTES = 96 << 20  # for the kernel and the runtime, on top of the program's own limit
 _LARGE_BYTES = 32 << 20
 _SPARE_PROCESSES = 16
-_CPU = "100000 100000"  # one processor: Python runs one thread at a time, and libraries are told to
+_CPU = "100000 100000"  # one processor: Python runs one thread at a time, and libraries are configured to
 _LEAVE_SECONDS = 1.0
 
 
@@ -49,13 +49,13 @@ class GuestGroups:
 
     @classmethod
     def open(cls) -> GuestGroups | None:
-        """Groups in the place that is delegated to this process; None if there is no such place."""
+        """Create groups in the subtree that is delegated to this process. Return None if there is no such subtree."""
         place, controllers, _ = delegated()
         if place is None:
             return None
         try:
             return cls(place, controllers)
-        except OSError:  # removed, or no longer ours
+        except OSError:  # removed, or no longer delegated
             return None
 
     def add(self, number: int, pid: int) -> Future[None]:
@@ -65,7 +65,7 @@ class GuestGroups:
 
     def _add(self, number: int, pid: int) -> None:
         group = self._home / str(number)
-        with contextlib.suppress(OSError):  # it has died; without a group, the other limits still hold
+        with contextlib.suppress(OSError):  # the guest has died; without a group, the other limits still apply
             group.mkdir()
             (group / "cgroup.procs").write_text(str(pid))
 
@@ -96,7 +96,7 @@ class GuestGroups:
                 self._removing.submit(self._remove, number, added)
 
     def _remove(self, number: int, added: Future[None]) -> None:
-        """Free what the kernel holds for a guest, then remove its group."""
+        """Free the memory that the kernel holds for a guest, then remove its group."""
         added.result()
         group = self._home / str(number)
         with contextlib.suppress(OSError, ValueError):
@@ -116,11 +116,11 @@ class GuestGroups:
 
 
 def delegated() -> tuple[Path | None, tuple[str, ...], str]:
-    """Where this process may create groups and with which controllers; or why it may not.
+    """Return where this process may create groups and with which controllers, or why it may not.
 
-    Groups are siblings of this process's own group, so we need write access to the parent: a group that has processes
-    cannot have controllers for groups below it. If our own group has a memory limit, no groups are created: siblings
-    would escape the limit.
+    Groups are siblings of this process's own group, because a group that has processes cannot have controllers for
+    groups below it; this needs write access to the parent. If the own group has a memory limit, no groups are created,
+    because siblings would escape the limit.
     """
     place, why = _place()
     if place is None:
@@ -173,7 +173,7 @@ def _enable(place: Path, controllers: tuple[str, ...]) -> None:
 
 
 def remove_stale(place: Path) -> None:
-    """Remove the groups that killed processes of this user left."""
+    """Remove the groups of killed processes of this user."""
     for home in place.glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):  # in use, or another process is removing it
             held = lock_directory(home)

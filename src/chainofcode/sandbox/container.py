@@ -1,9 +1,9 @@
-"""Guests in containers of docker or podman, for machines where no wall of our own can be built.
+"""Guests in containers of docker or podman, for machines on which the built-in sandbox does not work.
 
-Covered: what containers cover, with no network, no capabilities, a read-only root, an unprivileged user, and limits on
-memory, processes, files and CPU. The default image is empty and made here: the guest sees the host's own Python,
-read-only, and nothing is downloaded. Not covered: bugs of the engine and its daemon, which usually runs as root.
-A container takes a few hundred milliseconds to start; a fork takes one.
+Covered: the isolation of containers, with no network, no capabilities, a read-only root, an unprivileged user, and
+limits on memory, processes, files and CPU. The default image is empty and created here: the guest sees the host's own
+Python, read-only, and nothing is downloaded. Not covered: bugs of the engine and its daemon, which usually runs as
+root. A container takes a few hundred milliseconds to start; a fork of a zygote takes one millisecond.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _ENGINE_SECONDS = 60
 
 
 class Container:
-    """Starts one container per program. An `image` brings its own `python3`, 3.11 or later, and its own packages."""
+    """Starts one container per program. An `image` must have `python3`, 3.11 or later; its own packages are used."""
 
     def __init__(self, engine: str, image: str = "") -> None:
         self._engine, self._image = engine, image
         self._is_ready = False
 
     def close(self) -> None:
-        """Nothing is kept between programs."""
+        """Do nothing: nothing is kept between programs."""
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
@@ -84,7 +84,7 @@ class Container:
         python = "python3"
         if not self._image:
             python = os.path.realpath(sys.executable)
-            real = map(os.path.realpath, runtime_paths())  # Python looks for its library beside its real path
+            real = map(os.path.realpath, runtime_paths())  # Python looks for its library next to its real path
             shown |= dict.fromkeys([*runtime_paths(), *real, python, *grant.shown])
         else:
             shown |= dict.fromkeys(path for path in grant.shown if path not in grant.search)
@@ -126,7 +126,7 @@ def _mount(source: str, target: str) -> str:
 
 
 def _exit_of(process: subprocess.Popen[bytes]) -> int:
-    """A descriptor that becomes readable when the process ends, on any system that has pipes."""
+    """Return a descriptor that becomes readable when the process ends, also on macOS, which has no pidfds."""
     read_fd, write_fd = os.pipe()
 
     def wait() -> None:
@@ -170,7 +170,7 @@ class _ContainerGuest:
                 pipe.close()
         exit_fd = _exit_of(self._process)
         self.wire = Pipes(read_fd=read_fd, write_fd=write_fd, noise_fd=noise_fd, exit_fd=exit_fd)
-        self.pid = 0  # only the client's number is known
+        self.pid = 0  # only that of the client is known
         self._is_killed = False
         self._signallers: list[subprocess.Popen[bytes]] = []
 
@@ -189,7 +189,7 @@ class _ContainerGuest:
             self._signallers.append(subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet))
 
     async def wait(self) -> Exit:
-        while self._process.poll() is None:  # noqa: ASYNC110 (a process is no event)
+        while self._process.poll() is None:  # noqa: ASYNC110 (a process has no event)
             await asyncio.sleep(0.01)
         code = self._process.returncode
         has_started = self._is_killed or code not in (125, 126, 127)  # failures of the engine itself
@@ -198,7 +198,7 @@ class _ContainerGuest:
         return Exit(code=code, cpu_seconds=0.0, has_started=has_started)
 
     async def close(self) -> None:
-        """The container is gone when its client is; a client that hangs is killed."""
+        """Kill the container, and its client if that hangs. The container ends with its client."""
         self.kill()
         try:
             await asyncio.wait_for(self.wait(), 10)

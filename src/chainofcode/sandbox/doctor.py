@@ -1,4 +1,4 @@
-"""`coc doctor`: finds where programs can run, and shows how to get what is missing."""
+"""`coc doctor`: finds where programs can run, and shows how to enable the rest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .remote_sandbox import open_remote
 
 @dataclass(frozen=True)
 class Report:
-    """`tier` is the one that programs run in, empty if there is none."""
+    """The report of `coc doctor`. `tier` is the tier that programs run in, empty if there is none."""
 
     tier: str
     machine: str
@@ -40,7 +40,7 @@ class Report:
         if self.remote:
             yield f"programs run {self.remote[0].detail}" if self.remote[0].holds else self.remote[0].detail
         elif self.tier:
-            yield f"programs run in tier {self.tier}; a witness behind its walls failed at everything it tried"
+            yield f"programs run in tier {self.tier}; a test process tried to break out of it, and failed"
         elif self.tiers:
             yield "no tier holds: programs are refused, unless run with --sandbox=docker, podman or none"
         else:
@@ -63,7 +63,7 @@ class Report:
 
 
 async def _engine(name: str) -> Finding:
-    """Whether an engine can run a container. On macOS, where it would have to download an image, whether it answers."""
+    """Check that an engine can run a container; on macOS, which needs a download for that, only that it is running."""
     try:
         if sys.platform != "linux":
             await asyncio.to_thread(check_engine, name)
@@ -76,7 +76,7 @@ async def _engine(name: str) -> Finding:
 
 
 async def _remote(url: str) -> Finding:
-    """Whether a server runs programs."""
+    """Check that a server runs programs."""
     try:
         async with open_remote(url).start(Job("answer = 1")) as session:
             ends = [signal async for signal in session if isinstance(signal, Ended)]
@@ -86,10 +86,10 @@ async def _remote(url: str) -> Finding:
 
 
 async def examine(remote: str = "") -> Report:
-    """Try every tier, with its witness, every container engine, and the remote sandbox with this URL."""
+    """Try every tier, every container engine, and the remote sandbox with this URL."""
     tiers = TierFindings()
     if sys.platform == "linux":
-        from .tier_checks import examine_tiers  # it needs Linux
+        from .tier_checks import examine_tiers  # works only on Linux
 
         tiers = await examine_tiers()
     machine = f"{platform.system()} {platform.release()} on {platform.machine()}, Python {platform.python_version()}"

@@ -1,4 +1,4 @@
-"""What `coc doctor` finds, as data."""
+"""The findings of `coc doctor`, as data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class TierFindings:
-    """The best tier that holds, empty if none does; every tier that was tried, and the layers they are made of."""
+    """The best tier that works, empty if none does; every tier that was tried, and the layers of tiers."""
 
     best: str = ""
     user: str = ""

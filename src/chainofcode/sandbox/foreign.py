@@ -1,7 +1,7 @@
-"""Finds what a grant does not cover below a granted directory: special files and kernel file systems.
+"""Finds files below a granted directory that the grant does not cover: special files and kernel file systems.
 
 A grant covers regular files and directories. A named pipe would connect a program to another process, and a `/proc`
-mounted there would show it the host. Only what exists when a program starts is found.
+mounted there would show it the host. Only files that exist when a program starts are found.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import contextlib
 import os
 import re
 
-_MAX_ENTRIES = 100_000  # checked below all grants; takes a quarter of a second
+_MAX_ENTRIES = 100_000  # checked in all grants together; takes a quarter of a second
 _MAX_FOREIGN = 1_000
-# File systems that store files although they have no device. Those with a device always do.
+# File systems without a device that store files. File systems with a device always store files.
 _STORAGE = frozenset([
     "tmpfs", "ramfs", "overlay", "aufs", "shiftfs", "nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs", "ceph", "afs",
     "fuse", "vboxsf", "vmhgfs", "zfs", "lustre", "gpfs", "beegfs", "glusterfs", "ecryptfs", "ubifs", "jffs2", "prl_fs",
@@ -58,7 +58,7 @@ def _special_files(directories: list[str], skipped: set[str]) -> set[str]:
                         pending += [entry.path] if entry.path not in skipped else []
                     elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                         special.add(entry.path)
-        except OSError:  # a file, or a directory that we may not list, and so guests may not either
+        except OSError:  # a file, or a directory that this process, and so a guest, may not list
             continue
     return special
 

@@ -1,4 +1,4 @@
-"""The wire, host side. Every frame from a guest is hostile: bounded, typed, checked against earlier frames."""
+"""The host's side of the wire protocol. It checks the size, type and order of every frame, and trusts no guest."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..values.codec import ValueFormatError, decode
 from .artifacts import ReceivedFiles, Wrote
 
 _LENGTH = struct.Struct("<I")
-_MAX_STEPS = 100_000  # a guest that keeps its own limits stays far below, not counting calls
-_STEPS_PER_CALL = 4  # requested, awaited, settled, and output printed before
-MAX_RUN_MEMORY = 4 * MAX_FRAME_MEMORY  # of a run's frames, as far as the host keeps them
+_MAX_STEPS = 100_000  # without those of calls; an honest guest sends far fewer
+_STEPS_PER_CALL = 4  # requested, awaited, settled, and the output before
+MAX_RUN_MEMORY = 4 * MAX_FRAME_MEMORY  # of the frames of a run that the host keeps
 _MAX_NAMES = 10_000  # that a pause may set or read
-_SHADOW_FRAMES = 4  # as RUN_FRAMES: the host keeps what a shadow reports until the run is over
+_SHADOW_FRAMES = 4  # RUN_FRAMES for shadows, whose reports the host keeps until the run ends
 _GUESTS_REASONS = frozenset(
     ["answered", "error", "limit:memory", "limit:cpu", "limit:frame", "limit:bytes", "limit:modules", "halted"]
 )
@@ -33,8 +33,8 @@ class FrameError(ValueError):
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     """An error as data: exception type, message, and the program's line and statement if there is one.
 
-    Some have a `code` to tell them apart, and what they are `about`. Of the host: see errors.py. Of the program: the
-    symbol of an error of the system, such as `ENOENT`, and the file; or `undefined name` and the name.
+    Some errors have a `code` for programs and a name that they are `about`. errors.py has the codes of the host. Those
+    of the program are the symbol of a system error, such as `ENOENT`, about a file, and `undefined name`.
     """
 
     type: str
@@ -72,7 +72,7 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
     The program waits for the reply; its shadow does not. Calls with the same text and arguments are the same call if
     `known_by` is not null: it holds the identities of arguments that the value language cannot express. Arguments stay
-    JSON: as objects they would take many times the memory, for as long as the run lasts.
+    JSON, because the host keeps them until the run ends, and objects would take many times the memory.
     """
 
     id: int
@@ -94,11 +94,11 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
     @property
     def memory(self) -> int:
-        """An estimate of the memory that the arguments take."""
+        """An estimate of the memory that the arguments take as objects."""
         return memory_of(bytes(self.args)) + memory_of(bytes(self.kwargs))
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments as values. Raises ValueFormatError for what no honest guest sends."""
+        """Return the arguments as values. Raises ValueFormatError for malformed ones, which no honest guest sends."""
         try:
             args = msgspec.json.decode(self.args, type=list[Any])
             kwargs = msgspec.json.decode(self.kwargs, type=dict[str, Any])
@@ -108,7 +108,7 @@ class Paused(msgspec.Struct, frozen=True, tag="paused"):
 
 
 class Surveyed(msgspec.Struct, frozen=True, tag="surveyed"):
-    """The end of a shadow's round: the calls it met without a value, in program order, and the statements it skipped,
+    """The end of a shadow's round: its calls without a value, in program order, and the statements that it skipped,
     each with the text of the call whose value it waits for."""
 
     calls: list[int]
@@ -127,8 +127,8 @@ _StepIndex = Annotated[int, msgspec.Meta(ge=0)]  # of a step in the trace
 
 
 class LineageNode(msgspec.Struct, frozen=True, array_like=True):
-    """One run of a statement (-1: none, for inputs and names at the end), with its visits and values by their places
-    in the trace, and what it depends on: nodes by data and by control, and logs up to a length."""
+    """One run of a statement (-1: none, for inputs and names at the end), its visits and values as indexes of steps,
+    and its dependencies: nodes by data and by control, and logs up to a length."""
 
     statement: int
     visits: list[_StepIndex] = []
@@ -136,19 +136,19 @@ class LineageNode(msgspec.Struct, frozen=True, array_like=True):
     data: list[int] = []
     control: list[int] = []
     read: list[tuple[int, int, int]] = []
-    whole: list[int] = []  # further statements, where it stands for many runs
+    whole: list[int] = []  # further statements, if the node stands for many runs
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """Dependencies between statements. `logs` are pairs of lists of nodes: those that set something, those that may."""
+    """Dependencies between statements. `logs` are pairs of lists of nodes: sure changes of something, possible ones."""
 
     nodes: list[LineageNode]
     logs: list[tuple[list[int], list[int]]] = []
     ends: dict[str, int] = {}  # the module's names at the end; `$last` and `$output` are answers without a name
     inputs: dict[str, int] = {}
     guards: list[int] = []  # conditions under which the program would have ended with an error
-    failed: list[int] = []  # nodes that were running when it did
-    works: list[int] = []  # of each statement what it does itself: nothing, it hands values on, or it works them out
+    failed: list[int] = []  # nodes that were running when it failed
+    works: list[int] = []  # how much each statement computes itself (languages/python/compiler/computation.py)
 
 
 class Ended(msgspec.Struct, frozen=True, tag="ended"):
@@ -176,7 +176,7 @@ def encode(message: dict[str, Any]) -> bytes:
 
 @dataclass
 class _Uses:
-    """How often a guest may still settle a pause; None if it has no value yet."""
+    """How often a guest may still settle a pause; None if the pause has no value yet."""
 
     kind: str
     left: int | None = None
@@ -212,7 +212,7 @@ class Reader:
 
     def next(self) -> Signal | None:
         """The next signal; None if more bytes are needed. Raises FrameError or OutputLimit."""
-        if self._bytes_left < 0:  # the host keeps it in memory, as a trace
+        if self._bytes_left < 0:  # the host keeps these bytes in memory, in the trace
             raise FrameError(f"over {self._max_bytes:,} bytes in all")
         if len(self._buffer) < _LENGTH.size:
             return None
@@ -238,7 +238,7 @@ class Reader:
         return signal
 
     def resumed(self, pause: int, *, is_once: bool) -> None:
-        """Note that the guest got a value: now it may settle the pause, and if the value is not `is_once`, again."""
+        """Note that the guest got a value: it may now settle the pause, only once with `is_once`."""
         uses = self._uses[pause]
         uses.left = 1 if is_once or uses.kind != "call" else MAX_SHARED_STEPS + 1
 
@@ -279,7 +279,7 @@ class Reader:
         self._questions += paused.kind == "module"
         if self._questions > MAX_QUESTIONS:
             raise FrameError(f"over {MAX_QUESTIONS:,} module lookups")
-        if paused.id != self._last_pause + 1:  # also: no numbers made to collide
+        if paused.id != self._last_pause + 1:  # this also excludes ids with colliding hashes
             raise FrameError(f"pause {paused.id} after pause {self._last_pause}")
         if len(paused.names) + len(paused.state) > _MAX_NAMES:
             raise FrameError(f"a pause with over {_MAX_NAMES:,} names")

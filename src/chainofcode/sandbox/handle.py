@@ -1,4 +1,4 @@
-"""The host's handle on a zygote and its guests: it requests forks, and learns of exits."""
+"""The host's handle of a zygote and its guests: requests forks and receives their exits."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ _LIBRARY = os.path.dirname(os.__file__)
 _START_SECONDS = 120  # importing packages may take long
 _SECRETS = (__file__, os.path.dirname(__file__), "/etc/passwd", "/etc", "/home", "/root", "/proc", "/proc/self/environ")
 _MESSAGE_BYTES = 1 << 16
-# Delay before the next spare is forked: the guest just started needs the processor first. Shorter without spares.
+# Delay before the next spare is forked, because the guest that was just started needs the processor. Shorter if there
+# are no spares left.
 _SPARE_SECONDS, _FIRST_SPARE_SECONDS = 0.02, 0.003
 _LIBRARIES = ("/lib64", "/usr/lib64", "/usr/share/zoneinfo")
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -63,7 +64,7 @@ class SandboxStatus:
 
 
 class ZygoteHandle:
-    """Starts a zygote, requests forks of it, and learns how they ended."""
+    """Starts a zygote, requests forks of it, and receives their exits."""
 
     def __init__(self, python: str, tiers: tuple[str, ...], grant: Grant, *, spares: int, at_least: str = "") -> None:
         self._spares, self._at_least = spares, at_least
@@ -71,7 +72,7 @@ class ZygoteHandle:
         self._requested = 0
         self._outbox: deque[bytes] = deque()
         self._spare: deque[int] = deque()  # requested guests without a program
-        self._forked: dict[int, JailGuest | str] = {}  # or why the fork failed
+        self._forked: dict[int, JailGuest | str] = {}  # the guest, or why the fork failed
         self._unwanted: set[int] = set()
         self._alive: set[int] = set()
         self._exits: dict[int, Exit] = {}
@@ -136,7 +137,7 @@ class ZygoteHandle:
         return output[-1][:300] if output else "its first process died or took too long"
 
     async def start_guest(self, scratch_bytes: int) -> JailGuest:
-        """A guest for a program. A spare for the next one is requested soon after."""
+        """Return a guest for a program, and request a spare for the next program soon after."""
         while True:
             with self._lock:
                 is_spare = bool(self._spare) and not scratch_bytes
@@ -190,7 +191,7 @@ class ZygoteHandle:
         return self._requested
 
     def _send(self) -> None:
-        """Send what the socket takes now; `_hear` sends the rest."""
+        """Send as much as the socket accepts now; `_hear` sends the rest."""
         try:
             while self._outbox and not self.is_gone:
                 self._control.send(self._outbox[0])
@@ -305,7 +306,7 @@ class JailGuest:
             signal.pidfd_send_signal(self.wire.exit_fd, number)
 
     def limit(self, job: Job) -> None:
-        """Set the limits of a job on its group, where there are groups."""
+        """Set the limits of a job on the guest's control group, if there are groups."""
         if self._zygote.groups is not None:
             self._zygote.groups.limit(self._number, job.limits, job.scratch_bytes)
 
@@ -317,7 +318,7 @@ class JailGuest:
         self._zygote.request_spares()
 
     def close_now(self) -> None:
-        """Kill it without waiting: the zygote reaps it."""
+        """Kill the guest without waiting for its end: the zygote reaps it."""
         self.kill()
         self._zygote.forget(self._number)
         self.wire.close()
@@ -326,7 +327,7 @@ class JailGuest:
 
 
 def _pid_of(pidfd: int) -> int:
-    """The process number, as this process sees it; 0 if unknown."""
+    """The process id in the namespace of this process; 0 if unknown."""
     try:
         lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
     except OSError:
@@ -340,11 +341,11 @@ def _end(
     """Close the socket, which ends the zygote and all its guests, and wait for that."""
     control.close()
     os.close(output)
-    if os.getpid() != owner:  # a fork of the host: they belong to its parent
+    if os.getpid() != owner:  # this is a fork of the host; zygote and guests belong to its parent
         return
     try:
         process.wait(2)
-    except subprocess.TimeoutExpired:  # it is busy importing
+    except subprocess.TimeoutExpired:  # the zygote is busy importing
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if groups is not None:
@@ -352,11 +353,11 @@ def _end(
 
 
 def _working_directory() -> int:
-    """A descriptor of the working directory: a guest that does not share it must not learn its name."""
+    """Open the working directory. A descriptor, because guests in tier A must not learn its name."""
     how = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
     try:
         return os.open(".", how)
-    except OSError:  # it was removed, or we may not enter it
+    except OSError:  # the directory was removed, or this process may not enter it
         return os.open("/", how)
 
 
@@ -384,7 +385,7 @@ def _plan(tiers: tuple[str, ...], grant: Grant, spares: int, directory: int) -> 
 
 @functools.cache
 def runtime_paths() -> tuple[str, ...]:
-    """The files of Python itself: its library, and system libraries that extension modules need."""
+    """The files of Python: its library, and the system libraries that extension modules need."""
     kind = sysconfig.get_config_var("MULTIARCH") or ""
     libraries = ["/lib", "/usr/lib"]
     if kind and os.path.isdir(f"/usr/lib/{kind}"):
@@ -403,7 +404,7 @@ def _site_directories() -> list[str]:
 
 
 def no_wall(refused: dict[str, str], at_least: str = "") -> str:
-    """The error when no tier can be built: what each lacked, and what to do."""
+    """Return the message when no tier can be built: what each tier lacks, and what to do."""
     lines = ["no sandbox can be built on this machine, and programs are not run without one."]
     if len(refused) < len(TIERS):
         lines = [f"tier {' or '.join(refused)} of the sandbox cannot be built on this machine."]

@@ -1,18 +1,18 @@
-"""The walls: rights that the kernel takes from a guest before it sees a program.
+"""The sandbox of a guest: layers in the kernel that take its rights away before it receives a program.
 
-| tier | walls | where it works |
+| tier | layers | where it works |
 |---|---|---|
 | A | user, mount, pid, net, ipc, uts, cgroup namespaces; an empty read-only root; Landlock; seccomp; rlimits | Linux |
-| A- | the same without Landlock | Linux without Landlock |
-| B | Landlock, seccomp, rlimits | containers with default settings, systems without namespaces for ordinary users |
-| C | seccomp without any call that takes a path, rlimits; modules imported beforehand | no Landlock either |
+| A- | as A, without Landlock | Linux without Landlock |
+| B | Landlock, seccomp, rlimits | containers with default settings, systems without unprivileged user namespaces |
+| C | seccomp without any call that takes a path, rlimits; modules imported in advance | no Landlock either |
 
 Covered in every tier: only granted files can be opened, only files in the scratch directory can be written; no sockets
 except connected pairs within the process; no new processes, no signals to others, no execution of programs; limits on
-memory, CPU, threads, file size and descriptors; never the user root; no capabilities (one: see `_leave_root`) and no
-way to gain them; nothing of the host's environment. Covered in tiers A and A-: files that are not granted do not exist;
-tier B shows their names and sizes. Not covered: bugs of the kernel, its version, side channels (timing, load, caches),
-what the guest reports about its own run. In tiers B and C the host's name, the number of the user and the working
+memory, CPU, threads, file size and descriptors; never the user root; no capabilities (except one in `_leave_root`) and
+no way to gain them; nothing of the host's environment. Covered in tiers A and A-: files that are not granted do not
+exist; tier B shows their names and sizes. Not covered: bugs of the kernel, its version, side channels (timing, load,
+caches), what the guest reports about its own run. In tiers B and C, the host's name, the user id and the working
 directory are visible.
 
 Standard library only: this runs in the zygote and in its children.
@@ -43,9 +43,9 @@ _NULL = {"/dev/null": kernel.READ_FILE | kernel.WRITE_FILE}
 
 
 class Wall:
-    """The walls of one tier, and the steps by which a zygote and then each guest go behind them.
+    """The layers of one tier. A zygote enters the outer ones, then each guest the rest.
 
-    `runtime` and `granted` are the paths that a guest may read, except what is `foreign` below them; `hidden` are
+    `runtime` and `granted` are the paths that a guest may read, except for `foreign` files below them; `hidden` are
     directories in `runtime` that tier A hides; `links` are names in the working directory and their targets.
     `directory` is a descriptor of the host's working directory, which tiers B and C share. With `locks`, locks of files
     succeed and do nothing.
@@ -73,11 +73,11 @@ class Wall:
         self._runtime, self._hidden, self._granted, self._links = runtime, hidden, granted, links
         self._directory, self._locks = directory, locks
         self._uid, self._uids = 0, 1  # the first user id for guests, and how many; 0 if guests keep the user
-        self.capabilities = 0  # that guests keep
+        self.capabilities = 0  # those that guests keep
         self._own_pids: int | None = None
         self._rights: dict[str, int] | None = None
         self._proc = os.open("/proc", os.O_PATH | os.O_CLOEXEC) if self.has_namespaces else -1
-        self.counts_processes = False  # whether a limit on processes counts only those of the guest
+        self.counts_processes = False  # whether a limit on processes counts only those of one guest
         self.has_landlock = tier in ("A", "B") and self._find_landlock()
         if tier == "A-":
             self.missing["Landlock"] = "not used in this tier"
@@ -93,7 +93,7 @@ class Wall:
     # --- in the zygote ----------------------------------------------------------------------------------------------
 
     def enter(self) -> None:
-        """Leave the host's namespaces. The caller then forks, and continues in the child with `settle`."""
+        """Leave the host's namespaces. Then the caller forks, and calls `settle` in the child."""
         if self.has_namespaces:
             os.close(self._directory)
             is_exempt = os.getuid() == 0  # the kernel does not count processes of real root
@@ -109,19 +109,19 @@ class Wall:
             self._leave_root()
 
     def settle(self) -> None:
-        """Note what is needed to make pid namespaces, and what guests may read."""
+        """Prepare the pid namespaces of guests, and the paths that they may read."""
         if self.has_namespaces:
             self._own_pids = os.open("self/ns/pid", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
             os.close(self._proc)
         if self.has_landlock:
             own = [KEPT, WORK] if self.has_namespaces else []
             self._rights = dict.fromkeys(own, _READ)
-            for path in self.shown:
-                self._rights |= _rights_without(path, [] if self.has_namespaces else self._foreign)  # else covered
+            for path in self.shown:  # with namespaces, foreign files are covered already
+                self._rights |= _rights_without(path, [] if self.has_namespaces else self._foreign)
             self._rights |= _NULL
 
     def seal(self) -> None:
-        """After the imports: make everything below the root read-only; without a root, enter the host's directory."""
+        """After the imports: make `KEPT` read-only; in tiers B and C, enter the host's working directory."""
         if self.has_namespaces:
             kernel.restrict_mount(KEPT, _READ_ONLY)
         else:
@@ -141,13 +141,13 @@ class Wall:
         return False
 
     def _become(self, uid: int) -> None:
-        """Become an unused user with its own user namespace, because real root escapes limits on processes."""
+        """Become an unused user with its own user namespace, because limits on processes do not apply to real root."""
         kernel.become(uid)
         kernel.unshare(kernel.NEWUSER | kernel.NEWNS)
         self._map_ids(uid, uid)
 
     def _roots_files_for(self, uid: int) -> int:
-        """A user namespace that maps root to that user: it can read granted files that only root may read."""
+        """Open a user namespace that maps root to that user: granted files of root then belong to the user."""
         ready, go = os.pipe()
         child = os.fork()
         if child == 0:
@@ -175,19 +175,19 @@ class Wall:
                 os.close(fd)
 
     def _become_nobody(self) -> None:
-        """Continue as an ordinary user: root without the right to make namespaces must not be the user of guests."""
+        """Continue as an ordinary user, because root cannot create namespaces here, and guests must not run as root."""
         uid = _unused_uid()
         unreadable = self._unreadable_for(uid)
         if unreadable:
-            kernel.unshare(kernel.NEWUSER)  # if not even this works, it is the reason to name
+            kernel.unshare(kernel.NEWUSER)  # if this fails, its error is the reason to report
             raise OSError(0, f"guests never run as root, and only root may read {unreadable}")
         kernel.change_user(uid)
 
     def _leave_root(self) -> None:
-        """In tiers B and C: choose users for the guests of root. They are never root itself.
+        """In tiers B and C, if the host runs as root: choose other users for the guests.
 
-        If only root may read something that they must read, they keep one capability, to read files: Landlock says
-        which.
+        If only root may read something that guests must read, they keep the capability to read all files; Landlock
+        limits which files they can open.
         """
         nobody = _unused_uid()
         if not nobody:
@@ -204,7 +204,7 @@ class Wall:
             self.capabilities = kernel.CAP_READ_FILES
 
     def _unreadable_for(self, uid: int) -> str:
-        """The first path that guests must read but this user cannot. Raises OSError if we cannot become this user."""
+        """The first path that guests must read but this user cannot. Raises OSError if root cannot become this user."""
         read_end, write_end = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -242,7 +242,7 @@ class Wall:
         kernel.pivot_root(_NEW_ROOT)
 
     def _show_paths(self, owners: int | None) -> None:
-        """Bind the runtime, with hidden directories covered, then what is granted; parents before their contents."""
+        """Bind the runtime, with hidden directories covered, then granted paths; parents before their contents."""
         shown: list[str] = []
         covers: list[str] = []
         for path in [*sorted(self._runtime, key=len), *sorted(self._granted, key=len)]:
@@ -256,7 +256,7 @@ class Wall:
             if path in self._runtime:
                 covers += self._cover_hidden(real, covers)
         for cover in covers:
-            if cover not in shown:  # else something granted lies on top of it
+            if cover not in shown:  # otherwise a granted path is mounted on top
                 kernel.restrict_mount(_NEW_ROOT + cover, _READ_ONLY)
 
     def _cover_hidden(self, directory: str, covered: list[str]) -> list[str]:
@@ -268,12 +268,12 @@ class Wall:
         return covers
 
     def _cover_foreign(self) -> None:
-        """Mount something empty over what is below the grants but not part of them."""
+        """Mount empty files and directories over those below the grants that no grant covers."""
         for place in (_NEW_ROOT + path for path in self._foreign):
             if os.path.isdir(place):
                 kernel.mount_tmpfs(place, _COVER_BYTES, 0o755)
                 kernel.restrict_mount(place, _READ_ONLY)
-            elif os.path.exists(place):  # else another mount hides it
+            elif os.path.exists(place):  # otherwise another mount hides it
                 kernel.bind(_NEW_ROOT + CANARY, place, _READ_ONLY)
 
     # --- in a guest -------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Wall:
                 kernel.setns(self._own_pids, kernel.NEWPID)
 
     def close_in(self, scratch_bytes: int, number: int, look: Callable[[str], None] = lambda stage: None) -> None:
-        """In a guest, before it gets a program: give up all rights for good. `look` is called between the layers."""
+        """In a guest, before it gets a program: drop all rights irrevocably. `look` is called between the layers."""
         kernel.die_with_parent()
         if self.has_namespaces:
             if scratch_bytes:  # in its own mount namespace: other programs do not see it
@@ -321,7 +321,7 @@ class Wall:
 
 
 def limits(scratch_bytes: int) -> list[tuple[int, int]]:
-    """The limits that all programs share, never above the current ones. Limits of a job come with the job."""
+    """The limits that all programs share, never above the current ones. The limits of a job come with the job."""
     found = []
     for which, most in (
         (resource.RLIMIT_CORE, 0),
@@ -337,20 +337,20 @@ def limits(scratch_bytes: int) -> list[tuple[int, int]]:
 
 
 def _rights_without(path: str, foreign: list[str]) -> dict[str, int]:
-    """Landlock's rules for reading below a path, except what is foreign there."""
+    """Landlock's rules for reading below a path, except for foreign files."""
     if not any(_is_below(other, path) for other in foreign):
         return {path: _READ}
     rights = {path: kernel.READ_DIR} if path not in foreign else {}
     if path in rights and os.path.isdir(path):
         with os.scandir(path) as listed:
             for entry in listed:
-                if not entry.is_symlink():  # a link needs no right, and what it leads to has its own
+                if not entry.is_symlink():  # a link needs no right; its target has its own
                     rights |= _rights_without(entry.path, foreign)
     return rights
 
 
 def _unused_uid() -> int:
-    """An unused user number, else that of nobody; 0 if the current user namespace has neither."""
+    """An unused user id, or that of the user nobody; 0 if the current user namespace has neither."""
     with open("/proc/self/uid_map") as file:
         ranges = [(int(first), int(count)) for first, _, count in map(str.split, file)]
     wanted = (_FIRST_UID + os.getpid(), _NOBODY)
@@ -375,7 +375,7 @@ def _copy_links(path: str) -> None:
         here = os.path.join(done, part)
         done = os.path.realpath(here)
         if os.path.islink(here) and not os.path.lexists(_NEW_ROOT + here):
-            with contextlib.suppress(OSError):  # inside a read-only bind, which has the link already
+            with contextlib.suppress(OSError):  # below a read-only bind, which already has the link
                 os.makedirs(os.path.dirname(_NEW_ROOT + here), exist_ok=True)
                 os.symlink(done, _NEW_ROOT + here)
 

@@ -17,7 +17,7 @@ MAX_IN_FLIGHT = 1024
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run. `run_seconds` counts while the guest runs, `wall_seconds` always."""
+    """Limits of one run. `run_seconds` counts only while the guest runs, `wall_seconds` all of the time."""
 
     cpu_seconds: float = 60
     run_seconds: float = 60
@@ -75,7 +75,7 @@ class Job:
         for name in ("packages", "reads"):
             object.__setattr__(self, name, _names(name, getattr(self, name)))
         if not isinstance(self.limits, Limits):
-            raise InputError(f"limits takes Limits(…), not {self.limits!r}")
+            raise InputError(f"limits must be Limits(…), not {self.limits!r}")
         for name in self.inputs:
             if not name.isidentifier():
                 raise InputError(f"invalid input name {name!r}: it must be an identifier")
@@ -91,7 +91,7 @@ class Job:
 
     @functools.cached_property
     def given(self) -> Mapping[str, Any]:
-        """What the program is given besides its text, by reference: one object for the whole run."""
+        """The inputs, files, clock and seed of the program; one object for all pauses of a run."""
         return {"inputs": dict(self.inputs), "reads": self.reads, "clock": self.clock, "seed": self.seed}
 
     @property
@@ -99,7 +99,7 @@ class Job:
         return self.limits.scratch_bytes if self.scratch else 0
 
     def message(self) -> dict[str, Any]:
-        """The job as the guest's first frame."""
+        """The first frame for the guest."""
         return {
             "language": self.language.name,
             "source": self.source,
@@ -124,14 +124,15 @@ class Job:
 
 def _names(option: str, given: Sequence[str]) -> tuple[str, ...]:
     if isinstance(given, str) or not all(isinstance(part, str | os.PathLike) for part in given):
-        raise InputError(f"{option} takes a tuple of names, not {given!r}")
+        raise InputError(f"{option} must be a tuple of names, not {given!r}")
     return tuple(os.fspath(part) for part in given)
 
 
 def _refuse(name: str) -> Callable[[object], str]:
     def refuse(part: object) -> str:
         raise InputError(
-            f"cannot send the input {name!r} to a program: it holds a {type(part).__name__}, or is too large"
+            f"cannot send the input {name!r} to a program: "
+            f"it contains a value of type {type(part).__name__}, or is too large"
         )
 
     return refuse

@@ -1,6 +1,6 @@
 """Linux system calls that Python lacks, through ctypes. Each raises an OSError that names the call.
 
-Standard library only: this runs in the zygote, before any wall is up.
+Standard library only: this runs in the zygote and in guests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PR_GET_DUMPABLE, _PR_GET_NO_NEW_PRIVS = 3, 39
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3, _CAP_SYS_ADMIN = 0x20080522, 1 << 21
-CAP_READ_FILES = 1 << 2  # CAP_DAC_READ_SEARCH: to read all files, whoever owns them
+CAP_READ_FILES = 1 << 2  # CAP_DAC_READ_SEARCH: read all files, regardless of their owner
 
 MACHINE = os.uname().machine
 _PIVOT_ROOT, _CAPGET, _CAPSET = {"x86_64": (155, 125, 126), "aarch64": (41, 90, 91)}.get(MACHINE, (-1, -1, -1))
@@ -84,7 +84,7 @@ def mount_tmpfs(target: str, size_bytes: int, mode: int) -> None:
 
 
 def bind(source: str, target: str, flags: int, owners: int | None = None) -> None:
-    """Bind a path to another one, with the flags MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC.
+    """Bind a path to another one. `flags` are MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC.
 
     Mounts below it are included: the kernel does not let ordinary users hide them. `owners` is a user namespace that
     maps the owners of the files.
@@ -103,7 +103,7 @@ def bind(source: str, target: str, flags: int, owners: int | None = None) -> Non
 
 
 def restrict_mount(target: str, flags: int) -> None:
-    """Set such flags on an existing mount."""
+    """Set the flags of `bind` on an existing mount."""
     _set_mount(_AT_FDCWD, os.fsencode(target), 0, flags)
 
 
@@ -137,18 +137,18 @@ def set_no_new_privileges() -> None:
 
 
 def become(uid: int) -> None:
-    """Change user and group for good, but keep the right to create namespaces until `drop_capabilities`."""
+    """Change user and group irrevocably, but keep the right to create namespaces until `drop_capabilities`."""
     change_user(uid, keeps_capabilities=True)
     _set_capabilities(_CAP_SYS_ADMIN)
 
 
 def change_user(uid: int, *, keeps_capabilities: bool = False) -> None:
-    """Change user and group for good. Capabilities that are kept are there until `drop_capabilities`."""
+    """Change user and group irrevocably. Kept capabilities last until `drop_capabilities`."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     _prctl("PR_SET_KEEPCAPS", _PR_SET_KEEPCAPS, int(keeps_capabilities))
     os.setresuid(uid, uid, uid)
-    set_dumpable(True)  # else /proc/self belongs to root, and the id maps cannot be written
+    set_dumpable(True)  # otherwise /proc/self belongs to root, and the id maps cannot be written
 
 
 def close_from(first: int) -> None:
@@ -157,7 +157,7 @@ def close_from(first: int) -> None:
 
 
 def capabilities() -> int:
-    """The bits of all capabilities that this process has, or could take."""
+    """The bits of all capabilities that this process has or could acquire."""
     data = ctypes.create_string_buffer(24)
     _syscall("capget", _CAPGET, struct.pack("<Ii", _CAPABILITY_VERSION_3, 0), data)
     bits = 0
@@ -167,7 +167,7 @@ def capabilities() -> int:
 
 
 def is_locked_in() -> bool:
-    """Whether this process can gain no privileges and others cannot inspect it."""
+    """Whether this process cannot gain privileges, and other processes cannot inspect it."""
     nothing = [ctypes.c_ulong(0)] * 4
     return bool(_libc.prctl(_PR_GET_NO_NEW_PRIVS, *nothing) == 1 and _libc.prctl(_PR_GET_DUMPABLE, *nothing) == 0)
 
@@ -176,7 +176,7 @@ def drop_capabilities(but: int = 0) -> None:
     for number in range(64):
         try:
             _prctl("PR_CAPBSET_DROP", _PR_CAPBSET_DROP, number)
-        except OSError:  # past the last capability, or no right to shrink the set; exec can gain nothing
+        except OSError:  # after the last capability, or no right to shrink the set; exec gains nothing anyway
             break
     try:
         _prctl("PR_CAP_AMBIENT", _PR_CAP_AMBIENT, _CAP_AMBIENT_CLEAR_ALL)
@@ -191,7 +191,7 @@ def _set_capabilities(which: int) -> None:
 
 
 def install_filter(program: bytes) -> None:
-    """Put a seccomp filter (an array of BPF instructions) on this thread and all it starts."""
+    """Install a seccomp filter (an array of BPF instructions) for this thread and all threads that it starts."""
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code))
     _prctl("PR_SET_SECCOMP", _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.c_char_p(header))
@@ -201,7 +201,7 @@ def install_filter(program: bytes) -> None:
 
 READ_FILE, READ_DIR, WRITE_FILE = 1 << 2, 1 << 3, 1 << 1
 _REMOVE, _MAKE_DIR_REG, _MAKE_SYM, _REFER, _TRUNCATE = 0b11 << 4, 1 << 7 | 1 << 8, 1 << 12, 1 << 13, 1 << 14
-_SINCE = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # file rights by the ABI that brought them
+_SINCE = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # file rights by the ABI that introduced them
 _ALL_NET, _ALL_SCOPES = 0b11, 0b11
 CHANGE_FILES = READ_FILE | READ_DIR | WRITE_FILE | _REMOVE | _MAKE_DIR_REG | _MAKE_SYM | _REFER | _TRUNCATE
 
@@ -212,9 +212,9 @@ def landlock_abi() -> int:
 
 
 def restrict_files(rights: dict[str, int]) -> None:
-    """Allow only these rights below these paths from now on; no TCP, no signals and abstract sockets to outside.
+    """Allow only these rights below these paths; no TCP, and no signals or abstract sockets to other processes.
 
-    Rules apply to the file that is at a path now: mount first.
+    A rule applies to the file that is at its path now, so mount first.
     """
     abi = landlock_abi()
     handled = sum(bits for since, bits in _SINCE.items() if since <= abi)

@@ -1,4 +1,4 @@
-"""The error of sandboxes that need Linux. On other systems, it says where programs can run instead."""
+"""The error of sandboxes that need Linux, with the sandboxes that work on other systems."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 from ..errors import SandboxError
 
-IMAGE = "python:3.13-slim"  # one that guests can run in
+IMAGE = "python:3.13-slim"  # works for guests
 
 
 def require_linux(what: str) -> None:
@@ -16,6 +16,6 @@ def require_linux(what: str) -> None:
 
 
 def remedy() -> str:
-    """What to do on this system to run programs."""
+    """How to run programs on this system, as text."""
     here = "run coc in WSL" if sys.platform == "win32" else f"use --sandbox docker:{IMAGE} (or podman)"
     return f"{here}, or set COC_SANDBOX to the URL of a Linux machine that runs `coc serve --sandbox-only`"

@@ -28,13 +28,13 @@ class Grant:
     modules: tuple[str, ...] = ()  # that may be imported
     search: tuple[str, ...] = ()  # directories of these modules
     shown: tuple[str, ...] = ()
-    foreign: tuple[str, ...] = ()  # below what is shown, but not covered by a grant
+    foreign: tuple[str, ...] = ()  # below shown paths, but not granted
     links: tuple[tuple[str, str], ...] = ()
-    identities: tuple[tuple[int, int], ...] = ()  # if a path leads to another file, it is another grant
+    identities: tuple[tuple[int, int], ...] = ()  # device and inode of each path: a replaced file is a new grant
 
     @classmethod
     def of(cls, packages: Packages, reads: Iterable[str], language: str = "python") -> Grant:
-        """Raises InputError for packages and files that do not exist."""
+        """Make the grant for packages and files. Raises InputError for those that do not exist."""
         paths = {read: _readable(read) for read in reads}
         return cls(
             language=language,
@@ -122,7 +122,7 @@ def _foreign(paths: Iterable[str]) -> list[str]:
 
 
 def _links(paths: Mapping[str, str]) -> dict[str, str]:
-    """Names for granted paths that were given relative to the host's working directory."""
+    """Links in the guest's working directory for paths relative to the host's working directory."""
     names: dict[str, str] = {}
     for read, path in paths.items():
         relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
@@ -165,7 +165,7 @@ class Packages:
         if not is_installed(package) and not _namespace(package):
             raise InputError(f"cannot grant {package!r}: {_why_not(package)}")
         if self._homes is None:
-            import importlib.metadata  # late: importing it takes longer than the rest of this package
+            import importlib.metadata  # slow to import
 
             self._homes = dict(importlib.metadata.packages_distributions())
         pending = [package]
@@ -176,7 +176,7 @@ class Packages:
                 pending += self._add_module(name, self._homes)
 
     def _add_module(self, name: str, homes: dict[str, list[str]]) -> list[str]:
-        """Add a module with everything that its distributions installed. Return the modules that those need."""
+        """Add a module, with everything that its distributions installed. Return the modules that they require."""
         self.modules.add(name)
         self._add_paths(name)
         needed: list[str] = []
@@ -211,7 +211,7 @@ def _files(distribution: str) -> set[str]:
 
 
 def _extension_modules(distribution: str) -> set[str]:
-    """The top-level extension modules of a distribution: `packages_distributions` does not list them."""
+    """The top-level extension modules of a distribution, which `packages_distributions` does not list."""
     import importlib.metadata
 
     files = importlib.metadata.distribution(distribution).files or []

@@ -25,7 +25,7 @@ _Content = TypeVar("_Content")
 
 
 class Packet(IntEnum):
-    """Kinds of packets. The host sends ORDER, FILES, WIRE and INTERRUPT, the server the others, and WIRE."""
+    """Kinds of packets. The host sends ORDER, FILES, WIRE and INTERRUPT; the server sends WIRE and the other kinds."""
 
     ORDER = 1  # a GuestOrder
     FILES = 2  # a part of the granted files
@@ -45,7 +45,7 @@ class SentFile(msgspec.Struct, frozen=True):
 
 
 class GuestOrder(msgspec.Struct, frozen=True):
-    """What the server must know before it starts a guest. Limits are lowered to those of the server."""
+    """The first packet of the host: what guest to start. The server lowers the limits to its own."""
 
     language: str
     limits: Limits
@@ -56,13 +56,13 @@ class GuestOrder(msgspec.Struct, frozen=True):
 
 
 class StartedGuest(msgspec.Struct, frozen=True):
-    """The wall around the guest."""
+    """The tier of the server's sandbox, as `wall`."""
 
     wall: str
 
 
 class GuestExit(msgspec.Struct, frozen=True):
-    """How the guest process ended, and the limit for which the server killed it, if it did."""
+    """How the guest process ended; `reason` and `message` are those of a limit for which the server killed it."""
 
     code: int
     cpu_seconds: float

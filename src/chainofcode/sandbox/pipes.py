@@ -1,4 +1,4 @@
-"""The wire between the host and one guest, and its usual form: pipes of a process on this machine."""
+"""The wire between the host and one guest: its interface, and pipes to a process on this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Wire(Protocol):
 
     @property
     def has_exited(self) -> bool:
-        """Whether the guest process has ended; a process that it started may still hold its end of the wire open."""
+        """Whether the guest process has ended. A process that it started may still keep the wire open."""
 
     def begin(self, wake: Callable[[], bool], noise: Callable[[bytes], None]) -> None:
         """Start listening. `wake` is called when there are bytes to receive or the process has ended; it returns
-        whether the session was waiting. `noise` takes what the process writes outside the protocol."""
+        whether the session was waiting. `noise` receives what the process writes outside the protocol."""
 
     def receive(self) -> bytes | None:
-        """Return the bytes that have arrived: empty if the guest has closed its end, None if there are none yet."""
+        """Return the bytes that have arrived; empty if the guest has closed its end, None if no bytes have arrived."""
 
     def listen(self) -> None:
         """Call `wake` when the next bytes arrive."""
@@ -77,7 +77,7 @@ class Pipes:
             self._is_listening = True
 
     def _hear(self) -> None:
-        """The guest has sent something. If the session is not waiting, stop listening until it is."""
+        """Handle readable data. If the session is not waiting, stop listening until it is."""
         if not self._wake():
             self._loop.remove_reader(self.read_fd)
             self._is_listening = False
@@ -113,14 +113,14 @@ class Pipes:
         except BlockingIOError:
             self._loop.add_writer(self.write_fd, self._write)
             return
-        except BrokenPipeError:  # it died; reading finds out how
+        except BrokenPipeError:  # the guest died; the session notices when it reads
             self._outbox.clear()
         self._loop.remove_writer(self.write_fd)
 
 
 @contextlib.contextmanager
 def _without_sigpipe() -> Iterator[None]:
-    """A guest that closes its pipe must not kill a host with the default SIGPIPE."""
+    """Block SIGPIPE: a guest that closes its pipe must not kill a host with the default handler."""
     if signal.getsignal(signal.SIGPIPE) is not signal.SIG_DFL:
         yield
         return

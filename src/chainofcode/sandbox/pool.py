@@ -1,7 +1,7 @@
 """The sandbox `Jail`: a pool of zygotes, and guests that are forked before they are needed.
 
-A zygote has everything that programs with the same grants share: walls, visible files, imported packages. Each program
-gets a fork of it. The host kills guests through a pidfd and needs the zygote only for forks.
+A zygote has everything that programs with the same grants share: namespaces, visible files, imported packages. Each
+program gets a fork of it. The host kills guests through a pidfd and needs the zygote only for forks.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_ZYGOTES = 4
 
 
 class Jail:
-    """Runs programs behind the best wall that this machine can build. Raises SandboxError if it can build none.
+    """Runs programs in the best sandbox tier that this machine supports. Raises SandboxError if it supports no tier.
 
     Keep one for many programs, and close it (`with Jail() as jail: …`); it may be used from several threads and event
     loops. `spares` guests are forked in advance. `tiers` limits the choice to one or some; `at_least` refuses those
@@ -66,13 +66,13 @@ class Jail:
 
     @asynccontextmanager
     async def guest(self, job: Job, grant: Grant) -> AsyncIterator[JailGuest]:
-        """Start a guest for a job, without its program. The caller closes it."""
+        """Start a guest for a job, without its program. The caller closes the guest."""
         async with self._ready(grant) as zygote:
             status = zygote.status
             if job.scratch and not status.has_scratch:
                 raise SandboxError(f"a scratch directory needs tier A of the sandbox{status.why_not('A')}")
             if job.reads and status.tier == "C":
-                raise SandboxError(f"files can be granted in tiers A and B of the sandbox{status.why_not('B')}")
+                raise SandboxError(f"granting files needs tier A or B of the sandbox{status.why_not('B')}")
             guest = await zygote.start_guest(job.scratch_bytes)
             guest.limit(job)
             yield guest
@@ -107,14 +107,14 @@ class Jail:
         self.close()
 
     def grant(self, job: Job) -> Grant:
-        """The packages and files of a job. Raises InputError for those that do not exist."""
+        """Return the grant of a job. Raises InputError for packages and files that do not exist."""
         names = job.all_packages
         if names not in self._packages:
             self._packages[names] = Packages(names)
         return Grant.of(self._packages[names], job.reads, job.language.name)
 
     def _zygote(self, grant: Grant) -> ZygoteHandle:
-        """The zygote for these grants, kept at least until `users` is decremented."""
+        """Return the zygote for a grant, which is kept at least until its `users` is decremented."""
         with self._lock:
             if self._is_closed:
                 raise SandboxError("this Jail was closed; open another one")

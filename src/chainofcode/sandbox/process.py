@@ -1,8 +1,8 @@
-"""A guest in a process without a wall: limits, deadlines and a checked wire, but no isolation.
+"""A guest process without a sandbox: limits, deadlines and a checked wire, but no isolation.
 
 Covered: CPU, memory, run and wall time, output and frame size; a guest that lies, hangs, dies or floods; processes that
 it started stay in its process group and are killed with it. Its environment contains nothing of the host's.
-Not covered: files, network and other processes of the same user. SECURITY.md says what that means.
+Not covered: files, network and other processes of the same user (see SECURITY.md).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .packages import Grant, Packages
 from .pipes import Pipes
 from .session import Exit, Session, session_of
 
-# The whole environment of a guest: nothing of the host's, and the same hashes, time zone and encoding everywhere.
+# The whole environment of a guest: nothing of the host's; the same hash seed, time zone and encoding everywhere.
 ENVIRONMENT = {
     "PYTHONHASHSEED": "0",
     "TZ": "UTC",
@@ -42,20 +42,20 @@ class NoWall:
         self._python = python
 
     def close(self) -> None:
-        """Nothing is kept between programs."""
+        """Do nothing: nothing is kept between programs."""
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
         require_linux("running without a sandbox")
         if job.scratch_bytes:
-            raise SandboxError("without a sandbox there is no scratch directory: a program can write where you can")
+            raise SandboxError("no scratch directory without a sandbox: a program can write wherever you can")
         grant = Grant.of(Packages(job.all_packages), job.reads, job.language.name)
         async with session_of(ProcessGuest(self._python, job.language), job, grant) as session:
             yield session
 
 
 class ProcessGuest:
-    """The process, in a session of its own so that its group can be killed whole."""
+    """A guest process in a session of its own, so that its whole process group can be killed."""
 
     wall, counts_processes = "none", False
 
@@ -93,7 +93,7 @@ class ProcessGuest:
                 os.kill(self._process.pid, signal.SIGUSR1)
 
     def kill(self) -> None:
-        if self._exit is None:  # not reaped: the group's number is still its own
+        if self._exit is None:  # not reaped yet: its group id is not reused
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -107,7 +107,7 @@ class ProcessGuest:
                 self._exit = Exit(0, 0.0)
                 break
             if has_ended:
-                self.kill()  # what it started and left behind
+                self.kill()  # the processes that it started
                 _, status, usage = os.wait4(pid, 0)  # noqa: ASYNC222 (it is dead)
                 code = self._process.returncode = os.waitstatus_to_exitcode(status)
                 self._exit = Exit(code, usage.ru_utime + usage.ru_stime)

@@ -1,4 +1,4 @@
-"""Guests on the nodes of a Ray cluster, behind the same wall as on this machine.
+"""Guests on the nodes of a Ray cluster, in the same sandbox as on this machine.
 
 The host keeps the session with each guest: it checks every frame, asks models and writes the trace. A node starts
 guests, passes bytes on and enforces limits. It gets programs and their data, but no key and no token.
@@ -36,16 +36,16 @@ from .session import Exit, Session, session_of
 
 _CONNECT_SECONDS = 5.0
 _START_SECONDS = 120.0  # as a local zygote
-_REFRESH_SECONDS = 1.0  # between looks at the nodes of the cluster
-_WAIT_SECONDS = 600.0  # that a program waits for a node if there is none
-_FIRST_SECONDS = 60.0  # that the first node has to join and to build its sandbox
+_REFRESH_SECONDS = 1.0  # between requests for the list of nodes
+_WAIT_SECONDS = 600.0  # how long a program waits for a node
+_FIRST_SECONDS = 60.0  # for the first node to join and to build its sandbox
 _RETRY_SECONDS = 10.0  # before a node that failed is tried again
-_MAX_CALLS = 10_000  # of one node at once: each guest has one that waits
+_MAX_CALLS = 10_000  # concurrent calls of one node: each guest has one that waits
 
 
 @contextlib.contextmanager
 def joined(address: str | None) -> Iterator[None]:
-    """Use the Ray cluster at an address; `auto` is the one on this machine, None a new one. Raises InputError."""
+    """Use the Ray cluster at an address: `auto` for that of this machine, None for a new one. Raises InputError."""
     is_ours = not ray.is_initialized()
     if is_ours:
         try:
@@ -69,9 +69,9 @@ def _check_reachable(address: str) -> None:
 
 
 class RayGuest:
-    """A guest on a node of the cluster: what its pipes on this machine get is passed on."""
+    """A guest on a node of the cluster. Its pipes on this machine are connected to it through the node."""
 
-    pid = 0  # that of another machine
+    pid = 0  # it is on another machine
 
     def __init__(self, node: Any, id: str, described: StartReply) -> None:
         self._node, self._id = node, id
@@ -196,7 +196,7 @@ class RaySandbox:
             node.guests -= 1
 
     async def status(self) -> SandboxStatus:
-        """The sandbox of a node. Raises SandboxError if no node can start guests."""
+        """Return the sandbox status of a node. Raises SandboxError if no node can start guests."""
         return (await self._free_node(_FIRST_SECONDS)).status
 
     async def _free_node(self, seconds: float) -> _Node:
@@ -223,7 +223,7 @@ class RaySandbox:
         cpus = {node["NodeID"]: node["Resources"].get("CPU", 0.0) for node in found if node["Alive"]}
         usable = {id for id, count in cpus.items() if count > 0}
         if cluster.get_runtime_context().get_node_id() not in cpus:  # calls to other nodes would fail, too
-            self._problem, usable = "the Ray node of this machine has died; restart it, then this server", set()
+            self._problem, usable = "the Ray node of this machine has died; restart it, and then this server", set()
         self._nodes = {id: node for id, node in self._nodes.items() if id in usable}
         for id in usable - self._nodes.keys() - self._opening.keys():
             self._opening[id] = asyncio.create_task(self._add(id, cpus[id]))

@@ -1,6 +1,6 @@
-"""The side of a Ray worker: it starts guests, passes their bytes on, and enforces their limits.
+"""The worker's side of guests on Ray: starts guests, passes their bytes on, and enforces their limits.
 
-`ray_guests` is the host's side. This module does not import Ray, which makes an actor of `GuestNode`.
+`ray_guests` is the host's side; it makes an actor of `GuestNode`. This module does not import Ray.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from .usage import LOW_PRIORITY, ProcessUsage, UsageCheck
 
 MESSAGE_BYTES = 1 << 16
 _CHECK_SECONDS = 0.1  # between checks of a guest's usage
-_POLL_SECONDS = 10.0  # that a node waits for a guest's next bytes before it answers with none
-_SILENT_SECONDS = 60.0  # without a poll: the host has forgotten the guest
+_POLL_SECONDS = 10.0  # that a node waits for a guest's next bytes before it returns without any
+_SILENT_SECONDS = 60.0  # without a poll: then the host has forgotten the guest
 
 
 class GuestTerms(msgspec.Struct):
-    """What a node needs to know of a job to start its guest. The program comes with the guest's first frame."""
+    """The parts of a job that a node needs to start its guest. The program comes with the guest's first frame."""
 
     language: str
     packages: tuple[str, ...]
@@ -63,14 +63,14 @@ class GuestTerms(msgspec.Struct):
 
 
 class StartReply(msgspec.Struct):
-    """The reply of a node: the guest that it has started, or why it could not."""
+    """The reply of a node: the guest that it has started, or why it could not start one."""
 
     wall: str = ""
     counts_processes: bool = False
     modules: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
     problem: str = ""
-    is_input: bool = False  # the problem is one of the job, not of the node
+    is_input: bool = False  # the job is the problem, not the node
 
 
 class NodeStatus(msgspec.Struct):
@@ -81,7 +81,7 @@ class NodeStatus(msgspec.Struct):
 
 
 class Received(msgspec.Struct):
-    """What a guest has sent since the last time. `is_closed`: it has closed its pipe."""
+    """What a guest has sent since the last call. `is_closed`: it has closed its pipe."""
 
     data: bytes = b""
     noise: bytes = b""
@@ -95,7 +95,7 @@ class GuestNode:
     def __init__(self, at_least: str, spares: int) -> None:
         self._jail = Jail(at_least=at_least, spares=spares)
         self._guests: dict[str, HostedGuest] = {}
-        self._unwanted: set[str] = set()  # given up by the host before they had started
+        self._unwanted: set[str] = set()  # ended by the host before they had started
 
     async def status(self) -> bytes:
         try:
@@ -147,7 +147,7 @@ class HostedGuest:
         self.guest, self._limits, self._stack = guest, job.limits, stack
         self.described = StartReply(guest.wall, guest.counts_processes, grant.modules, grant.search)
         self._pipes = guest.wire
-        self._open = [self._pipes.read_fd, self._pipes.noise_fd]  # those that have not been closed by the guest
+        self._open = [self._pipes.read_fd, self._pipes.noise_fd]  # those that the guest has not closed
         for fd in (*self._open, self._pipes.write_fd):
             os.set_blocking(fd, False)
         if job.is_shadow and guest.pid:
@@ -179,11 +179,11 @@ class HostedGuest:
 
     async def send(self, data: bytes) -> None:
         async with self._sending:
-            with contextlib.suppress(BrokenPipeError):  # it died: `receive` tells
+            with contextlib.suppress(BrokenPipeError):  # it died: `receive` reports that
                 await write_all(self._pipes.write_fd, data)
 
     async def receive(self) -> Received:
-        """Wait for the guest's next bytes, or its end. Nothing is read that the host has not asked for."""
+        """Wait for the guest's next bytes, or its end. Bytes are read only when the host requests them."""
         async with self._receiving:
             self._polled = time.monotonic()
             return await self._received(self._polled + _POLL_SECONDS)
@@ -216,12 +216,12 @@ class HostedGuest:
     async def close(self) -> None:
         self._watching.cancel()
         self.guest.kill()
-        async with self._sending, self._receiving:  # which end with the guest; then its pipes can be closed
+        async with self._sending, self._receiving:  # wait for pending calls, which end with the guest
             await self._stack.aclose()
 
 
 async def ready(reads: list[int], writes: Sequence[int] = (), *, seconds: float | None = None) -> None:
-    """Wait until one of the descriptors can be read or written, or for so many seconds."""
+    """Wait until one of the descriptors can be read or written, at most for this many seconds."""
     loop, is_ready = asyncio.get_running_loop(), asyncio.Event()
     for fd in reads:
         loop.add_reader(fd, is_ready.set)
@@ -239,7 +239,7 @@ async def ready(reads: list[int], writes: Sequence[int] = (), *, seconds: float 
 
 
 async def write_all(fd: int, data: bytes) -> None:
-    """Write everything to a descriptor that does not block."""
+    """Write everything to a non-blocking descriptor."""
     left = memoryview(data)
     while left:
         try:

@@ -1,6 +1,6 @@
 """Guests on another machine, which runs `coc serve --sandbox-only`: for systems without a sandbox of their own.
 
-Each program has one connection. This side does everything but run the program: it checks every frame as if it came from
+Each program has its own connection. The server only runs the program. This side checks every frame as if it came from
 a guest on this machine, so a hostile server can do no more than a hostile guest. Covered: what the server sends (size,
 type, order), and how long the run takes. Not covered: a server sees the program, its inputs and files, and decides what
 they compute.
@@ -42,7 +42,7 @@ from .session import Exit, Session, session_of
 
 SCHEMES = ("http://", "https://")
 _CONNECT_SECONDS = 20
-_START_SECONDS = 180  # the server may have to wait for its turn, and to import packages
+_START_SECONDS = 180  # the server may be busy, and may have to import packages
 _EXIT_SECONDS = 10
 _HEAD_BYTES = 1 << 16
 _BUFFER_BYTES = 1 << 20  # unread, before the server has to wait
@@ -57,12 +57,12 @@ class RemoteSandbox:
         if not url.startswith(SCHEMES) or not self._url.hostname:
             raise InputError(f"invalid sandbox URL {url!r} (expected one such as https://sandbox.example.org)")
         if "@" in self._url.netloc:
-            raise InputError("a sandbox URL has no user and no password; its token goes into COC_SANDBOX_TOKEN")
+            raise InputError("a sandbox URL must not contain a user name or password; set COC_SANDBOX_TOKEN")
         if not token.isprintable() or not token.isascii():
             raise InputError("the token of the sandbox must consist of printable ASCII characters")
 
     def close(self) -> None:
-        """Nothing is kept between programs."""
+        """Do nothing: nothing is kept between programs."""
 
     @asynccontextmanager
     async def start(self, job: Job) -> AsyncIterator[Session]:
@@ -75,12 +75,12 @@ class RemoteSandbox:
 
 
 def open_remote(url: str) -> RemoteSandbox:
-    """The sandbox at a URL, with the token of the environment."""
+    """The sandbox at a URL, with the token from the environment."""
     return RemoteSandbox(url, os.environ.get("COC_SANDBOX_TOKEN", ""))
 
 
 def _files_of(reads: Iterable[str]) -> dict[str, str]:
-    """The granted files, by the names that the program finds them under. Raises InputError if they cannot be sent."""
+    """The granted files, by their names for the program. Raises InputError if they cannot be sent."""
     files: dict[str, str] = {}
     roots = [os.path.realpath(read) for read in reads]
     for read in reads:
@@ -88,7 +88,7 @@ def _files_of(reads: Iterable[str]) -> dict[str, str]:
         relative = os.path.relpath(path) if not os.path.isabs(read) else ".."
         top = os.path.basename(path) if relative.startswith("..") else relative
         for name, found in _below(path, top):
-            if not _is_granted(found, roots):  # a link to another place: broken in a local sandbox, too
+            if not _is_granted(found, roots):  # a link out of the grant; it is broken in a local sandbox, too
                 continue
             if not is_name(name):
                 raise InputError(
@@ -107,7 +107,7 @@ def _is_granted(path: str, roots: Iterable[str]) -> bool:
 
 
 def _renamed(job: Job, files: Mapping[str, str]) -> Job:
-    """The job with the names that files have in the guest's working directory."""
+    """The job, with file names in the guest's working directory instead of paths."""
     names = {path: name for name, path in files.items()}
     prelude = [replace(file, path=names.get(os.path.abspath(file.path), file.path)) for file in job.prelude]
     return replace(job, reads=(), prelude=prelude)
@@ -129,7 +129,7 @@ def _below(path: str, name: str) -> Iterable[tuple[str, str]]:
 
 @asynccontextmanager
 async def _connected(url: SplitResult, token: str) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection on which the server expects an order. Raises SandboxError."""
+    """Open a connection on which the server expects an order. Raises SandboxError."""
     secure = ssl.create_default_context() if url.scheme == "https" else None
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):
@@ -192,7 +192,7 @@ class _RemoteWire:
         return data if data or self.has_exited else None
 
     def listen(self) -> None:
-        """Nothing: `wake` is called for all bytes."""
+        """Do nothing: `wake` is called for all bytes."""
 
     def send(self, data: bytes) -> None:
         for start in range(0, len(data), PACKET_BYTES):
@@ -208,7 +208,7 @@ class _RemoteWire:
         self._wake, self._noise = lambda: False, lambda data: None
 
     def take(self, kind: Packet, data: bytes) -> None:
-        """Take a packet from the server."""
+        """Handle a packet from the server."""
         if kind is Packet.WIRE:
             self._buffer += data
             if len(self._buffer) > _BUFFER_BYTES:
@@ -239,7 +239,7 @@ class _RemoteGuest:
         self._task: asyncio.Task[None] | None = None
 
     async def open(self, job: Job, files: Mapping[str, str]) -> None:
-        """Order a guest with these files, given by name and path. Raises SandboxError."""
+        """Order a guest with these files (name → path). Raises SandboxError."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 await self._order(job, files)
@@ -293,7 +293,7 @@ class _RemoteGuest:
         self._writer.write(packet(Packet.INTERRUPT, b""))
 
     def kill(self) -> None:
-        """The server kills a guest whose connection ends."""
+        """End the connection: then the server kills the guest."""
         self._writer.transport.abort()
 
     async def wait(self) -> Exit:
@@ -322,7 +322,7 @@ def _contents(files: Mapping[str, str]) -> dict[str, bytes]:
 
 
 def _exit_of(report: GuestExit) -> Exit:
-    """How the guest ended, as far as the server may decide that."""
+    """How the guest ended. The server may report only some limits."""
     limit = (report.reason, _short(report.message.encode())) if report.reason in _LIMITS else None
     return Exit(report.code, report.cpu_seconds, is_out_of_memory=report.is_out_of_memory, limit=limit)
 

@@ -1,8 +1,8 @@
 """The system calls that a guest may make: an allowlist.
 
 All others fail with EPERM, so that a program gets a PermissionError instead of being killed. `clone` makes threads
-only; `clone3` and `openat2`, whose arguments are in memory where a filter cannot look, do not exist (the C library then
-uses the old ones). No call sends anything to another process.
+only. `clone3` and `openat2` fail with ENOSYS, because a filter cannot read their arguments, which are in memory; the C
+library then uses the older calls. No call sends anything to another process.
 
 Standard library only: this runs in the zygote.
 """
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 from .kernel import MACHINE
 
-# name: number on x86_64, number on aarch64 (-1: it has none)
+# name: number on x86_64, number on aarch64 (-1: no such call)
 _ALWAYS = {
     "read": (0, 63), "write": (1, 64), "readv": (19, 65), "writev": (20, 66), "pread64": (17, 67),
     "close": (3, 57), "lseek": (8, 62), "fstat": (5, 80), "fstatfs": (138, 44), "fadvise64": (221, 223),
@@ -83,7 +83,7 @@ def is_supported() -> bool:
 
 
 def assemble(pid: int, *, paths: bool, changes: bool, locks: bool = False) -> bytes:
-    """The filter for a guest with this process number, with or without calls that take paths or change files.
+    """The filter for a guest with this process id. `paths` and `changes` allow calls that take paths or change files.
 
     With `changes` or `locks`, setting a record lock succeeds and does nothing. With `changes`, so does `fsync`.
     """
@@ -93,7 +93,7 @@ def assemble(pid: int, *, paths: bool, changes: bool, locks: bool = False) -> by
         _step(_LOAD, _ARCHITECTURE),
         _step(_JUMP_EQUAL, architecture, 1, 0),
         _step(_RETURN, _KILL_PROCESS),
-        _step(_LOAD, _NUMBER),  # x32 calls have numbers of their own, above 0x40000000: none is allowed below
+        _step(_LOAD, _NUMBER),  # x32 calls have other numbers, above 0x40000000; they are denied below
     ]
     settled = dict.fromkeys(_ABSENT.values(), _NO_SUCH_CALL)
     if changes:
@@ -126,15 +126,15 @@ def _guarded(pid: int, paths: bool, changes: bool, locks: bool) -> Iterator[tupl
     yield _SENDTO, _all_of(_is(4, 0), _one_of(4, (0,), high=True))
     if paths:
         for numbers, flags in ((_OPEN["open"], 1), (_OPEN["openat"], 2)):
-            # Neither reading nor writing: Landlock requires no right then, but files are truncated and devices opened.
+            # Neither reading nor writing: Landlock requires no right, but files are truncated and devices opened.
             neither = _is_not(flags, _O_ACCMODE, mask=_O_ACCMODE)
-            # Reading and truncating: old versions of Landlock do not see that this changes a file.
+            # Reading and truncating: old versions of Landlock do not treat this as a change of the file.
             emptying = _is_not(flags, _O_TRUNC, mask=_O_ACCMODE | _O_TRUNC)
             yield numbers, _all_of(neither, emptying, _one_of(flags, (0,), mask=_O_PATH | _O_TMPFILE))
 
 
 def _one_of(argument: int, values: tuple[int, ...], *, mask: int = 0, high: bool = False) -> list[bytes]:
-    """Allow when the low (or high) half of an argument is one of these, else deny."""
+    """Allow the call if the low (or high) half of an argument is one of these values, otherwise deny it."""
     code = [_step(_LOAD, _ARGUMENTS + 8 * argument + 4 * high)]
     if mask:
         code.append(_step(_AND, mask))

@@ -1,4 +1,4 @@
-"""A session with one guest: its signals, its pauses, and its limits as the host enforces them."""
+"""A session with one guest: its signals, its pauses, and the limits that the host enforces."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Exit:
     code: int  # negative: the signal that killed it
     cpu_seconds: float
     has_started: bool = True  # False: the container engine could not start it
-    is_out_of_memory: bool = False  # its control group was
+    is_out_of_memory: bool = False  # its control group ran out of memory
     limit: tuple[str, str] | None = None  # the reason and a message, if another machine killed it for a limit
 
 
@@ -62,13 +62,13 @@ class Guest(Protocol):
 
     @property
     def pid(self) -> int:
-        """Its number as this process sees it, 0 if unknown."""
+        """Its process id in the namespace of this process, 0 if unknown."""
 
     def interrupt(self) -> None:
         """Send it SIGUSR1."""
 
     def kill(self) -> None:
-        """Kill it and everything it started; harmless when it is dead."""
+        """Kill it and everything that it started. Does nothing if it is dead."""
 
     async def wait(self) -> Exit: ...
 
@@ -92,7 +92,7 @@ class Session:
             is_shadow=job.is_shadow,
         )
         self._open: set[int] = set()  # requested, no value sent
-        self._awaited: set[int] = set()  # those that the guest waits for; 0: the next survey
+        self._awaited: set[int] = set()  # pauses that the guest waits for; 0: the next survey
         self._private: set[int] = set()  # pauses that the session answers itself
         self._verdict: Ended | BaseException | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -127,7 +127,7 @@ class Session:
 
     @property
     def wall(self) -> str:
-        """The wall around the guest: a tier, `docker`, `podman` or `none`."""
+        """What isolates the guest: a tier of the sandbox, `docker`, `podman` or `none`."""
         return self._guest.wall
 
     @property
@@ -140,10 +140,10 @@ class Session:
     def resume(
         self, pause: Paused, value: Any, error: str | None = None, raised: Any = None, *, is_once: bool = False
     ) -> None:
-        """Let the guest go on with a tagged value, or with an error that is raised at the call.
+        """Continue the guest with a tagged value, or with an error that is raised at the call.
 
-        A pause is resumed once; after the end, this does nothing. With `is_once` the value is for this call only: the
-        guest requests it again when the program repeats the call.
+        A pause is resumed once; after the end, this does nothing. With `is_once`, the value is for this call only: the
+        guest requests a value again when the program repeats the call.
         """
         if self._verdict is not None:
             return
@@ -167,7 +167,7 @@ class Session:
             self._send({"type": "survey", "values": values})
 
     def answered(self, pause: Paused) -> None:
-        """Close a request of a shadow; its value is sent with the next survey."""
+        """Close a request of a shadow: its value is sent with the next survey."""
         self._open.discard(pause.id)
 
     def stand_back(self) -> None:
@@ -186,7 +186,7 @@ class Session:
         self._decide(_ended(reason, message, **more))
 
     def post(self, event: Any) -> None:
-        """Let the caller's own event come up among the signals."""
+        """Add an event of the caller to the signals that this session yields."""
         self._posted.append(event)
         self._wake()
 
@@ -220,7 +220,7 @@ class Session:
                 yield received
 
     async def _let_others_run(self) -> None:
-        """Yield to the event loop from time to time, also when the guest never stops sending."""
+        """Yield to the event loop from time to time, even if the guest never stops sending."""
         self._signals += 1
         if self._signals % 64 == 0 or self._received > self._rested + _REST_BYTES:
             self._rested = self._received
@@ -259,7 +259,7 @@ class Session:
             self.end("limit:output", f"the program printed over {self._limits.output_bytes:,} bytes")
             return None
         except FrameError as error:
-            if self._halting is not None:  # its last frame interrupted another one
+            if self._halting is not None:  # its last frame came in the middle of another one
                 self.end(*self._halting)
             else:
                 self.end("guest died", f"it broke the protocol: {error}")
@@ -283,7 +283,7 @@ class Session:
         return isinstance(received, Wrote)  # kept by the reader until the end
 
     def _receive(self) -> bool:
-        """Whether more bytes came from the guest."""
+        """Read from the guest. Return whether there were bytes."""
         data = self._wire.receive()
         if data is None:
             self._is_gone = self._wire.has_exited
@@ -323,7 +323,7 @@ class Session:
             self._timer = self._loop.call_later(self._tick_seconds, self._check_time)
 
     def _check_usage(self) -> None:
-        """Check the limits from outside; the kernel enforces them inside."""
+        """Check the resource limits from outside, in addition to the kernel."""
         use = ProcessUsage.of(self._guest.pid) if self._verdict is None and not self._wire.has_exited else None
         if use is None:
             return
@@ -335,13 +335,13 @@ class Session:
             self.end(*limit)
 
     def _halt(self, reason: str, message: str) -> None:
-        """Ask the guest to stop and to report where it is; kill it if it does not answer in time."""
+        """Ask the guest to stop and to report where the program is. Kill it if it does not answer in time."""
         self._halting = (reason, message)
         self._guest.interrupt()
         self._timer = self._loop.call_later(_LAST_WORD_SECONDS, self.end, reason, message)
 
     def _with_reason(self, ended: Ended) -> Ended:
-        """The guest's end; if the host halted it, with the host's reason."""
+        """The guest's end, with the host's reason if the host halted it."""
         if ended.reason != "halted":
             return ended
         reason, message = self._halting or ("guest died", "it halted by itself")
@@ -350,22 +350,22 @@ class Session:
         return _ended(reason, message, line=ended.error.line, statement=ended.error.statement)
 
     def _hear_noise(self, data: bytes) -> None:
-        """Count what the process writes outside the protocol (C code, child processes), and keep the end of it."""
+        """Count what the process writes outside the protocol (C code, child processes), and keep the last bytes."""
         self._noise = (self._noise + data)[-_NOISE_BYTES:]
         self._noise_bytes += len(data)
         if self._noise_bytes > self._limits.output_bytes:
             self.end("limit:output", f"the program wrote over {self._limits.output_bytes:,} bytes past its own output")
 
     async def _obituary(self) -> Ended:
-        """Why the guest stopped sending: a limit of the kernel, a crash, or its own will."""
+        """Find out why the guest stopped sending: a limit of the kernel, a crash, or an exit."""
         try:
             ended = await asyncio.wait_for(self._guest.wait(), 0.5)
         except TimeoutError:
             self._guest.kill()
-            # If it was halted: on a busy machine, dying takes a while, too.
+            # If it was halted: on a busy machine, its end may take longer.
             return _ended(*(self._halting or ("guest died", "it closed its pipe and went on running")))
         self._wire.hear_noise()
-        if self._halting is not None:  # it was halted before it could listen
+        if self._halting is not None:  # it was halted before it had a signal handler
             return _ended(*self._halting)
         if ended.limit is not None:
             return _ended(*ended.limit)

@@ -1,4 +1,4 @@
-"""What `coc doctor` finds about the tiers of the sandbox on this Linux machine, and how to get what is missing."""
+"""The checks of `coc doctor` for the tiers of the sandbox on Linux, and how to enable missing layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .pool import Jail
 from .tiers import NAMESPACED, TIERS
 
 _IN_CONTAINER = "in docker or podman: --security-opt seccomp=unconfined, as root also --cap-add SYS_ADMIN"
-# Patterns of refusals, and remedies.
+# Patterns of refusals, and their remedies.
 _REMEDIES = (
     (
         r"^((unshare|mount|pivot_root|sethostname|open_tree).*not permitted|Permission denied: .*_map)",
@@ -24,7 +24,7 @@ _REMEDIES = (
     (r"^unshare.*Invalid argument", "a kernel with user, pid, net, ipc, uts and cgroup namespaces"),
     (r"^mount_setattr.*not implemented", "Linux 5.12 or later"),
     (r"^landlock.*not implemented", "Linux 5.13 or later, built with Landlock"),
-    (r"^landlock.*not supported", "boot with lsm=landlock,… (the kernel has Landlock, switched off)"),
+    (r"^landlock.*not supported", "boot with lsm=landlock,… (the kernel has Landlock, but it is disabled)"),
     (r"^landlock.*not permitted", "the container's seccomp profile forbids Landlock: use a newer docker or podman"),
     (r"^prctl\(PR_SET_SECCOMP\)", "a kernel with CONFIG_SECCOMP_FILTER"),
     (r"^seccomp: no list", "an x86_64 or aarch64 machine, or --sandbox=docker"),
@@ -36,12 +36,12 @@ _REMEDIES = (
         r"cgroup v2|memory controller|not delegated|topmost group|would escape",
         "systemd-run --user --scope coc …; in a service Delegate=yes and DelegateSubgroup=coc",
     ),
-    (r"^version \d", "Linux 6.12 or later has all of Landlock that is used"),
+    (r"^version \d", "Linux 6.12 or later supports all rules that are used"),
 )
 
 
 async def examine_tiers() -> TierFindings:
-    """Try every tier, with its witness."""
+    """Try to build every tier, and test it with its witness."""
     tiers: list[Finding] = []
     missing: dict[str, str] = {}
     for tier in _tiers():
@@ -58,18 +58,18 @@ async def examine_tiers() -> TierFindings:
         _namespaces(any(finding.holds and finding.name.startswith(NAMESPACED) for finding in tiers)),
         _landlock(missing),
         _seccomp(tiers),
-        Finding("rlimits", bool(best), "set and found set by the witness" if best else ""),
+        Finding("rlimits", bool(best), "set, and verified by a test process" if best else ""),
         _cgroups(),
     ]
     user = "root" if os.geteuid() == 0 else f"user {os.geteuid()}"
     return TierFindings(best, user, tiers, layers)
 
 
-_WALLS = {"A": "all walls", "A-": "no Landlock", "B": "no namespaces", "C": "no files at all"}
+_WALLS = {"A": "all layers", "A-": "no Landlock", "B": "no namespaces", "C": "no files"}
 
 
 def _tiers() -> list[str]:
-    """Those to try: A- is for kernels without Landlock."""
+    """The tiers to try: A- is for kernels without Landlock."""
     try:
         kernel.landlock_abi()
     except OSError:

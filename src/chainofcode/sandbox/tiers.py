@@ -1,4 +1,4 @@
-"""The tiers of the sandbox by name, for the host and for the zygote; `jail` says what each consists of."""
+"""The names of the sandbox's tiers, for the host and the zygote; `jail` describes their layers."""
 
 TIERS = ("A", "A-", "B", "C")  # the best first
 NAMESPACED = ("A", "A-")  # the tiers with namespaces and a root of their own

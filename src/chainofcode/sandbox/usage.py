@@ -10,8 +10,8 @@ from .job import Limits
 LOW_PRIORITY = 10
 _MAX_NAME_BYTES = 512 << 20
 _NAME_BYTES = 768  # kernel memory for a long name that does not exist
-_NAMES_PER_SECOND = 400_000  # that a process can add per second of system time
-_LAST_CPU_SECONDS = 2.0  # the kernel's own limit, in whole seconds, comes first and lets the guest say where it was
+_NAMES_PER_SECOND = 400_000  # that a process can add to the cache per second of system time
+_LAST_CPU_SECONDS = 2.0  # the kernel's limit, in whole seconds, applies first, so that the guest can report the line
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class ProcessUsage:
 
 
 class NameCache:
-    """Estimates the kernel memory for file names that a process looked up and that do not exist.
+    """Estimates the kernel memory for names of missing files that a process looked up.
 
-    The kernel caches each of them, without charging a process: a program can fill gigabytes. Only a count for the whole
-    machine exists, so a process is charged for its growth, up to what its system time allows.
+    The kernel caches these names without charging a process, so a program can fill gigabytes. The kernel only counts
+    them for the whole machine, so a process is charged for all growth, up to what its system time allows.
     """
 
     def __init__(self) -> None:
         self._names, self._system_seconds, self._bytes = _missing_names(), 0.0, 0
 
     def look(self, use: ProcessUsage) -> int:
-        """The bytes so far. Call it regularly."""
+        """Return the bytes so far. Call this regularly."""
         names, seconds = _missing_names(), use.system_seconds - self._system_seconds
         added = min(names - self._names, int(seconds * _NAMES_PER_SECOND))
         self._bytes += max(0, added) * _NAME_BYTES
@@ -60,13 +60,13 @@ class NameCache:
 
 
 class UsageCheck:
-    """Checks the limits of a guest from outside; the kernel enforces them inside."""
+    """Checks the resource limits of a guest from outside, in addition to the kernel."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits, self._names = limits, NameCache()
 
     def exceeded(self, use: ProcessUsage) -> tuple[str, str] | None:
-        """The reason to end the guest, and a message. Call it regularly."""
+        """Return the reason to end the guest, and a message; None within the limits. Call this regularly."""
         limits = self._limits
         if use.cpu_seconds > limits.cpu_seconds + _LAST_CPU_SECONDS:
             return "limit:cpu", f"the program used over {seconds_of(limits.cpu_seconds)} of CPU"

@@ -1,4 +1,4 @@
-"""Tries everything that must not work, from where a program will be. A wall is used only if all of it fails.
+"""Tries everything that a program must not do, confined like a program. A tier is used only if all of it fails.
 
 Each layer is checked before the next one is built: rights and mounts first, then Landlock, then seccomp.
 Standard library only: this runs in a child of the zygote.
@@ -34,14 +34,14 @@ _MEMORY_BYTES = 512 << 20
 
 
 class Witness:
-    """`could` collects what worked although it must not. `secrets` are paths that are not granted."""
+    """Collects in `could` what worked but must not work. `secrets` are paths that are not granted."""
 
     def __init__(self, wall: Wall, secrets: list[str]) -> None:
         self._wall, self._secrets = wall, secrets
         self.could: list[str] = []
 
     def look(self, stage: str) -> None:
-        """Called between the layers: `rights`, then `files`."""
+        """Check the layers so far. Called after the stages `rights` and `files`."""
         if stage == "rights":
             self._look_at_rights()
             if self._wall.has_namespaces:
@@ -77,7 +77,7 @@ class Witness:
                 self.could.append(f"write in {path}")
 
     def look_at_calls(self) -> None:
-        """After the last layer."""
+        """Check system calls, after the last layer."""
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
         column = ("x86_64", "aarch64").index(kernel.MACHINE)
         for name, numbers in _CALLS.items():
@@ -90,7 +90,7 @@ class Witness:
         self._try("open without a mode", partial(os.open, "/dev/null", os.O_RDWR | os.O_WRONLY))
         for path in self._secrets:
             self._try(f"write {path}", partial(os.open, path, os.O_WRONLY))
-        if self._wall.has_namespaces:  # in other tiers, a file that is created could not be removed
+        if self._wall.has_namespaces:  # in other tiers, a file that it creates could not be removed
             for place in ("/", WORK, KEPT):
                 self._try(f"write in {place}", partial(os.open, f"{place}/.made", os.O_CREAT | os.O_WRONLY))
         self._try("start a process", lambda: os.fork() or os._exit(0))
@@ -102,7 +102,7 @@ class Witness:
         self._try("raise a limit", _raise_file_size)
 
     def _look_at_descriptors(self) -> None:
-        fds = range(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])  # the most that one call of poll takes
+        fds = range(5, resource.getrlimit(resource.RLIMIT_NOFILE)[0])  # as many as one call of poll accepts
         poll = select.poll()
         for fd in fds:
             poll.register(fd)
@@ -117,7 +117,7 @@ class Witness:
         self.could.append(name)
 
     def _call(self, name: str, number: int) -> None:
-        """The filter must refuse it: inside the kernel, these arguments give another error."""
+        """Check that the filter denies a call. The kernel itself would report another error for these arguments."""
         if kernel.raw_errno(number) not in (errno.EPERM, errno.ENOSYS):
             self.could.append(name)
 

@@ -1,10 +1,10 @@
-"""The process that guests are forked from: started clean, walled in, with modules imported.
+"""The process that guests are forked from: confined, with nothing of the host's environment, and modules imported.
 
     host ── keeper ── zygote ── guests
 
-The keeper tries one tier after the other, each in a child process, until a witness behind the walls has failed at
-everything it tried. The host sends a plan, learns on the control socket which tier works, then requests guests there;
-each comes as three pipes and a pidfd. When the host closes the socket or dies, all these processes die.
+The keeper tries one tier after the other, each in a child process, until a witness in a tier could do nothing that is
+forbidden. The host sends a plan. On the control socket, it then receives the tier that works, and requests guests; it
+gets three pipes and a pidfd for each. When the host closes the socket or dies, all these processes die.
 
 Standard library only.
 """
@@ -51,12 +51,12 @@ _COMMON = """
 
 def main(control_fd: str, plan_fd: str) -> NoReturn:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which closes the socket
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whatever the host does with these
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # the host may handle these signals differently
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     control = _socket.socket(fileno=int(control_fd))
     plan: dict[str, Any] = json.loads(_read_all(int(plan_fd)))
     os.close(int(plan_fd))
-    guest_of(plan["language"])  # now: its files are not visible behind the walls
+    guest_of(plan["language"])  # now: the sandbox hides its files
     refusals: dict[str, str] = {}
     for tier in plan["tiers"]:
         read_end, write_end = os.pipe()
@@ -88,7 +88,7 @@ def _become_zygote(
     write_end: int,
     keeper: int,
 ) -> NoReturn:
-    """Build the walls of a tier and serve behind them, or write the reason of a refusal to `write_end`."""
+    """Enter a tier and serve requests, or write the reason of a refusal to `write_end`."""
     try:
         wall = Wall(
             tier,
@@ -101,7 +101,7 @@ def _become_zygote(
             locks=plan["locks"],
         )
         wall.enter()
-        kernel.die_with_parent()  # here: a change of user resets it
+        kernel.die_with_parent()  # here, because a change of user resets it
         if os.getppid() != keeper:
             os._exit(0)
         if wall.has_namespaces:
@@ -121,7 +121,7 @@ def _become_zygote(
         os.write(write_end, _reason(error).encode())
         os._exit(1)
     os.close(write_end)
-    plan.clear()  # a program can inspect the frames below its own
+    plan.clear()  # a program can inspect its outer stack frames
     message = {"tier": tier, "missing": wall.missing, "refused": refusals, "counts": wall.counts_processes}
     with contextlib.suppress(ConnectionError):  # the host died
         control.send(json.dumps(message).encode())
@@ -136,7 +136,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _go_on_in_child(control: _socket.socket, write_end: int) -> None:
-    """Continue as the first process of a pid namespace: when it dies, all others in it die."""
+    """Continue as the first process of a pid namespace: when it dies, all processes in the namespace die."""
     alive, dead = os.pipe()
     child = os.fork()
     if child != 0:
@@ -160,12 +160,12 @@ def _preload(plan: dict[str, Any], tier: str) -> None:
     with _package_directory(tier) if packages else contextlib.nullcontext():
         granted.install()
         for name in (*common, *packages):
-            with contextlib.suppress(BaseException):  # foreign code: the program that imports it gets the error
+            with contextlib.suppress(BaseException):  # a program that imports the package gets the error
                 importlib.import_module(name)
         sys.meta_path[:] = [finder for finder in sys.meta_path if finder is not granted]
         os.environ.pop("TMPDIR", None)
     if "tempfile" in sys.modules:
-        vars(sys.modules["tempfile"])["tempdir"] = None  # not the directory of the zygote
+        vars(sys.modules["tempfile"])["tempdir"] = None  # not that of the zygote
 
 
 @contextlib.contextmanager
@@ -191,11 +191,11 @@ def _temporary() -> str:
 class _ZygoteServer:
     def __init__(self, control: _socket.socket, wall: Wall, rehearsed: str) -> None:
         self._control, self._wall = control, wall
-        self._rehearsed = rehearsed  # the language that guests rehearse; empty if that is not worth the time
+        self._rehearsed = rehearsed  # the language that guests rehearse; empty for none
         self._children: dict[int, tuple[int, int]] = {}  # pidfd: process number, the host's number
 
     def serve(self) -> None:
-        """Fork on request and report how each child ended, until the host is gone."""
+        """Fork on request and report how each child ended, until the host closes the socket."""
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
@@ -220,7 +220,7 @@ class _ZygoteServer:
         return True
 
     def _fork_guest(self, number: int, scratch_bytes: int) -> int:
-        """Fork a guest; its pipes and its pidfd go to the host."""
+        """Fork a guest. Send its pipes and its pidfd to the host, and return the pidfd."""
         pipes: list[tuple[int, int]] = []
         try:
             pipes.extend(os.pipe() for _ in range(3))
@@ -241,7 +241,7 @@ class _ZygoteServer:
 
     def _run_guest(self, number: int, scratch_bytes: int, guest_read: int, guest_write: int, noise: int) -> NoReturn:
         try:
-            nothing = os.open("/dev/null", os.O_RDONLY)  # opened anew: copies of a descriptor share their state
+            nothing = os.open("/dev/null", os.O_RDONLY)  # opened again, because copies of a descriptor share state
             _keep_only(nothing, noise, noise, guest_read, guest_write)
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self._wall.close_in(scratch_bytes, number)
@@ -261,7 +261,7 @@ class _ZygoteServer:
         self._control.send(json.dumps(message).encode())
 
     def send_witness(self, secrets: list[str]) -> list[str]:
-        """Return what a guest can do that it must not; nothing, if the walls work."""
+        """Run a witness. Return what it could do although a guest must not; empty if the tier works."""
         canary = _canary() if not self._wall.has_namespaces else ""
         read_end, write_end = os.pipe()
         child = self._wall.fork()
@@ -273,7 +273,7 @@ class _ZygoteServer:
                 witness.look_at_calls()
                 os.write(1, json.dumps(witness.could).encode())
             except BaseException as error:
-                os.write(1, json.dumps([f"not be locked in: {_reason(error)}"]).encode())
+                os.write(1, json.dumps([f"not be confined: {_reason(error)}"]).encode())
             finally:
                 os._exit(0)
         os.close(write_end)
@@ -282,12 +282,12 @@ class _ZygoteServer:
         os.waitpid(child, 0)
         if canary:
             os.unlink(canary)
-        could: list[str] = json.loads(report or '["die without a word"]')
+        could: list[str] = json.loads(report or '["exit without a report"]')
         return could
 
 
 def _keep_only(*fds: int) -> None:
-    """Make these descriptors 0, 1, 2…, and close all others."""
+    """Renumber these descriptors as 0, 1, 2…, and close all others."""
     copies = [fcntl.fcntl(fd, fcntl.F_DUPFD, len(fds)) for fd in fds]
     for number, fd in enumerate(copies):
         os.dup2(fd, number, inheritable=True)
@@ -295,7 +295,7 @@ def _keep_only(*fds: int) -> None:
 
 
 def _canary() -> str:
-    """Make a file that only the walls protect from guests. Return its path, empty if it cannot be made."""
+    """Create a file that only the sandbox protects from guests. Return its path, or empty text if that fails."""
     path = f"/tmp/chainofcode-canary-{os.getpid()}"  # noqa: S108 (opened with O_EXCL)
     try:
         fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_WRONLY, 0o600)
@@ -316,7 +316,7 @@ def _pidfd_of(child: int) -> int:
 
 
 def _read_refusal(read_end: int, control: _socket.socket) -> bytes:
-    """Read what a child writes until it closes its end. If the host goes away meanwhile, kill everything."""
+    """Read what a child writes until it closes its end. If the host dies meanwhile, kill the process group."""
     poll = select.poll()
     poll.register(read_end, select.POLLIN)
     poll.register(control, 0)

@@ -1,4 +1,4 @@
-"""`coc serve`: runs over HTTP, by a native API, OpenAI's protocols, MCP and a page."""
+"""`coc serve`: runs over HTTP, through a native API, OpenAI's protocols, MCP and a web page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SPARES = 4
 
 
 def serve(settings: ServerSettings, store: Store | None = None, tokens: TokenStore | None = None) -> None:
-    """Serve until SIGTERM or SIGINT, then let runs finish for a while. Raises InputError for unsafe settings.
+    """Serve until SIGTERM or SIGINT, then give active runs time to finish. Raises InputError for unsafe settings.
 
-    Without a `store` of the caller's, runs are kept in PostgreSQL (`settings.store`), or in SQLite, in the directory
+    By default, runs are stored in the PostgreSQL database `settings.store` or, without one, in SQLite in the directory
     `settings.data`. `tokens` are valid in addition to those of the settings; by default, they come from a file in that
-    directory and from that PostgreSQL.
+    directory and from that database.
     """
     settings.check(has_tokens=True)
     if not all(map(importlib.util.find_spec, ("starlette", "uvicorn"))):
@@ -71,7 +71,7 @@ def _token_stores(settings: ServerSettings, stack: contextlib.ExitStack) -> list
 
 
 def opened_tokens(url: str) -> contextlib.closing[SharedTokens]:
-    """The tokens of all servers with this database. Raises InputError."""
+    """The tokens of all servers that share this database. Raises InputError."""
     _check_postgres()
     from .postgres.shared_tokens import SharedTokens
 
@@ -101,7 +101,7 @@ def serve_guests(settings: ServerSettings, tokens: TokenStore | None = None) -> 
 
 
 def _opened(settings: ServerSettings) -> Store:
-    """The store that the settings name."""
+    """Open the store that the settings name."""
     if not settings.store:
         from .sqlite_store import SQLiteStore
 

@@ -12,14 +12,13 @@ from .access_tokens import OWNER, AccessToken, TokenStore, sha256_of
 from .refusal import Refusal
 from .settings import ServerSettings
 
-ANYONE = AccessToken(owner="", sha256="")  # of a server without tokens
+ANYONE = AccessToken(owner="", sha256="")  # every client of a server without tokens
 
 
 class Access:
     """Tokens of the settings, which never change, and of stores, whose changes `refresh` notices.
 
-    Without any token the server is open. Once it has had one, it stays closed until its next start, even if every token
-    is revoked.
+    Without any token the server is open. Once it has had one, it requires a token, even if every token is revoked.
     """
 
     def __init__(self, settings: ServerSettings, *stores: TokenStore) -> None:
@@ -28,13 +27,13 @@ class Access:
         self._stores = stores
         self._kept = [store.tokens() for store in stores]
         self._tokens: dict[str, AccessToken] = {}
-        self._requests: dict[str, set[asyncio.Timeout]] = {}  # under way, by the digest of their token
-        self.owners: set[str] = set()  # of valid tokens; always the same set, which others look at
+        self._requests: dict[str, set[asyncio.Timeout]] = {}  # their timeouts, by the digest of the token
+        self.owners: set[str] = set()  # of valid tokens; updated in place, because other objects share the set
         self.is_required = bool(settings.tokens or settings.user_header)
         self._use()
 
     async def refresh(self) -> None:
-        """Read the stores again. Raises InputError if one cannot be read; its tokens are then as before."""
+        """Read the stores again. Raises InputError if one cannot be read; its tokens then stay unchanged."""
         problems: list[InputError] = []
         for place, store in enumerate(self._stores):
             try:
@@ -58,7 +57,7 @@ class Access:
                     request.reschedule(0)  # now
 
     def holder(self, secret: str) -> AccessToken | None:
-        """The token with this secret. The time of a lookup by digest reveals nothing about the secret."""
+        """The valid token with this secret. The timing of a lookup by digest reveals nothing about the secret."""
         token = self._tokens.get(sha256_of(secret))
         return token if token is not None and token.is_valid(time.time()) else None
 
@@ -72,7 +71,7 @@ class Access:
 
     @contextlib.asynccontextmanager
     async def admitted(self, token: AccessToken) -> AsyncIterator[None]:
-        """Carry out a request, which ends when its token expires or is revoked. Raises Refusal then."""
+        """Stop a request when its token expires or is revoked, with a Refusal."""
         left = None if token.expires is None else token.expires - time.time()
         try:
             async with asyncio.timeout(left) as request:
@@ -99,9 +98,9 @@ class Access:
 
 
 def signed_in(name: str) -> AccessToken | None:
-    """A user whom a proxy has signed in, as a token without the scope for operators; None for an invalid name."""
+    """A user whom a proxy has signed in, as a token without the scope `metrics`; None for an invalid name."""
     return AccessToken(owner=name, sha256="", scopes=("read", "run")) if OWNER.fullmatch(name) else None
 
 
 def unauthorized() -> Refusal:
-    return Refusal(401, "unauthorized", "this needs a token: Authorization: Bearer TOKEN")
+    return Refusal(401, "unauthorized", "missing or invalid token; send the header 'Authorization: Bearer TOKEN'")

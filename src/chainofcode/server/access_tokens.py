@@ -1,7 +1,7 @@
 """Tokens that an operator adds and revokes while the server runs, and the store that keeps them.
 
-A secret has 256 random bits and is shown once. Only its SHA-256 is stored. A slow hash, as for passwords, protects
-secrets that can be guessed; a random one of this length cannot, and every request hashes the token that it sends.
+A secret has 256 random bits and is shown once. Only its SHA-256 is stored. A slow password hash would not make such a
+secret harder to guess, and every request would have to compute it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ SCOPES: Mapping[str, str] = {
     "metrics": "/metrics and /readyz, which describe the whole server",
 }
 OWNER = re.compile(r"[A-Za-z][\w.@+-]{0,253}", re.ASCII)
-_PREFIX = "coc_"  # so that scanners of repositories recognise a token
+_PREFIX = "coc_"  # lets secret scanners recognise a leaked token
 _ID_CHARS = 12
 _MAX_FILE_BYTES = 16 * 1024**2
 
 
 class AccessToken(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A token without its secret. An owner can have several; they share its runs, files and budget.
+    """A token without its secret. An owner can have several; they share the owner's runs, files and budget.
 
-    `budget` is what the owner may use per day: `tokens`, `dollars`. Moments are seconds since 1970.
+    `budget` is what the owner may use per day: `tokens`, `dollars`. Times are in seconds since 1970.
     """
 
     owner: str
@@ -178,6 +178,6 @@ class TokenFile:
         try:
             yield
         except OSError as error:
-            raise InputError(f"cannot keep tokens in {self._path}: {error.strerror}") from None
+            raise InputError(f"cannot store tokens in {self._path}: {error.strerror}") from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InputError(f"{self._path} is not a list of tokens: {error}") from None

@@ -1,4 +1,4 @@
-"""A run that is queued or running: what the server knows of it, besides its trace."""
+"""A run that is queued or running: what the server knows about it in addition to its trace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .run_kinds import EventSource
 from .store import RunRecord, State
 from .trace_files import TraceLog
 
-PATIENCE_SECONDS = 1.0  # that a run which only waits for a person keeps its process
+PATIENCE_SECONDS = 1.0  # how long a run that only waits for a person keeps its process
 _MAX_WAITING, _MAX_CALL_CHARS = 64, 300
 
 
@@ -42,8 +42,8 @@ class ActiveRun:
         self.run, self.source, self.is_detached = run, source, detach
         self.sandbox = sandbox
         self.is_claimed = is_claimed  # from the shared queue: any server can carry it out
-        self.is_resumed = is_resumed  # its recorded part is read when it has its turn
-        self.is_resumable = is_resumable  # what it is resumed from is stored
+        self.is_resumed = is_resumed  # its recorded part is read when its turn comes
+        self.is_resumable = is_resumable  # the request to resume it from is stored
         self.draft = Draft()  # the program that the model is writing
         self.task: asyncio.Task[None] | None = None
         self.file: TraceLog | None = None
@@ -54,15 +54,15 @@ class ActiveRun:
         self.asked: dict[str, asyncio.Event] = {}  # questions for a person, by id; set when there is an answer
         self.begin(None)
         self.usage = msgspec.convert(run.usage, Usage)  # what a resumed run has used so far
-        self.state_if_refused: State = "interrupted" if is_resumed else "failed"  # as long as nothing has been read
+        self.state_if_refused: State = "interrupted" if is_resumed else "failed"  # until the recorded part is read
 
     def begin(self, continued: Continuation | None) -> None:
-        """Start from what is recorded of the run, if anything is."""
+        """Start from the recorded part of the run, if there is one."""
         self.continued, self.state_if_refused = continued, "failed"
-        self._sent: dict[int, Sent] = {}  # calls that are under way
+        self._sent: dict[int, Sent] = {}  # calls in flight
         self.store: dict[str, bytes] = {}
         self.usage, self.answer = Usage(), Answer(Reason.INTERRUPTED)
-        self._least: float | None = None  # how sure the model was of its least sure judgement in the last program
+        self._least: float | None = None  # the lowest confidence of a judgement in the last program
         self._noted = time.monotonic()
         self.draft.clear()
         for event in continued.events if continued is not None else ():
@@ -81,7 +81,7 @@ class ActiveRun:
 
     @property
     def waiting(self) -> list[dict[str, Any]]:
-        """The calls that are under way, as the page shows them."""
+        """The calls in flight, as the page shows them."""
         calls = itertools.islice(self._sent.values(), _MAX_WAITING)
         return [
             {"id": call.id, "line": call.line, "statement": call.statement, "text": cut(call.call, _MAX_CALL_CHARS)}
@@ -89,12 +89,12 @@ class ActiveRun:
         ]
 
     def write(self, text: str) -> None:
-        """Show followers the reply that the model is writing, all of it so far."""
+        """Show followers the model's reply so far."""
         if self.draft.write(text):
             self.wake()
 
     def note(self, event: Event) -> None:
-        """Keep what the server needs to know of an event."""
+        """Update the state of the run from an event."""
         self._noted = time.monotonic()
         match event:
             case Sent():

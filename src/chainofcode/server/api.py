@@ -67,7 +67,7 @@ class Api:
 
     @property
     def operator_routes(self) -> list[Route]:
-        """Those that also have a port of their own, without tokens."""
+        """Routes that the admin port also serves, without tokens."""
         return [
             Route("/healthz", self.healthz),
             Route("/readyz", self.readyz),
@@ -111,16 +111,16 @@ class Api:
     async def listed(self, request: HTTPRequest) -> Response:
         limit = _number(request.query_params.get("limit", "50"), 0)
         if not 1 <= limit <= MAX_LISTED:
-            raise invalid(f"limit is from 1 to {MAX_LISTED}")
+            raise invalid(f"limit must be from 1 to {MAX_LISTED}")
         words = request.query_params.get("q", "")
         if len(words) > patterns.MAX_WORDS_CHARS:
-            raise invalid(f"q has {patterns.MAX_WORDS_CHARS} characters at most")
+            raise invalid(f"q can have at most {patterns.MAX_WORDS_CHARS} characters")
         before = request.query_params.get("before")
         if before is not None and not patterns.fits(patterns.RUN_ID, before):
-            raise invalid("before is the id of a run")
+            raise invalid("before must be the id of a run")
         wanted = _filter(request.query_params, tuple(words.split()))
         runs = await self._runs.listed(owner_of(request), limit, before, wanted)
-        max_chars = _SEARCHED_CHARS if words else _LISTED_CHARS  # a reader of search results sees what matched
+        max_chars = _SEARCHED_CHARS if words else _LISTED_CHARS  # search results must show what matched
         return answered({"runs": [run.as_listed(max_chars) for run in runs]})
 
     async def _found(self, request: HTTPRequest) -> RunRecord:
@@ -136,20 +136,20 @@ class Api:
         run, after = await self._found(request), _number(request.headers.get("last-event-id", ""), -1)
         live = request.query_params.get("live", "1")
         if live not in ("0", "1"):
-            raise invalid(f"live is 0 or 1, not {live[:50]!r}")
+            raise invalid(f"live must be 0 or 1, not {live[:50]!r}")
         return EventStream(_events(self._runs, run, after, is_live=live == "1"), {"x-coc-run": run.id})
 
     async def trace(self, request: HTTPRequest) -> Response:
         run = await self._found(request)
         path, kind = await self._intake.store.local_trace(run.id), "application/x-ndjson"
         if not path.exists():
-            raise Refusal(404, "no_trace", "the run has no trace: nothing has happened in it")
+            raise Refusal(404, "no_trace", "the run has no trace: it has no events yet")
         if run.is_over:
             return FileResponse(path, media_type=kind, headers={"cache-control": "no-store"})
         return StreamingResponse(_lines_so_far(path), media_type=kind)
 
     async def page(self, request: HTTPRequest) -> Response:
-        """The run as one HTML file. An attachment: it never runs as a page of this server."""
+        """The run as one HTML file, sent as an attachment, so that it never runs as a page of this server."""
         run = await self._intake.finished(request.path_params["id"], owner_of(request))
         await request.body()
         page = await unless_gone(request, self._intake.page(run))
@@ -167,7 +167,7 @@ class Api:
     async def questions(self, request: HTTPRequest) -> Response:
         run = request.query_params.get("run")
         if run is not None and not patterns.fits(patterns.RUN_ID, run):
-            raise invalid("run is the id of a run")
+            raise invalid("run must be the id of a run")
         found = await self._intake.store.questions(owner_of(request), MAX_LISTED, run)
         return answered({"questions": [question.as_data() for question in found]})
 
@@ -195,7 +195,7 @@ class Api:
         names = [str(file["name"]) for file in run.artifacts if file["sha256"] == sha256]
         path = await self._intake.store.local_artifact(sha256) if names else Path()
         if not names or not path.is_file():
-            raise Refusal(404, "not_found", "the run left no such file")
+            raise Refusal(404, "not_found", "the run has no artifact with this SHA-256")
         image = await asyncio.to_thread(_image_kind, path)
         return FileResponse(
             path,
@@ -206,7 +206,7 @@ class Api:
 
 
 async def _lines_so_far(path: Path) -> AsyncGenerator[bytes, None]:
-    """The lines of a trace that still grows, a few at a time: a client that does not read costs no memory."""
+    """The lines of a growing trace so far, in batches: a client that does not read costs no memory."""
     with contextlib.closing(TraceReader(path)) as reader:
         while lines := reader.batch():
             yield b"\n".join([*lines, b""])
@@ -222,7 +222,7 @@ async def _events(runs: Runs, run: RunRecord, after: int, *, is_live: bool) -> A
 def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:
     state = given.get("state")
     if state is not None and state not in get_args(State):
-        raise invalid(f"state is one of {', '.join(get_args(State))}, not {state[:50]!r}")
+        raise invalid(f"state must be one of {', '.join(get_args(State))}, not {state[:50]!r}")
     return RunFilter(
         words=words,
         state=state,
@@ -234,12 +234,12 @@ def _filter(given: Mapping[str, str], words: tuple[str, ...]) -> RunFilter:
 
 
 def _moment(given: Mapping[str, str], name: str) -> float | None:
-    """A moment as seconds since 1970."""
+    """A query parameter that is a time in seconds since 1970; None if it is missing."""
     if name not in given:
         return None
     seconds = float(given[name]) if re.fullmatch(_JSON_NUMBER, given[name]) else -1.0
     if not 0 <= seconds <= _MAX_SECONDS:
-        raise invalid(f"{name} is a number of seconds since 1970, not {given[name][:50]!r}")
+        raise invalid(f"{name} must be a number of seconds since 1970, not {given[name][:50]!r}")
     return seconds
 
 
@@ -248,7 +248,7 @@ def _number(text: str, default: int) -> int:
 
 
 def _image_kind(path: Path) -> str | None:
-    """The type of an image that a browser may show, by its first bytes. No SVG, which can hold scripts."""
+    """The media type of an image that a browser may show, by its first bytes. Not SVG: it can contain scripts."""
     with path.open("rb") as file:
         return media_type(file.read(HEAD_BYTES)) or None
 

@@ -18,7 +18,7 @@ _OBJECT: Schema = {"type": "object"}
 _NOTHING: Schema = {"type": "null"}
 _STRUCTURE = "A JSON schema for the answer."
 _CONFIDENCE = (
-    "how sure the model was of an answer that it states, otherwise of its least sure judgement; not the "
+    "the model's confidence in an answer that it states, otherwise in its least certain judgement; not the "
     "probability that the answer is right; null if unknown"
 )
 _STATES = [*get_args(State)]
@@ -95,7 +95,7 @@ def _requests(models: Sequence[str]) -> dict[str, Schema]:
         "detach": {
             "type": "boolean",
             "default": True,
-            "description": "false: the run is cancelled when its last client leaves",
+            "description": "false: the run is cancelled when its last client disconnects",
         },
         "ask_me": _or_none(patterns.text_of(patterns.ASK_ME, maxLength=patterns.MAX_ASK_ME_CHARS)),
     }
@@ -162,7 +162,7 @@ def _responses() -> dict[str, Schema]:
         "type": TEXT,
         "wants": TEXT,
         "line": _COUNT,
-        "asked": {"type": "number", "description": "when, in seconds since 1970"},
+        "asked": {"type": "number", "description": "the time of the call, in seconds since 1970"},
     }
     spent = {"tokens": _COUNT, "dollars": {**number, "description": "null if the price is unknown"}}
     value = {"description": "the answer as data, tagged where JSON lacks a type; null if it is long (see the trace)"}
@@ -170,7 +170,7 @@ def _responses() -> dict[str, Schema]:
         "value": value,
         "confidence": {**number, "description": _CONFIDENCE},
         "usage": _OBJECT,
-        "type": {**maybe, "description": "what the answer had to be"},
+        "type": {**maybe, "description": "the required type of the answer"},
         "ask_me": {**maybe, "description": "functions whose calls a person answers"},
         "resumed": _COUNT,
         "error": {"type": ["object", "null"]},
@@ -183,10 +183,10 @@ def _responses() -> dict[str, Schema]:
         "waiting_for": {
             "type": "object",
             "additionalProperties": TEXT,
-            "description": "models that are not ready, and why: downloading, loading, reading their instructions",
+            "description": "models that are not ready, and why: downloading, loading, processing their instructions",
         },
         "methods": {"type": "object", "additionalProperties": TEXT},
-        "labels": {"type": "object", "additionalProperties": TEXT, "description": "methods as the page names them"},
+        "labels": {"type": "object", "additionalProperties": TEXT, "description": "names of the methods on the page"},
         "limits": _OBJECT,
         "mcp": {"enum": ["/mcp", None], "description": "the MCP endpoint, if the extra is installed"},
     }
@@ -204,7 +204,7 @@ def _responses() -> dict[str, Schema]:
 
 
 def _verdict() -> Schema:
-    """The outcome of `audit.verify_data`: what a client is likely to read of it."""
+    """The result of `audit.verify_data`: the fields that clients are most likely to read."""
     share: Schema = {"type": "number", "minimum": 0, "maximum": 1}
     sure = {"probability": share, "alternatives": {"type": "object", "additionalProperties": share}}
     more = {"spread": {"type": "number"}, "samples": _COUNT}
@@ -220,7 +220,7 @@ def _verdict() -> Schema:
         "answer": {**TEXT, "description": "the answer with that value"},
     }
     told = {**TEXT, "description": "the same in a sentence"}
-    least = "of the model's values that decide the answer, the one that it was least sure of"
+    least = "the least certain of the model's values that decide the answer"
     return shape(
         {
             "score": share,
@@ -250,7 +250,7 @@ def _client_tool() -> Schema:
 
 
 def _flat_tool() -> Schema:
-    """The same, as responses have it."""
+    """The same in the format of `/v1/responses`."""
     nested = _client_tool()["properties"]
     return shape({"type": nested["type"], **nested["function"]["properties"]}) | {"required": ["type", "name"]}
 
@@ -270,7 +270,7 @@ def _openai(models: Sequence[str]) -> dict[str, Schema]:
     either = {"type": ["boolean", "null"]}
     choice = {
         "enum": ["none", "auto", None],
-        "description": "also `required`, or a function of `tools`: its parameters are the form of the answer",
+        "description": "also `required`, or a function of `tools`: its parameters define the form of the answer",
     }
     chat = {
         "model": {"enum": openai_names(models)},

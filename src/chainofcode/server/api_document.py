@@ -16,25 +16,25 @@ from .store import State
 
 _STATUSES = {
     400: "Invalid request",
-    401: "Missing or wrong token",
-    403: "Request of a page of another origin, or a scope that the token lacks",
+    401: "Missing or invalid token",
+    403: "Request from a page of another origin, or missing scope",
     404: "Not found",
     408: "Body sent too slowly",
-    409: "Not possible in the state of this run",
-    413: "Body too large",
+    409: "Not possible in the current state of the run",
+    413: "Body or trace too large, or no room for more uploads",
     415: "Body is not JSON",
     421: "Unknown host name",
     429: "Rate limit, full queue, or daily budget",
     500: "Internal error",
     502: "Model unavailable",
-    503: "Shutting down, or timeout",
+    503: "Shutting down, busy, timeout, or storage unavailable",
 }
 _ALWAYS = (403, 408, 413, 421, 429, 500, 503)
 _RETRY = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
 
 
 def document(settings: ServerSettings, models: Sequence[str], *, needs_token: bool | None = None) -> Schema:
-    """The document for the settings and models of one server. It may need a token that its settings do not name."""
+    """The document of one server. `needs_token`: whether it requires a token; None: if its settings have one."""
     needs_token = bool(settings.tokens) if needs_token is None else needs_token
     paths = {**_server_paths(), **_run_paths(), **_openai_paths(models)}
     always = (401, *_ALWAYS) if needs_token else _ALWAYS
@@ -109,7 +109,7 @@ def _server_paths() -> Schema:
     )
     return {
         "/healthz": {"get": {**_operation("Liveness", _json("Health")), "security": []}},
-        "/readyz": {"get": _operation("Readiness: whether runs can be carried out", ready)},
+        "/readyz": {"get": _operation("Readiness: whether the server can carry out runs", ready)},
         "/metrics": {"get": _operation("Metrics for Prometheus", _raw("text/plain", "metrics"))},
         "/openapi.json": {"get": _operation("This document", _raw("application/json", "OpenAPI 3.1"))},
         "/api/info": {"get": _operation("Version, models, methods and limits", _json("Info"))},
@@ -126,7 +126,7 @@ def _run_paths() -> Schema:
         {
             "type": "string",
             "maxLength": patterns.MAX_WORDS_CHARS,
-            "description": "runs that contain all of these words",
+            "description": "only runs that contain all of these words",
         },
     )
     since = {"type": "number", "minimum": 0, "maximum": 1e11, "description": "seconds since 1970"}
@@ -137,10 +137,10 @@ def _run_paths() -> Schema:
     )
     removed = {"204": {"description": "Removed"}}
     follow = _operation(
-        "Follow its events", _raw("text/event-stream", events), parameters=[last, live], refusals=(400,)
+        "Follow the events of a run", _raw("text/event-stream", events), parameters=[last, live], refusals=(400,)
     )
-    replay, why = "Replay its programs, perhaps with changes", "What its answer, or a variable, depends on"
-    verify = "Whether its answer follows from its reasoning"
+    replay, why = "Replay a run, optionally with changes", "What the answer, or a variable, depends on"
+    verify = "Whether the answer follows from the reasoning"
     one, all_of = (
         "/api/runs/{id}",
         {"get": _operation("List runs, the newest first", _json("Runs"), parameters=listing)},
@@ -151,7 +151,7 @@ def _run_paths() -> Schema:
     )
     again = _operation(replay, _json("Begun", 202), body=_sent("Replay", required=False), refusals=(409,))
     resume = _operation(
-        "Resume it: recorded values are reused, the rest is requested",
+        "Resume a run: recorded values are reused, the rest is requested",
         _json("Begun", 202),
         body=_sent("Resume", required=False),
         refusals=(409,),
@@ -162,15 +162,15 @@ def _run_paths() -> Schema:
             "delete": _operation("Remove a run", removed, refusals=(409,)),
         },
         f"{one}/events": {"get": follow},
-        f"{one}/trace": {"get": _operation("Get its trace", _raw("application/x-ndjson", "JSON lines"))},
-        f"{one}/page": {"get": _operation("Get it as one HTML file", _raw("text/html", "a page"), refusals=(409,))},
-        f"{one}/cancel": {"post": _operation("Cancel it", _json("Begun"))},
+        f"{one}/trace": {"get": _operation("Get the trace of a run", _raw("application/x-ndjson", "JSON lines"))},
+        f"{one}/page": {"get": _operation("Get a run as one HTML file", _raw("text/html", "a page"), refusals=(409,))},
+        f"{one}/cancel": {"post": _operation("Cancel a run", _json("Begun"))},
         f"{one}/resume": {"post": resume},
         f"{one}/replay": {"post": again},
         f"{one}/why": {"get": _operation(why, _json("Why"), parameters=[_query("name", TEXT)], refusals=(409,))},
         f"{one}/verify": {"get": _operation(verify, _json("Verdict"), refusals=(409,))},
         f"{one}/artifacts/{{sha256}}": {
-            "get": _operation("Get a file that its program left", _raw("*/*", "the bytes"))
+            "get": _operation("Get a file that the program wrote", _raw("*/*", "the bytes"))
         },
     }
     for path, operations in paths.items():
@@ -188,7 +188,9 @@ def _question_paths() -> Schema:
         parameters=[_query("run", RUN_ID)],
         refusals=(400,),
     )
-    answer = _operation("Answer one: its run continues", _json("Begun", 202), body=_sent("Answer"), refusals=(404, 409))
+    answer = _operation(
+        "Answer a call: its run continues", _json("Begun", 202), body=_sent("Answer"), refusals=(404, 409)
+    )
     return {
         "/api/questions": {"get": listed},
         "/api/questions/{id}": {"post": answer, "parameters": [_path_parameter("id", QUESTION_ID)]},

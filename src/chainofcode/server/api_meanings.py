@@ -14,7 +14,7 @@ _OPENAI = {
 }
 MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Question": {
-        "model": "one of the server's models; null: the first",
+        "model": "one of the server's models; null: the first one",
         "files": _FILES,
         "question": "the question",
         "method": "how to answer it",
@@ -23,7 +23,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "values": "must be absent or empty",
     },
     "Program": {
-        "model": "answers calls without a value; null: none",
+        "model": "answers calls that have no value; null: no model",
         "files": _FILES,
         "program": "the program",
         "question": "the value of its variable `question`",
@@ -33,8 +33,8 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "values": "values of calls: objects with call and value, or texts such as is_fruit('fig')=True",
     },
     "Replay": {
-        "set": "changes: CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with Python literals",
-        "edit": "another program",
+        "set": "changes: CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE, with Python literals or JSON",
+        "edit": "a program to run in place of the recorded one",
     },
     "Resume": {"model": "another model for the rest of the run; null: the same"},
     "Answer": {
@@ -42,7 +42,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "text": "the value as a person types it: JSON, a Python literal, or plain text where text is expected",
     },
     "OpenQuestion": {
-        "id": "the id to answer it by",
+        "id": "its id, for POST /api/questions/{id}",
         "run": "the run that waits",
         "call": "the call, as the program makes it",
         "type": "the type of the value, as an annotation; empty: any",
@@ -51,19 +51,19 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     },
     "Run": {
         "id": "the id of the run",
-        "state": "where it stands",
+        "state": "the current state",
         "question": "the question, or null for a program without one",
         "method": "the method",
         "model": "the model, if one was used",
-        "seconds": "how long it took; null before its end",
+        "seconds": "the duration; null until the run ends",
         "answer": "the answer as text",
         "reason": "why it ended: answered, error, limit:…, emulation failed, guest died",
-        "parent": "the run that this one replays",
+        "parent": "the id of the run that this one replays",
         "resumed": "how often it was resumed",
         "usage": "requests, tokens and dollars",
         "error": "why there is no answer: type, message, line",
-        "artifacts": "files that the program left",
-        "files": "ids of the files that it was given",
+        "artifacts": "files that the program wrote",
+        "files": "ids of its uploaded files",
     },
     "Verdict": {
         "score": "faithfulness, from 0 to 1",
@@ -72,7 +72,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "replays": "whether the program replays identically",
         "flips": "changed values, and their effect on the answer",
     },
-    "File": {"id": "the id to name it by", "name": "its name", "bytes": "its size", "sha256": "its SHA-256"},
+    "File": {"id": "its id, for `files` in requests", "name": "its name", "bytes": "its size", "sha256": "its SHA-256"},
     "Info": {
         "version": "the version of chainofcode",
         "model": "the default model",
@@ -83,7 +83,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
     "Chat": {
         **_OPENAI,
         "messages": "the conversation; text only",
-        "stream_options": "include_usage ends a stream with the usage",
+        "stream_options": "include_usage: end a stream with the usage",
         "n": "must be absent or 1",
         "functions": "not supported: must be absent or empty",
         "response_format": "text, json_object, or json_schema with a schema for the answer",
@@ -93,7 +93,7 @@ MEANINGS: Mapping[str, Mapping[str, str]] = {
         "input": "a text, or a conversation",
         "instructions": "a system message",
         "previous_response_id": "not supported: send earlier messages again",
-        "text": "its format: text, json_object, or json_schema with a schema for the answer",
+        "text": "the format of the answer: text, json_object, or json_schema with a schema for the answer",
     },
 }
 

@@ -51,7 +51,7 @@ _SPARE_THREADS = 16
 
 
 class Application:
-    """`app` is what an ASGI server runs; `drain` begins the end."""
+    """`app` and `admin_app` are the ASGI applications; `drain` begins the shutdown."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Application:
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, app: Any) -> AsyncIterator[None]:
-        # A thread for each run: with the usual few, the slow checks of one client would delay all others.
+        # Two threads per run: with the few of asyncio's default, slow checks for one client would delay all others.
         threads = ThreadPoolExecutor(2 * self._settings.runs + _SPARE_THREADS)
         asyncio.get_running_loop().set_default_executor(threads)
         await self._ledger.open()
@@ -130,13 +130,13 @@ class Application:
         return self.runs.peers.open(self._store, self.runs, self._resuming.take_up)
 
     def drain(self) -> None:
-        """Accept no new runs; those under way may go on for a while."""
+        """Accept no new runs, and give active ones time to finish."""
         self.runs.drain()
         if self._mcp is not None:
             self._mcp.drain()
 
     async def drained(self) -> None:
-        """Wait until no run is under way."""
+        """Wait until no run is active."""
         await self.runs.drained()
 
     def interrupt(self) -> None:
@@ -161,7 +161,7 @@ class Application:
         try:
             await self._ledger.flush()
             await self.runs.flush()
-        except StorageError as error:  # tried again the next time
+        except StorageError as error:  # the next flush tries again
             self.log.say("not kept", why=error.message)
         except Exception as error:  # the loop must go on
             self.log.say("not kept", {"error": str(error)}, error_type=type(error).__name__)
@@ -204,7 +204,7 @@ async def _http_error(request: HTTPRequest, error: Exception) -> Response:
 
 
 async def _client_left(request: HTTPRequest, error: Exception) -> Response:
-    """For the log and the metrics: a client that leaves is not an error of the server."""
+    """For the log and the metrics: a client that disconnects is not an error of the server."""
     return refused(Refusal(400, "left", "the client disconnected before sending the whole body"), request.url.path)
 
 

@@ -1,4 +1,4 @@
-"""The page's files: compressed once, at addresses with a hash of them all, so that browsers keep them for good."""
+"""The page's files: compressed once, at URLs with a hash of all of them, so that browsers can cache them forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 _FOR_GOOD = "public, max-age=31536000, immutable"
-_LOOKED_UP = "no-cache"  # the browser asks each time whether it has the current one
+_LOOKED_UP = "no-cache"  # the browser revalidates its copy each time
 _INDEX = "index.html"
 
 
@@ -29,7 +29,7 @@ class _Asset(NamedTuple):
 
 
 class Assets:
-    """All files of a directory. `index.html` names the others as `static/NAME`."""
+    """All files of a directory. `index.html` refers to the others as `static/NAME`."""
 
     def __init__(self, directory: Path) -> None:
         files = {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}

@@ -1,8 +1,8 @@
-"""A process that audits one trace: `python -m chainofcode.server.auditor SANDBOX`, a job on standard input.
+"""A process that audits one trace: `python -m chainofcode.server.auditor SANDBOX`, with a job on standard input.
 
-A job has a trace (a `path`, or the lines as `text`) and an `audit`: `why`, optionally for a variable `name`, `verify`,
-or `page`: the trace as HTML, with a `title`. The process has its own sandbox, named as in `open_sandbox`, which ends
-with it.
+A job has a trace (a `path`, or the lines as `text`) and an `audit`: `why` (optionally for a variable `name`), `verify`,
+or `page` (the trace as HTML, with a `title`). The process opens its own sandbox, SANDBOX as in `open_sandbox`, and
+closes it at the end.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ async def _prepared(sandbox: Sandbox) -> None:
 
 
 def _carried_out(job: dict[str, Any], sandbox: Sandbox) -> dict[str, Any]:
-    with end_after(job["seconds"]):  # for a server that was killed: nothing else ends this process then
+    with end_after(job["seconds"]):  # if the server was killed, nothing else ends this process
         return asyncio.run(_audited(job, sandbox))
 
 

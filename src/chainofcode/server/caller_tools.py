@@ -1,7 +1,7 @@
 """Tools of a chat client: functions that a program may call, answered by the client in its next request.
 
-A call of such a function ends the response with `tool_calls`, and the run waits. The request that brings the results
-resumes it. If they do not come in time, the run is cancelled.
+A call of such a function ends the response with `tool_calls`, and the run waits. It continues when a request brings the
+results. If they do not arrive in time, the run is cancelled.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ MAX_TOOLS = 64
 _MAX_PARAMETERS = 100
 _MAX_VISITS = 50_000  # of schemas, in one request
 _MAX_RESULT_CHARS = 500_000
-_TOGETHER_SECONDS = 0.05  # calls that a program makes at once travel in one response
-_PATIENCE_SECONDS = TOOL_SECONDS - 5  # for results; before the call itself times out
+_TOGETHER_SECONDS = 0.05  # calls within this time are sent in one response
+_PATIENCE_SECONDS = TOOL_SECONDS - 5  # for results; shorter than the timeout of the call itself
 
 
 class ClientFunction(msgspec.Struct):
@@ -60,14 +60,14 @@ class ToolChoice(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Offered:
-    """What a request wants of its tools: one as the form of the answer, or several that a program may call."""
+    """How a request uses its tools: one as the form of the answer, or several that the program may call."""
 
     form: ClientFunction | None = None
     functions: Sequence[ClientFunction] = ()
     is_required: bool = False
 
     def asked(self, question: str) -> str:
-        """The question; where a call is required, with the functions to choose from."""
+        """The question; if a call is required, with the functions to choose from."""
         if not self.is_required:
             return question
         names = ", ".join(one.name for one in self.functions)
@@ -77,18 +77,18 @@ class Offered:
 def offered(tools: Sequence[ClientTool] | None, choice: str | ToolChoice | None) -> Offered:
     """Read `tools` and `tool_choice`. Raises Refusal."""
     if len(tools or ()) > MAX_TOOLS:
-        raise invalid(f"a request has {MAX_TOOLS} tools at most", "tools")
+        raise invalid(f"a request can have at most {MAX_TOOLS} tools", "tools")
     named = {one.name: one for one in map(_function, tools or ())}
     functions, names = list(named.values()), list(named)
     if isinstance(choice, ToolChoice):
         wanted = choice.function.name if choice.type == "function" and choice.function is not None else None
         if wanted not in names:
-            raise invalid("tool_choice is none, auto, required, or a function of tools by name", "tool_choice")
+            raise invalid("tool_choice must be none, auto, required, or a function of tools by name", "tool_choice")
         return Offered(form=functions[names.index(wanted)])
     if choice not in (None, "none", "auto", "required"):
-        raise invalid(f"tool_choice is none, auto, required or a function, not {choice[:100]!r}", "tool_choice")
+        raise invalid(f"tool_choice must be none, auto, required or a function, not {choice[:100]!r}", "tool_choice")
     if choice == "required" and not functions:
-        raise invalid("tool_choice required needs tools", "tool_choice")
+        raise invalid("tool_choice 'required' needs tools", "tool_choice")
     if choice == "none" or not functions:
         return Offered()
     if choice == "required" and len(functions) == 1:
@@ -100,7 +100,7 @@ def _function(one: ClientTool) -> ClientFunction:
     if one.type != "function" or one.function is None:
         raise invalid(f"tools must be of type function, not {one.type[:100]!r}", "tools")
     if not fits(TOOL_NAME, one.function.name):
-        raise invalid(f"a function has a name of letters, digits, _ and -, not {one.function.name[:100]!r}", "tools")
+        raise invalid(f"invalid function name {one.function.name[:100]!r}: use letters, digits, _ and -", "tools")
     return one.function
 
 
@@ -112,17 +112,17 @@ class PendingCall:
     result: asyncio.Future[Any]
 
     def as_item(self) -> dict[str, Any]:
-        """The call as responses have it."""
+        """The call in the format of `/v1/responses`."""
         return call_item(self.id, self.name, self.arguments)
 
     def as_data(self, place: int | None = None) -> dict[str, Any]:
-        """The call as chat completions have it; a stream numbers its calls."""
+        """The call in the format of chat completions. In a stream, it has the number `place`."""
         call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
         return call if place is None else {"index": place, **call}
 
 
 def call_item(id: str, name: str, arguments: str) -> dict[str, Any]:
-    """A call as an item of a response's output."""
+    """A call as an item of the output of `/v1/responses`."""
     made = {"id": f"fc_{id.removeprefix('call_')}", "type": "function_call", "status": "completed"}
     return {**made, "call_id": id, "name": name, "arguments": arguments}
 
@@ -136,7 +136,7 @@ class CallerTools:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def as_tools(self) -> list[Tool]:
-        """The tools for a program, under names that it can call: `get-news` is `get_news`. Raises Refusal."""
+        """The tools for a program, under names that it can call: `get-news` becomes `get_news`. Raises Refusal."""
         named: dict[str, ClientFunction] = {}
         for one in self.functions:
             named[free(named, one.name, f"{one.name}_tool")] = one
@@ -150,7 +150,7 @@ class CallerTools:
         fields, wanted = schemas.fields(one.schema)
         sent_as = {identifier(name): name for name in itertools.islice(fields, _MAX_PARAMETERS)}
         if len(sent_as) < len(fields):
-            raise InputError(f"the parameters of {one.name[:100]} cannot be those of a Python function")
+            raise InputError(f"function {one.name[:100]}: too many parameters, or names that are equal in Python")
         made = [
             parameter(name, schemas.type(fields[sent]), is_required=sent in wanted) for name, sent in sent_as.items()
         ]
@@ -176,7 +176,7 @@ class CallerTools:
             self.pending.pop(id, None)
 
     async def next_calls(self, active: ActiveRun) -> list[PendingCall]:
-        """Wait for calls of the program; none if the run is over first."""
+        """Wait for calls of the program. Return none if the run ends first."""
         waits = [asyncio.ensure_future(one.wait()) for one in (self.arrived, active.over)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -195,7 +195,7 @@ class ToolRuns:
         self._waiting: dict[str, tuple[CallerTools, ActiveRun]] = {}
 
     def keep(self, calls: Sequence[PendingCall], tools: CallerTools, active: ActiveRun) -> None:
-        """Remember a run whose calls were sent to the client, for as long as results may come."""
+        """Remember a run whose calls were sent to the client until the results arrive or time out."""
         for call in calls:
             self._waiting[call.id] = (tools, active)
         ids = [call.id for call in calls]
@@ -207,7 +207,7 @@ class ToolRuns:
             active.cancel()
 
     async def next_calls(self, request: Request, tools: CallerTools, active: ActiveRun) -> list[PendingCall]:
-        """Wait for calls to send to the client; none when the run is over. A client that leaves ends the run."""
+        """Wait for calls to send to the client; none when the run is over. Cancel the run if the client disconnects."""
         calls: list[PendingCall] | None = None
         try:
             calls = await unless_gone(request, tools.next_calls(active))
@@ -233,7 +233,7 @@ class ToolRuns:
                 raise invalid(f"the result of tool call {missing[0]!r} is missing", where)
             read = {
                 call.id: _data(results[call.id], where) for call in tools.pending.values()
-            }  # all, before any is used
+            }  # decode all before using any
             tools.arrived.clear()
             for call in list(tools.pending.values()):
                 self._waiting.pop(call.id, None)
@@ -246,7 +246,7 @@ class ToolRuns:
 def _data(text: str, where: str) -> Any:
     """The result of a tool: JSON as data, anything else as text."""
     if len(text) > _MAX_RESULT_CHARS:
-        raise invalid(f"a tool result has {_MAX_RESULT_CHARS:,} characters at most", where)
+        raise invalid(f"a tool result can have at most {_MAX_RESULT_CHARS:,} characters", where)
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -1,8 +1,7 @@
 """`/v1/chat/completions` and `/v1/models` for OpenAI's clients: the content is the answer of a run.
 
-Tools are the form of the answer, or functions that the program may call (see `caller_tools`).
-
-Without an answer the content is empty, and `refusal` says why.
+Tools are the form of the answer, or functions that the program may call (see `caller_tools`). Without an answer, the
+content is null and `refusal` gives the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from .streams import KEEP, EventStream, event
 
 
 class ChatRequest(msgspec.Struct):
-    """The fields that have a meaning here; others (temperature, max_tokens…) are ignored."""
+    """The supported fields; others (temperature, max_tokens…) are ignored."""
 
     model: str
     messages: list[Turn]
@@ -86,7 +85,7 @@ class Chat:
         if wanted.n not in (None, 1):
             raise invalid("n must be 1: send several requests instead", "n")
         if wanted.functions:
-            raise invalid("functions is not supported: send tools", "functions")
+            raise invalid("functions are not supported: send tools instead", "functions")
         wish, owner = offered(wanted.tools, wanted.tool_choice), owner_of(request)
         if resumed := self._tool_runs.resume(owner, results_in(wanted.messages, "messages")):
             return await self._with_tools(request, wanted, *resumed)
@@ -176,7 +175,7 @@ class _Chunks:
         yield event(None, b"[DONE]")
 
     async def whole(self, message: dict[str, Any], finish: str) -> AsyncGenerator[bytes, None]:
-        """A message that is there already, as a stream."""
+        """A complete message, as a stream."""
         yield self.chunk({"role": "assistant", "content": ""})
         for part in self.last({name: value for name, value in message.items() if value is not None}, finish):
             yield part

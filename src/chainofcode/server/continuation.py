@@ -1,4 +1,4 @@
-"""The recorded part of a run that is resumed: the run makes its events again, and the trace gets only what is new."""
+"""The recorded part of a resumed run: the run repeats its events, and only new events are added to the trace."""
 
 from __future__ import annotations
 
@@ -13,40 +13,40 @@ from ..errors import InputError
 from ..program import Program
 from ..trace import Answer, Call, Event, Header, Kept, Step, Trace
 
-_OPERATORS = ("limits", "packages", "scratch")  # settings that the operator may have changed since
+_OPERATORS = ("limits", "packages", "scratch")  # settings that the operator may have changed since the recording
 
 
 class Continuation:
     """Compares the events of a resumed run with the recorded ones.
 
-    As long as they are the same, nothing is written. Where a step differs, as it may with threads, the recorded steps
-    from there on are dropped. Requests are always kept: they were paid for.
+    While they are equal, nothing is written. From the first step that differs (threads can cause this), the recorded
+    steps are dropped. Requests are always kept: they were paid for.
     """
 
     def __init__(self, trace: Trace) -> None:
         self.resumed = Resumed(trace)
         self.events = list[Kept](trace.events)
         if self.events and isinstance(self.events[-1], Answer) and not self.events[-1].then:
-            self.events.pop()  # it was not the last word after all
+            self.events.pop()  # the run continues, so this answer is not the last
         self._header = trace.header
         self._calls = collections.Counter(_key(event) for event in self.events if isinstance(event, Call))
-        self._new: list[Call] = []  # requests of the run that goes on
-        self._place = 0  # of the next recorded event that the run has to make again
-        self.is_parting = False  # the run has made another event instead
+        self._new: list[Call] = []  # requests since the run was resumed
+        self._place = 0  # of the next recorded event that the run has to repeat
+        self.is_parting = False  # the run has made a different event
 
     def use_settings(self, settings: Mapping[str, Any]) -> None:
-        """Take over what the server allows now: the trace has to replay under the settings that it ended with."""
+        """Record what the server allows now: the trace must replay with the settings under which it ends."""
         own = {name: value for name, value in self._header.settings.items() if name not in _OPERATORS}
-        own |= {name: settings[name] for name in _OPERATORS if name in settings}  # the usual ones are left out
+        own |= {name: settings[name] for name in _OPERATORS if name in settings}  # defaults are left out
         self._header = msgspec.structs.replace(self._header, settings=own)
 
     @property
     def lines(self) -> list[Header | Kept]:
-        """What the trace has before the run goes on."""
+        """The content of the trace before the run continues."""
         return [self._header, *self.events]
 
     def is_recorded(self, event: Event) -> bool:
-        """Whether the trace has an event already. Raises InputError for a program that is not the recorded one."""
+        """Whether the trace already has an event. Raises InputError if the program is not the recorded one."""
         if isinstance(event, Header):
             return True
         if isinstance(event, Call):
@@ -73,7 +73,7 @@ class Continuation:
         return self._place < len(self.events)
 
     def part(self) -> None:
-        """Drop the recorded events that the run no longer makes, except requests."""
+        """Drop the recorded events that the run did not repeat, except requests."""
         rest = [event for event in self.events[self._place :] if isinstance(event, Call)]
         self.events = [*self.events[: self._place], *rest, *self._new]
         self._place, self.is_parting = len(self.events), False

@@ -1,4 +1,4 @@
-"""What OpenAI's two protocols share: messages as a question, names of models, runs that a client waits for."""
+"""Shared by OpenAI's two protocols: messages as a question, names of models, runs that a client waits for."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROLES = {
     "tool": "Result of a function",
 }
 _FORMATS = ("text", "json_object", "json_schema")
-AnswerFormat = str | dict[str, Any] | None  # the name of a type, a JSON schema, or anything
+AnswerFormat = str | dict[str, Any] | None  # the name of a type, or a JSON schema; None: any answer
 
 
 class NamedSchema(msgspec.Struct):
@@ -47,7 +47,7 @@ class ResponseFormat(msgspec.Struct):
 
     def wanted(self, where: str) -> AnswerFormat:
         if self.type not in _FORMATS:
-            raise invalid(f"{where} is one of {', '.join(_FORMATS)}", where.partition(".")[0])
+            raise invalid(f"{where} must be one of {', '.join(_FORMATS)}", where.partition(".")[0])
         if self.type != "json_schema":
             return "json" if self.type == "json_object" else None
         schema = self.schema if self.json_schema is None else self.json_schema.schema
@@ -84,7 +84,7 @@ class Turn(msgspec.Struct):
 
     def text(self, where: str) -> str:
         if self.type != "message" or self.role not in _ROLES:
-            raise invalid(f"only messages of {', '.join(_ROLES)} are supported", where)
+            raise invalid(f"only messages with these roles are supported: {', '.join(_ROLES)}", where)
         if not isinstance(self.content, list):
             said = (self.content or "").strip()
         elif any(part.text is None for part in self.content):
@@ -100,17 +100,19 @@ def question_in(turns: Sequence[Turn], where: str, instructions: str | None = No
     messages = [("system", (instructions or "").strip()), *((turn.role, turn.text(where)) for turn in turns)]
     asked = [place for place, (role, text) in enumerate(messages) if role == "user" and fits(SAYS_SOMETHING, text)]
     if not asked:
-        raise invalid("there must be a message of the user that is not empty", where)
+        raise invalid("the conversation needs a user message that is not empty", where)
     _, question = messages.pop(asked[-1])
     return question_after([(_ROLES[role], text) for role, text in messages if text], question)
 
 
 def method_and_model(intake: Intake, name: str) -> tuple[str, str | None]:
-    """Method and model of a name such as coc, cot:local, coc:openai:gpt-4o-mini."""
+    """The method and the model in a name such as coc, cot:local, coc:openai:gpt-4o-mini."""
     method, _, model = name.partition(":")
     if method not in METHODS:
         known = ", ".join(model_names(intake)[:20])
-        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r}; there are {known}…", param="model")
+        raise Refusal(
+            404, "model_not_found", f"unknown model {name[:200]!r} (expected one of: {known}…)", param="model"
+        )
     return method, intake.models.named(model or None)
 
 
@@ -127,7 +129,7 @@ async def begin(
     answer_format: AnswerFormat = None,
     tools: Sequence[Tool] = (),
 ) -> ActiveRun:
-    """Start a run; one whose program may call tools of the client goes on between the client's requests."""
+    """Start a run. If its program may call tools of the client, it continues between the client's requests."""
     method, full_name = method_and_model(intake, model)
     request = RunRequest(question=question, method=method, model=full_name)
     if isinstance(answer_format, str):
@@ -149,7 +151,7 @@ async def respond(
     try:
         await unless_gone(request, active.over.wait())
     finally:
-        active.cancel()  # the client has left, or the run is over
+        active.cancel()  # the client has disconnected, or the run is over
     await active.over.wait()
     check_ran(active.run)
     return answered(body(active.run), headers=headers)
@@ -169,7 +171,7 @@ def why_not(run: RunRecord) -> str:
 
 
 def is_cut(run: RunRecord) -> bool:
-    """Whether the answer was too long to be stored whole."""
+    """Whether the answer was too long to be stored in full."""
     return len(run.answer or "") >= MAX_ANSWER_CHARS
 
 
@@ -186,7 +188,7 @@ def check_ran(run: RunRecord) -> None:
 
 
 def step_line(kind: str, data: bytes) -> str:
-    """An event as text of the reasoning: the program, and the values of its calls."""
+    """An event as reasoning text: the program, or the value of a call."""
     event = msgspec.json.decode(data)
     if kind == "program":
         return f"{event['source'].rstrip()}\n"

@@ -1,4 +1,4 @@
-"""The reply that a model is writing, as followers of a run see it grow. The trace has only the whole reply."""
+"""The reply that a model is writing, for followers of a run. The trace has only the complete reply."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _WAKE_SECONDS = 0.1  # minimum time between notifications of new text
 
 
 class Draft:
-    """A reply that grows."""
+    """An unfinished reply."""
 
     def __init__(self) -> None:
         self.text = ""
         self._told_at = 0.0
 
     def write(self, text: str) -> bool:
-        """Take the reply so far; return whether to notify followers now."""
+        """Store the reply so far; return whether to notify followers now."""
         self.text = text[:_MAX_CHARS]
         is_due = time.monotonic() - self._told_at >= _WAKE_SECONDS
         if is_due:
@@ -36,7 +36,7 @@ class DraftReader:
         self._seen = ""
 
     def news(self, draft: Draft) -> bytes | None:
-        """Return what is new as JSON: text to append, or with `is_new` all of the text; None if nothing is new."""
+        """Return what is new as JSON: text to append or, with `is_new`, the whole text; None if nothing is new."""
         text, seen = draft.text, self._seen
         if text == seen:
             return None

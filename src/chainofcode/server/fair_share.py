@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Collection, Mapping
 
 from .refusal import Refusal
 
-SEARCH_SECONDS = 5.0  # that one search may take
+SEARCH_SECONDS = 5.0  # timeout of a search
 
 
 class FairSlots:
     """A fixed number of slots, shared by owners: the owner that holds the fewest is next; equals take turns.
 
-    For each of `owners` that holds no slot, one is kept free, up to half of all slots: its first job never waits behind
-    the hundred jobs of another owner. The collection may change: tokens come and go.
+    One slot is kept free for each of `owners` that holds none, up to half of all slots, so that its first job does not
+    wait for the hundred jobs of another owner. The collection may change when tokens are added or revoked.
     """
 
     def __init__(self, total: int, owners: Collection[str] = ()) -> None:
@@ -104,7 +104,7 @@ def reserved(owner: str, held: Mapping[str, int], owners: Collection[str], total
 def has_room(held: int, taken: int, total: int, *, is_shared: bool) -> bool:
     """Whether an owner who holds `held` of `total` places may take one more; all owners together hold `taken`.
 
-    If places are shared, no owner may hold more than it leaves free, so that a newcomer always finds room.
+    If places are shared, no owner may hold more than remain free, so that a newcomer always finds room.
     """
     free = total - taken
     return free > (held if is_shared else 0)

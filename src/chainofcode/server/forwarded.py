@@ -51,7 +51,7 @@ class ForwardedRequests:
         if _PREFIX.fullmatch(prefix):
             scope["prefix"] = prefix
         if self._user_header and (users := headers.getlist(self._user_header)):
-            scope["user_name"] = ",".join(users).strip()  # no valid name, if it has a comma or there are several
+            scope["user_name"] = ",".join(users).strip()  # several headers give a comma, which makes the name invalid
         return scope
 
     def _client(self, headers: Headers) -> str:

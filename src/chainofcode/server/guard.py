@@ -1,8 +1,8 @@
 """Checks before every request: host, origin, token, rate and size of the body.
 
-Covered: DNS rebinding (Host), requests of other pages (Origin, Sec-Fetch-Site), guessed tokens (looked up by their
+Covered: DNS rebinding (Host), requests from other pages (Origin, Sec-Fetch-Site), guessed tokens (looked up by their
 SHA-256, failures counted by address), scopes of tokens, large and slow bodies. Not covered: TLS and floods of
-connections, which are a proxy's work.
+connections, which a proxy must handle.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class RequestGuard:
         except Refusal as refusal:
             if not sender.status:
                 await refused(refusal, scope["path"])(scope, receive, sender)
-        except Exception as error:  # the server goes on
+        except Exception as error:  # the server continues
             self._say_broken(scope, error)
             if not sender.status:
                 broken = Refusal(500, "internal", "something went wrong on the server")
@@ -150,7 +150,7 @@ class RequestGuard:
             raise Refusal(403, "foreign_origin", "pages of other origins may not use this server")
 
     def _token(self, scope: Scope, headers: Headers) -> AccessToken:
-        """The token of a request, or the user whom a trusted proxy names. Raises Refusal, also without the scope."""
+        """The token of a request, or the user whom a trusted proxy names. Raises Refusal if it may not be used here."""
         kind, _, given = headers.get("authorization", "").partition(" ")
         token = self._access.holder(given.strip()) if kind.lower() == "bearer" else None
         if token is None and not kind:
@@ -189,7 +189,7 @@ class RequestGuard:
 
 
 class _HeaderSender:
-    """Adds headers to a response; `status` is 0 until one is sent."""
+    """Adds headers to a response; `status` is 0 until it starts."""
 
     def __init__(self, send: Send, headers: Mapping[str, str], prefix: str = "") -> None:
         self._send, self._prefix, self.headers, self.status = send, prefix, {**_HEADERS, **headers}, 0
@@ -207,7 +207,7 @@ class _HeaderSender:
 
 
 class _BodyReceiver:
-    """Receives a body with limits on its size, its time, and the memory of its owner."""
+    """Receives a body with limits on its size, its duration, and the memory for all bodies of its owner."""
 
     def __init__(self, scope: Scope, headers: Headers, receive: Receive, held: collections.Counter[str]) -> None:
         self._allowed = MAX_FILE_BYTES if scope["path"] == "/api/files" else MAX_JSON_BYTES
@@ -247,7 +247,7 @@ class _BodyReceiver:
 
 
 def refused(refusal: Refusal, path: str) -> Response:
-    """A refusal as a response, in the protocol of that path."""
+    """A refusal as a response, in the error format of that path."""
     error: dict[str, Any] = {"type": refusal.kind, "message": refusal.message}
     if path.startswith("/v1/"):
         usual = "invalid_request_error" if refusal.status < 500 else "server_error"
@@ -271,7 +271,7 @@ def route_of(scope: Scope) -> str:
 
 
 def _is_page(path: str) -> bool:
-    """The page's own files contain no user data, and signing in needs them."""
+    """Whether a path is a file of the page. These contain no user data, and signing in needs them."""
     return path == "/" or path.startswith("/static/")
 
 

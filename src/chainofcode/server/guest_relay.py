@@ -1,7 +1,7 @@
 """One guest for a client on another machine: files and limits before it starts, then bytes in both directions.
 
-What the client sends is hostile: packets are bounded, files are written below one directory, limits are those of the
-server at most, and the guest is killed when its client is gone, too slow, or out of time.
+Input from the client is treated as hostile: packets are bounded, files are written below one directory, limits are
+capped at those of the server, and the guest is killed when its client disconnects, reads too slowly, or is out of time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ..sandbox.usage import LOW_PRIORITY, ProcessUsage, UsageCheck, seconds_of
 from .settings import ServerSettings
 
 _ORDER_SECONDS = 60  # for the order, the files and the program
-_SLOW_SECONDS = 60  # that a client may leave bytes unread
+_SLOW_SECONDS = 60  # how long a client may leave bytes unread
 _CHECK_SECONDS = 0.1
 _EXIT_SECONDS = 2
 _UNSENT_BYTES = 1 << 20
@@ -63,7 +63,7 @@ class GuestRelay:
         self._limit: tuple[str, str] | None = None
 
     async def run(self) -> None:
-        """Serve one order. Raises PacketError, EOFError or OSError when the client is at fault or gone."""
+        """Serve one order. Raises PacketError, EOFError or OSError if the client breaks the protocol or disconnects."""
         async with asyncio.timeout(_ORDER_SECONDS):
             order = understood(await self._expect(Packet.ORDER), GuestOrder)
         try:
@@ -105,7 +105,7 @@ class GuestRelay:
 
     @asynccontextmanager
     async def _granted(self, order: GuestOrder) -> AsyncIterator[tuple[Jail, dict[str, str]]]:
-        """The files of an order, by name and path, and a jail: one of their own, so that nothing of them is kept."""
+        """A jail, and the paths of the files of an order, by name. With files, the jail serves only this order."""
         if not order.files:
             yield self._jail, {}
             return
@@ -116,7 +116,7 @@ class GuestRelay:
             os.chmod(home, 0o755)  # noqa: S103 (guests are another user)
             async with asyncio.timeout(_ORDER_SECONDS):
                 files = await self._receive_files(order, home)
-            jail = Jail(status.tier, spares=0)  # no other tier: a client could choose names that this one refuses
+            jail = Jail(status.tier, spares=0)  # no fallback: a client could choose names that this tier refuses
             try:
                 yield jail, files
             finally:
@@ -199,7 +199,7 @@ class GuestRelay:
             if kind is Packet.WIRE:
                 guest.wire.send(data)
                 while guest.wire.unsent_bytes > _UNSENT_BYTES:
-                    if self._has_left():  # nothing is read meanwhile, so no end of the stream either
+                    if self._has_left():  # nothing is read meanwhile, so the end of the stream would go unnoticed
                         raise EOFError
                     await asyncio.sleep(_CHECK_SECONDS / 10)
             elif kind is Packet.INTERRUPT:
@@ -208,7 +208,7 @@ class GuestRelay:
                 raise PacketError(f"unexpected packet of kind {kind} while the guest runs")
 
     def _has_left(self) -> bool:
-        """Whether the client has closed the connection, perhaps behind bytes that are not read yet."""
+        """Whether the client has closed the connection, even if bytes from it are still unread."""
         poll = select.poll()
         poll.register(self._writer.get_extra_info("socket"), select.POLLRDHUP)
         return bool(poll.poll(0))
@@ -235,7 +235,7 @@ class GuestRelay:
         return is_new
 
     def _send_noise(self, data: bytes) -> None:
-        if data and self._writer.transport.get_write_buffer_size() < PACKET_BYTES:  # else it is lost
+        if data and self._writer.transport.get_write_buffer_size() < PACKET_BYTES:  # otherwise the output is dropped
             self._writer.write(packet(Packet.NOISE, data))
 
     async def _watch(self, guest: JailGuest, job: Job) -> None:

@@ -1,7 +1,7 @@
-"""`coc serve --sandbox-only`: guests for clients on other machines. No models, no keys, no page, nothing is stored.
+"""`coc serve --sandbox-only`: guests for clients on other machines. It has no models, keys, page or storage.
 
 A client sends an HTTP request with an `Upgrade` header; after the reply 101 the connection carries packets
-(sandbox/packets.py). Requests are bounded in bytes and time before the token is checked, and connections in number.
+(sandbox/packets.py). The number of connections is limited, and so are the size and time of a request without a token.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFRESH_SECONDS = 2.0
 
 
 class GuestServer:
-    """Serves guests until a signal; those that run then have some time to finish."""
+    """Serves guests until a signal; active guests then have some time to finish."""
 
     def __init__(self, settings: ServerSettings, access: Access, jail: Jail) -> None:
         self._settings, self._access, self._jail = settings, access, jail
@@ -66,7 +66,7 @@ class GuestServer:
         """Notice tokens that were added or revoked."""
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
-            with contextlib.suppress(Exception):  # unreadable for a moment: tokens are as before
+            with contextlib.suppress(Exception):  # unreadable for a moment: tokens stay unchanged
                 await self._access.refresh()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -118,11 +118,11 @@ class GuestServer:
 
     @contextlib.asynccontextmanager
     async def _slot(self, owner: str) -> AsyncIterator[None]:
-        """A turn of this owner. Raises Refusal if too many of its programs wait, or few connections are left."""
+        """Hold a slot for this owner. Raises Refusal if too many of its programs wait, or few connections are left."""
         is_shared = len(self._access.owners) > 1
         is_free = has_room(self._slots.count_all(owner), len(self._clients), _MAX_CONNECTIONS, is_shared=is_shared)
         if not is_free or self._slots.count_waiting(owner) >= self._settings.queue:
-            raise Refusal(429, "busy", "too many programs wait for this server")
+            raise Refusal(429, "busy", "too many programs are waiting")
         async with self._slots.taken(owner):
             yield
 

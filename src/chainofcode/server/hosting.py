@@ -29,8 +29,8 @@ from .store import Store
 _MAX_CONNECTIONS = 2000
 _BACKLOG = 1024
 _MAX_RUN_THREADS, _OTHER_THREADS = 256, 32
-_IDLE_SECONDS = 75  # shorter, and connections would be closed during the next request
-_LAST_SECONDS = 10  # for connections that are left when all runs are over
+_IDLE_SECONDS = 75  # if it were shorter, connections would be closed during the next request
+_LAST_SECONDS = 10  # for connections that are open when all runs are over
 
 
 @dataclass
@@ -55,7 +55,7 @@ async def host(
     allow_descriptors()
     threads = min(settings.runs, _MAX_RUN_THREADS) + _OTHER_THREADS  # threads of runs mostly wait for a process
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
-    status = await sandbox.status()  # raises where no sandbox can be built
+    status = await sandbox.status()  # raises if no sandbox can be built
     application = Application(settings, access=access, store=store, models=models, sandbox=sandbox, spans=spans)
     facts: dict[str, Any] = {"models": ",".join(models.names), "sandbox": status.tier, "data": str(settings.data)}
     facts |= {"engine": settings.engine} if settings.engine != "local" else {}
@@ -96,7 +96,7 @@ def _configured(app: ASGIApp, **options: Any) -> uvicorn.Config:
 
 
 class _AdminServer(uvicorn.Server):
-    """For operators, until the other server has ended, which handles signals."""
+    """Serves operators until the main server, which handles signals, has ended."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -117,8 +117,8 @@ async def _serving(app: ASGIApp, listening: socket.socket) -> AsyncIterator[None
 class _Server(uvicorn.Server):
     """The first signal lets runs finish; the second ends them.
 
-    Until all runs are over it answers as before, except that it starts no new ones: clients follow their runs, and load
-    balancers see that it is alive, and not ready.
+    Until all runs are over, it still answers requests but starts no new runs: clients can follow their runs, and load
+    balancers see a server that is alive but not ready.
     """
 
     def __init__(self, application: Application, drain_seconds: float, facts: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ class _Server(uvicorn.Server):
         self._leaving = asyncio.create_task(self._leave())
 
     async def _leave(self) -> None:
-        """Close the server when all runs are over. Other requests have the rest of the time."""
+        """Close the server when all runs are over. Other requests have the rest of the drain time."""
         until = time.monotonic() + self._drain_seconds
         await self._application.drained()
         left = max(0.0, until - time.monotonic())

@@ -1,4 +1,4 @@
-"""The work behind every protocol of the server: start, replay and remove runs, audit them, keep uploads."""
+"""The work behind every protocol of the server: start, replay, audit and remove runs, store uploads."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MAX_READ_BYTES = 16 * 1024**2  # of a trace that is replayed, resumed, or retur
 
 
 class KeptRequest(msgspec.Struct):
-    """The stored request of a run: it is started from it when it is its turn, and resumed. Replays are not resumed."""
+    """The stored request of a run: the run is started from it when its turn comes, and resumed (except replays)."""
 
     request: RunRequest
     schema: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class KeptRequest(msgspec.Struct):
 
 
 class Intake:
-    """Takes requests of every protocol. `owner` is the name of the token that sent them."""
+    """Handles requests of every protocol. `owner` is the name of the token that sent them."""
 
     def __init__(self, settings: ServerSettings, store: Store, runs: Runs, models: Models, ledger: Ledger) -> None:
         self.settings, self.store, self.runs, self.models, self._ledger = settings, store, runs, models, ledger
@@ -65,17 +65,17 @@ class Intake:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> ActiveRun:
-        """Queue a run on this server, stored when this returns; `schema` is a JSON schema for its answer, `tools` are
-        functions that its program may call. Raises Refusal."""
+        """Store a run and queue it on this server. `schema` is a JSON schema for its answer, `tools` are functions that
+        its program may call. Raises Refusal."""
         run, source = await self._new(owner, request, schema=schema, tools=tools)
         kept = None
-        if not tools:  # those are answered by the client of this request alone
+        if not tools:  # only the client of this request can answer their calls
             kept = as_json(KeptRequest(request, None if schema is None else dict(schema), detach))
             source = self.kept_source(run)
         return await self.runs.submit(run, source, detach=detach, request=kept)
 
     async def start(self, owner: str, request: RunRequest) -> RunRecord:
-        """Queue a run, stored when this returns; if no client waits for it, any server may carry it out."""
+        """Store a run and queue it. If no client waits for it, any server may carry it out."""
         if self.runs.peers is None or not request.detach:
             return (await self.begin(owner, request, detach=request.detach)).run
         run, _ = await self._new(owner, request)
@@ -108,13 +108,13 @@ class Intake:
         schema: Mapping[str, Any] | None = None,
         tools: Sequence[Tool] = (),
     ) -> EventSource:
-        """Check a request whose values can be decoded. Return what carries it out. Raises Refusal."""
+        """Check a request whose values can be decoded, and return its event source. Raises Refusal."""
         paths = [await self.store.local_file(await self._file(id, owner)) for id in request.files]
         make = functools.partial(source_of, request, paths, self.settings, model=model, schema=schema, tools=tools)
         return await self.in_thread(owner, make)
 
     def kept_source(self, run: RunRecord) -> EventSource:
-        """What carries out a run whose request is stored."""
+        """The event source of a run whose request is stored."""
 
         async def make() -> EventSource:
             kept = await self.kept_request(run)
@@ -177,7 +177,7 @@ class Intake:
             raise invalid(str(error)) from None
 
     async def in_thread(self, owner: str, work: Callable[[], T]) -> T:
-        """Run CPU-heavy work in a thread, a few at a time, so that the event loop gets its turn."""
+        """Run CPU-heavy work in a thread, few at a time, so that the event loop stays responsive."""
         async with self._threads.taken(owner):
             return await asyncio.to_thread(work)
 
@@ -207,15 +207,15 @@ class Intake:
     async def _trace_path(self, run: RunRecord) -> Path:
         path = await self.store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
-            raise Refusal(404, "no_trace", "the run ended before anything happened: it has no trace")
+            raise Refusal(404, "no_trace", "the run has no trace: it has no events")
         return path
 
     async def trace(self, run: RunRecord) -> Trace:
-        """The trace of a run, in the memory of the server, where it takes up to twenty times as much as on disk."""
+        """Read the trace of a run into memory, where it takes up to twenty times its size on disk. Raises Refusal."""
         path = await self._trace_path(run)
         if path.stat().st_size > _MAX_READ_BYTES:
             most = f"{_MAX_READ_BYTES:,} bytes"
-            raise Refusal(413, "too_large", f"the trace has over {most}: download it and use the command line")
+            raise Refusal(413, "too_large", f"the trace is larger than {most}: download it and use the command line")
         try:
             return await self.in_thread(run.owner, lambda: Trace.read(path))
         except TraceError:  # damaged, or being removed
@@ -229,12 +229,12 @@ class Intake:
     # --- audits -----------------------------------------------------------------------------------------------
 
     async def why(self, owner: str, id: str, name: str | None) -> msgspec.Raw:
-        """See `audit.why_data`; as JSON."""
+        """The result of `audit.why_data`, as JSON."""
         job = {"audit": "why", "path": str(await self._trace_path(await self.finished(id, owner)))}
         return await self._audited(owner, {**job, "name": name})
 
     async def verify(self, owner: str, id: str) -> msgspec.Raw:
-        """See `audit.verify_data`; as JSON."""
+        """The result of `audit.verify_data`, as JSON."""
         path = await self._trace_path(await self.finished(id, owner))
         return await self._audited(owner, {"audit": "verify", "path": str(path)})
 
@@ -304,11 +304,11 @@ class Intake:
             async with asyncio.timeout(_READY_SECONDS):
                 result = await arun("answer = 1", sandbox=self.runs.sandbox)
             if not result.is_answered:
-                found["sandbox"] = f"a program ended as {result.reason}"
+                found["sandbox"] = f"a test program ended with {result.reason}"
         except ChainOfCodeError as error:
             found["sandbox"] = str(error)[:500]
         except TimeoutError:
-            found["sandbox"] = f"no guest within {_READY_SECONDS:g} seconds"
+            found["sandbox"] = f"a test program did not end within {_READY_SECONDS:g} seconds"
         if problem := await self.models.problem():
             found["model"] = problem[:500]
         return found

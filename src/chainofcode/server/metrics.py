@@ -19,7 +19,7 @@ _HELP = {
     "coc_http_request_seconds": ("histogram", "Duration of a request until the end of its response, streams included."),
     "coc_runs_total": ("counter", "Finished runs by method and state."),
     "coc_run_seconds": ("histogram", "Duration of a run, without its time in the queue."),
-    "coc_runs_running": ("gauge", "Runs under way now."),
+    "coc_runs_running": ("gauge", "Active runs."),
     "coc_runs_queued": ("gauge", "Runs in the queue."),
     "coc_streams": ("gauge", "Clients that follow events."),
     "coc_refused_total": ("counter", "Requests refused by a limit, a token, a host or an origin."),
@@ -78,7 +78,7 @@ def _labels(labels: _Labels) -> str:
 
 
 class ServerLog:
-    """Lines on standard error, as JSON or as short text. `content` is written only if the settings say so."""
+    """Lines on standard error, as JSON or as short text. `content` is written only if the settings allow it."""
 
     def __init__(self, kind: str, with_content: bool, stream: TextIO | None = None) -> None:
         self._is_json, self._with_content, self._stream = kind == "json", with_content, stream or sys.stderr
@@ -96,14 +96,14 @@ class ServerLog:
             line = plain(" ".join(["coc:", event, *parts]))
         try:
             print(line, file=self._stream, flush=True)
-        except (OSError, ValueError):  # the log is closed: go on without it
+        except (OSError, ValueError):  # the log is closed: continue without it
             return
 
 
 class LibraryLog(logging.Handler):
-    """Passes on warnings of libraries. Their messages are content: they may hold what clients sent.
+    """Passes on warnings of libraries. Their messages are content: they may contain what clients sent.
 
-    Repeated warnings from one place are written once a second: without descriptors, asyncio logs thousands.
+    Repeated warnings from one place are written once a second: when descriptors run out, asyncio logs thousands.
     """
 
     def __init__(self, log: ServerLog) -> None:

@@ -1,4 +1,4 @@
-"""What the models of a server do before they can answer: download, load, read their instructions."""
+"""What the models of a server do before they can answer: download, load, process their instructions."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..lm import LM, Message
 from ..lm.weights import Progress
 from .metrics import ServerLog
 
-_STARTING, _UNAVAILABLE = "starting", "unavailable; the log of the server says why"
+_STARTING, _UNAVAILABLE = "starting", "unavailable; see the server's log"
 _MAX_CHARS = 500
 _LOG_SECONDS = 5.0  # between log lines about one download
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 5.0, 300.0  # before a model that failed is prepared again
 
 
 class ModelStates:
-    """By model, what requests to it wait for now; a model that is ready has no entry."""
+    """What requests to each model are waiting for; a model that is ready has no entry."""
 
     def __init__(self) -> None:
         self.waiting_for: dict[str, str] = {}
         self._unready: set[str] = set()  # those whose preparation has not succeeded yet
 
     def problem(self, name: str) -> str:
-        """Return what the preparation of a model waits for; empty if the model was ready once."""
+        """Return what the preparation of a model is waiting for; empty once the model has been ready."""
         return f"{name}: {self.waiting_for.get(name, _STARTING)}" if name in self._unready else ""
 
     def progress(self, name: str) -> Progress:
@@ -40,12 +40,12 @@ class ModelStates:
 
     @contextlib.contextmanager
     def request(self, name: str) -> Iterator[None]:
-        """Around a request: when it ends, its model is ready, or the request has failed while it waited."""
+        """Watch a request: its success means that the model is ready; a failure while waiting, that it is not."""
         failed = False
         try:
             yield
             self._unready.discard(name)
-        except Exception:  # also of a provider in another package
+        except Exception:  # also from a provider in another package
             failed = name in self.waiting_for
             raise
         finally:
@@ -55,7 +55,7 @@ class ModelStates:
                 self.waiting_for.pop(name, None)
 
     async def prepare(self, name: str, lm: LM, messages: Sequence[Message], log: ServerLog) -> None:
-        """Prepare a model, again after a failure, and log its progress. A failure is shown until a request succeeds."""
+        """Prepare a model, with retries, and log its progress. A failure is shown until a request succeeds."""
         self.waiting_for[name] = _STARTING
         self._unready.add(name)
         await self._prepare_once(name, lm, messages, log)
@@ -72,7 +72,7 @@ class ModelStates:
             with self.request(name):
                 await lm.prepare(messages)
                 has_worked = self.waiting_for.get(name) != _STARTING
-        except Exception as error:  # also of a provider in another package
+        except Exception as error:  # also from a provider in another package
             kind = "" if isinstance(error, ChainOfCodeError) else f"{type(error).__name__}: "
             log.say("model unavailable", model=name, why=f"{kind}{error}"[:_MAX_CHARS])
         else:

@@ -29,13 +29,13 @@ class ObjectStorage(Protocol):
     """Keys are paths of safe characters. All methods block, and raise StorageError."""
 
     def put(self, key: str, data: bytes) -> None:
-        """Store an object: whole, or not at all."""
+        """Store an object atomically."""
 
     def fetch(self, key: str, path: Path) -> None:
         """Write an object to a new local file. Raises FileNotFoundError if there is no such object."""
 
     def remove(self, key: str) -> None:
-        """Remove an object, if it is there."""
+        """Remove an object, if it exists."""
 
     def check(self) -> None:
         """Raise StorageError if nothing can be written."""
@@ -58,7 +58,7 @@ class DirectoryObjects:
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"cannot keep objects in {directory}: {error.strerror}") from None
+            raise InputError(f"cannot store objects in {directory}: {error.strerror}") from None
 
     def put(self, key: str, data: bytes) -> None:
         path = self._directory / key

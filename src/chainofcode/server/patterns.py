@@ -21,7 +21,7 @@ SHA256 = r"[0-9a-f]{64}"
 TOOL_NAME = r"[A-Za-z0-9_-]*[A-Za-z0-9][A-Za-z0-9_-]*"
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 CHANGE = rf"[^=]+={_ANY}[^={_SPACES}]{_ANY}"
-# Functions that a person answers. A part of the syntax of regular expressions that matches in linear time.
+# Functions that a person answers: a subset of regular expressions that matches in linear time.
 _FUNCTIONS = r"([A-Za-z_][A-Za-z0-9_]*(\.\*)?|\.\*)"
 ASK_ME = rf"{_FUNCTIONS}(\|{_FUNCTIONS})*"
 # A call and its value, a Python literal nested at most once.
@@ -37,7 +37,7 @@ _UNSEEN = (
     r"/\\\u007f-\u00a0\u00ad\u061c\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff0-\uffff"
 )
 FILE_NAME = rf"[^.\-\u0000-\u0020{_UNSEEN}][^\u0000-\u001f{_UNSEEN}]*"
-MAX_FILE_NAME_CHARS = 60  # a character has up to four bytes, and file systems take 255
+MAX_FILE_NAME_CHARS = 60  # a character has up to four bytes, and file systems allow 255
 MAX_TYPE_CHARS = 2000
 MAX_WORDS_CHARS = 200
 MAX_TYPED = 100

@@ -1,6 +1,6 @@
-"""This server among others with the same store: its slots are filled from one queue, in turn by token.
+"""One of several servers with the same store: its slots are filled from the shared queue, in turn by token.
 
-A run that a client waits for stays on the server that took it, but waits for its turn in the same queue.
+A run that a client waits for stays on the server that accepted it, but waits for its turn in the same queue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .metrics import ServerLog
 from .refusal import Refusal, StorageError, TakenOver
 from .store import ClaimedRun, RunRecord, SharedQueue, Store
 
-_POLL_SECONDS = 2.0  # between looks at the queue, if no notification comes
+_POLL_SECONDS = 2.0  # between checks of the queue without a notification
 _RETRY_SECONDS = 1.0
 
 
@@ -38,7 +38,7 @@ class HeldRuns(Protocol):
     def has(self, id: str) -> bool: ...
 
     async def close(self) -> None:
-        """Let runs finish, or give them back."""
+        """Let runs finish, or return them to the queue."""
 
 
 class Peers:
@@ -49,13 +49,13 @@ class Peers:
     ) -> None:
         self.queue, self._total, self._owners, self._models, self._log = queue, total, owners, models, log
         self._held: collections.Counter[str] = collections.Counter()
-        self._granted: dict[str, str] = {}  # owners of runs that have a slot, by id
+        self._granted: dict[str, str] = {}  # owners of the runs that have a slot, by the id of the run
         self._turns: dict[str, asyncio.Future[None]] = {}  # of runs that only this server can carry out
         self._changes: weakref.WeakValueDictionary[str, asyncio.Event] = weakref.WeakValueDictionary()
         self._has_queued, self._is_held_stale = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_claiming = False  # still true after a failure: the claim may have been committed
-        self.is_draining = False  # then no further run is claimed from other servers
+        self.is_draining = False  # then only runs that no other server can carry out are claimed
 
     @contextlib.asynccontextmanager
     async def open(
@@ -73,7 +73,7 @@ class Peers:
         try:
             yield
         finally:
-            await runs.close()  # heartbeats go on until the last run is over
+            await runs.close()  # heartbeats continue until the last run is over
             for task in (*loops, *self._tasks):
                 task.cancel()
             await asyncio.gather(*loops, *self._tasks, return_exceptions=True)
@@ -122,7 +122,7 @@ class Peers:
         return self._total - sum(self._held.values())
 
     def _must_wait(self) -> list[str]:
-        """The owners for whose runs no slot may be taken now: the free ones are kept for others."""
+        """The owners whose runs may not take a slot now: the free slots are reserved for other owners."""
         free = self._free()
         return [owner for owner in self._held if free <= reserved(owner, self._held, self._owners, self._total)]
 
@@ -141,7 +141,7 @@ class Peers:
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _claimed(self, runs: HeldRuns) -> ClaimedRun | None:
-        """Claim a run; first the one, if any, whose claim was committed without this server learning of it."""
+        """Claim a run. If an earlier claim failed after it was committed, return the run of that claim."""
         if self._is_claiming:
             waiting = self._turns.keys()
             lost = await self.queue.lost_claim([*self._granted, *(id for id in runs.known if id not in waiting)])
@@ -162,16 +162,16 @@ class Peers:
         turn = self._turns.pop(run.id, None)
         if turn is not None and not turn.done():
             turn.set_result(None)
-        elif not claimed.is_own or not runs.has(run.id):  # else it finds its slot
-            if claimed.is_own:  # it was cancelled in this moment, or its client was refused when the store failed
+        elif not claimed.is_own or not runs.has(run.id):  # otherwise `turn` finds its slot
+            if claimed.is_own:  # it has just been cancelled, or its client was refused when the store failed
                 run.state = "cancelled"
             task = asyncio.create_task(begin(claimed))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
     async def _begin(self, store: Store, take_up: Callable[[ClaimedRun], Awaitable[None]], claimed: ClaimedRun) -> None:
-        """Start a claimed run. One that cannot be started has failed; one that cannot be resumed stays interrupted.
-        While the store is unavailable, try again."""
+        """Start a claimed run. If it cannot be started, it fails; if it cannot be resumed, it is interrupted.
+        Retry while the store is unavailable."""
         run = claimed.run
         while True:
             try:
@@ -189,7 +189,7 @@ class Peers:
             except Refusal as error:
                 run.state = "interrupted" if run.resumed else "failed"
                 run.error = {"type": error.kind, "message": error.message}
-            except Exception as error:  # one run: the others go on
+            except Exception as error:  # one run: the others continue
                 self._log.say("run not started", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
                 run.state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
                 await asyncio.sleep(_RETRY_SECONDS)  # it may be the store

@@ -1,4 +1,4 @@
-"""What unfinished runs in the SQLite store wait for: the requests to resume them from, and questions for a person."""
+"""Data of unfinished runs in the SQLite store: the requests to resume them from, and questions for a person."""
 
 from __future__ import annotations
 

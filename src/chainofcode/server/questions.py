@@ -1,7 +1,7 @@
 """Calls that a person answers, on the page or over the API, perhaps days later.
 
-A question is kept in the store. The run waits for a moment; then it is ended as `waiting`, without a process or a place
-in the queue, and resumed when the answer comes.
+A question is kept in the store. The run waits for a moment. Then its state becomes `waiting`, without a process or a
+place in the queue, and it is resumed when the answer arrives.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MAX_CHARS = 20_000  # of a call and its type
 
 
 async def asked_person(store: Store, active: ActiveRun, question: Question) -> str:
-    """Return the answer of a person, once there is one. A run that has nothing else to do is ended as `waiting`."""
+    """Wait for the answer of a person. A run that has nothing else to do ends with the state `waiting`."""
     if len(question.call) + len(question.type) > _MAX_CHARS:
-        raise EmulationError(f"a call that waits for a person has {_MAX_CHARS:,} characters at most")
+        raise EmulationError(f"a call that waits for a person can have at most {_MAX_CHARS:,} characters")
     run, call = active.run.id, question.call
     kept = await store.question_of(run, call)
     if kept is None or kept.type != question.type or question.fault:

@@ -38,9 +38,9 @@ class RateLimiter:
 
 
 class Ledger:
-    """What each owner has spent today, across restarts; `flush` writes what is new.
+    """What each owner has spent today, across restarts; `flush` writes new amounts to the store.
 
-    `budget` is that of every owner; limits in `own_budget` replace it for one.
+    `budget` applies to every owner; the limits that `own_budget` returns for an owner replace it.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Ledger:
             day, amounts = days.popitem()
             try:
                 await self._store.spend(day, amounts)
-            except Exception:  # whatever it is, the amounts are written later
+            except Exception:  # after any error, the amounts are written later
                 for left, unwritten in (*days.items(), (day, amounts)):
                     for owner, amount in unwritten.items():
                         _add(self._new, (left, owner), amount)
@@ -159,7 +159,7 @@ class MeteredLM(Around):
             usage += reply.usage
         self._ledger.add(self._owner, usage)  # also when its price is unknown
         if usage.dollars is None and self._ledger.counts_money(self._owner):
-            raise BudgetError("money", f"the price of {self.name} is not known: a budget in money cannot be kept")
+            raise BudgetError("money", f"the price of {self.name} is not known: a money budget cannot be enforced")
         self._metrics.add("coc_lm_requests_total", model=self.name, outcome="answered")
         self._metrics.observe("coc_lm_seconds", time.monotonic() - started)
         for kind, count in (("prompt", usage.prompt_tokens), ("completion", usage.completion_tokens)):

@@ -14,7 +14,7 @@ from typing import TypeVar
 from .refusal import StorageError
 
 T = TypeVar("T")
-_OPERATIONS = 10_000  # of SQLite, between two checks of the time
+_OPERATIONS = 10_000  # of SQLite, between two checks of the timeout
 
 
 class Readers:

@@ -1,4 +1,4 @@
-"""Requests that the server refuses, as exceptions that every protocol turns into a response of its own."""
+"""Requests that the server refuses, as exceptions; each protocol turns them into its own error responses."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Refusal(Exception):
 
 
 class StorageError(Refusal):
-    """The store cannot write, for example because the disk is full."""
+    """The store cannot read or write, for example because the disk is full."""
 
     def __init__(self, reason: str) -> None:
-        super().__init__(503, "storage", f"nothing can be written on the server: {reason}", retry_seconds=60)
+        super().__init__(503, "storage", f"the server's storage is unavailable: {reason}", retry_seconds=60)
 
 
 class TakenOver(Refusal):
-    """Another server has the run: this one may not write it."""
+    """The run belongs to another server: this one may not write it."""
 
     def __init__(self) -> None:
-        super().__init__(409, "not_over", "another server has taken up the run")
+        super().__init__(409, "not_over", "another server has taken over the run")
 
 
 def invalid(message: str, param: str | None = None) -> Refusal:

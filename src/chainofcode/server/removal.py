@@ -1,6 +1,6 @@
-"""Removal from the SQLite store: first rows, then the files that only they named.
+"""Removal from the SQLite store: first rows, then the files that only they referred to.
 
-A server that is killed in between leaves files without a row, which the next start removes; never a row without files.
+A server that is killed in between leaves files without a row, never a row without files. The next start removes them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _RunFacts(msgspec.Struct):
 def upgrade_and_sweep(database: sqlite3.Connection, directory: Path) -> None:
     """At the start: upgrade an old database, and remove what a killed server left in the directory.
 
-    Files are removed only if the database knows all files of the directory, which a new one next to old files does not.
+    Files are removed only if the database knows all files of the directory. A new database next to old files does not.
     """
     (version,) = database.execute("PRAGMA user_version").fetchone()
     if version == 0:
@@ -71,7 +71,7 @@ def link(database: sqlite3.Connection, run: str, artifacts: Iterable[str]) -> No
 
 
 def ended_before(database: sqlite3.Connection, time: float, most: int) -> list[str]:
-    """Finished runs that were created before a time, the oldest first."""
+    """Runs created before a time that are neither queued nor running, the oldest first."""
     rows = database.execute(_ENDED, (most,)).fetchall()
     return [id for id, record in rows if msgspec.json.decode(record, type=_RunFacts).created < time]
 
@@ -87,7 +87,7 @@ def forget(database: sqlite3.Connection, runs: Iterable[str]) -> list[str]:
 
 
 def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], artifacts: Iterable[str]) -> None:
-    """Delete the files of runs that have no rows any more. Another run may have left the same artifact since."""
+    """Delete the files of runs that no longer have rows, except artifacts that another run has left again since."""
     for run in runs:
         for suffix in (".jsonl", PARTIAL):
             (directory / "traces" / f"{run}{suffix}").unlink(missing_ok=True)
@@ -97,7 +97,7 @@ def clear(database: sqlite3.Connection, directory: Path, runs: Iterable[str], ar
 
 
 def forget_files(database: sqlite3.Connection, time: float) -> list[str]:
-    """Delete the rows of uploads that came before a time and that no run uses. Return their ids."""
+    """Delete the rows of uploads from before a time that no run uses. Return their ids."""
     ids = [row[0] for row in database.execute(_UNUSED, (time,)).fetchall()]
     database.executemany("DELETE FROM files WHERE id = ?", [(id,) for id in ids])
     return ids
@@ -115,7 +115,7 @@ def _sweep(database: sqlite3.Connection, directory: Path) -> None:
 
 
 def _unknown(database: sqlite3.Connection, directory: Path) -> tuple[list[str], list[str]]:
-    """Traces and uploads that no row names."""
+    """Traces and uploads without a row."""
     runs = {row[0] for row in database.execute("SELECT id FROM runs")}
     files = {row[0] for row in database.execute("SELECT id FROM files")}
     traces = [path.stem for path in (directory / "traces").iterdir() if path.stem not in runs]

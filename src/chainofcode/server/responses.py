@@ -97,7 +97,7 @@ class InputItem(msgspec.Struct):
 
 
 class ResponseRequest(msgspec.Struct):
-    """The fields that have a meaning here; others are ignored."""
+    """The supported fields; others are ignored."""
 
     model: str
     input: str | list[InputItem]
@@ -138,11 +138,11 @@ class Responses:
     async def respond(self, request: HTTPRequest) -> Response:
         wanted = decoded(await json_body(request), ResponseRequest)
         if wanted.background:
-            raise invalid(
-                "background is not supported: POST /api/runs starts a run that goes on by itself", "background"
-            )
+            raise invalid("background is not supported: POST /api/runs starts a run in the background", "background")
         if wanted.previous_response_id is not None:
-            raise invalid("responses are not linked: send earlier messages again, as input", "previous_response_id")
+            raise invalid(
+                "previous_response_id is not supported: send earlier messages again in input", "previous_response_id"
+            )
         turns, wish, owner = wanted.turns, wanted.offered, owner_of(request)
         if resumed := self._tool_runs.resume(owner, results_in(turns, "input"), "input"):
             return await self._with_tools(request, wanted, *resumed)
@@ -186,7 +186,7 @@ class Responses:
 
 
 async def _whole(response: dict[str, Any]) -> AsyncGenerator[bytes, None]:
-    """A response that is there already, as a stream."""
+    """A complete response, as a stream."""
     sent = _Sent()
     for part in itertools.chain(sent.begun({**response, "status": "in_progress", "output": []}), sent.ended(response)):
         yield part

@@ -18,7 +18,7 @@ from .refusal import Refusal, invalid
 from .settings import ServerSettings
 from .store import ClaimedRun, PendingQuestion, RunRecord
 
-_MAX_BY_ITSELF = 5  # a run that brings the server down is not resumed for ever
+_MAX_BY_ITSELF = 5  # so that a run that crashes the server is not resumed forever
 _BUSY_SECONDS = 5.0
 
 
@@ -31,22 +31,22 @@ class AnswerRequest(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def said(self) -> str:
         if (self.value is msgspec.UNSET) == (self.text is None):
-            raise invalid("an answer has either a value or a text")
+            raise invalid("an answer must have either a value or a text")
         said = self.text if self.text is not None else msgspec.json.encode({"value": self.value}).decode()
         if len(said) > patterns.MAX_ANSWER_CHARS:
-            raise invalid(f"an answer has {patterns.MAX_ANSWER_CHARS:,} characters at most")
+            raise invalid(f"an answer can have at most {patterns.MAX_ANSWER_CHARS:,} characters")
         return said
 
 
 class Resuming:
-    """Resumes runs: when a client asks for it, when a person has answered, and when the server starts."""
+    """Resumes runs: at the request of a client, when a person has answered, and when the server starts."""
 
     def __init__(self, intake: Intake, log: ServerLog) -> None:
         self._intake, self._store, self._runs, self._log = intake, intake.store, intake.runs, log
         self._runs.recorded = self._recorded
 
     async def resume(self, owner: str, id: str, model: str | None = None) -> RunRecord:
-        """Queue a run again, reusing what its trace has. Raises Refusal if nothing is left to do."""
+        """Queue a run again, to reuse what its trace has. Raises Refusal if nothing is left to do."""
         with self._intake.claimed(id):
             run = await self._runs.find(id, owner)
             await self._check_state(run)
@@ -66,7 +66,7 @@ class Resuming:
             raise Refusal(
                 409,
                 "cannot_resume",
-                "the run cannot be resumed: it is a replay, has tools of a client, or is of an older version",
+                "the run cannot be resumed: it is a replay, uses tools of a client, or is from an older version",
             )
         return kept
 
@@ -99,7 +99,7 @@ class Resuming:
         await self._runs.submit(run, source, is_resumed=True, is_claimed=True)
 
     async def _recorded(self, run: RunRecord) -> Continuation | None:
-        """The recorded part of a run, None if it ended before anything happened."""
+        """The recorded part of a run; None if it has no events."""
         path = await self._store.local_trace(run.id)
         if not path.exists() or not path.stat().st_size:
             path.unlink(missing_ok=True)
@@ -121,7 +121,7 @@ class Resuming:
                 await self._resume_by_itself(id, owner)
             except Refusal as error:
                 self._log.say("run not resumed", run=id, why=error.message)
-            except Exception as error:  # one run: the others go on
+            except Exception as error:  # one run: the others continue
                 self._log.say("run not resumed", {"error": str(error)}, run=id, error_type=type(error).__name__)
 
     async def _resume_by_itself(self, id: str, owner: str) -> None:
@@ -129,7 +129,7 @@ class Resuming:
         if not self._intake.knows(owner) or not (await self._kept(run)).is_detached:
             return
         if run.resumed >= _MAX_BY_ITSELF:
-            raise Refusal(409, "cannot_resume", f"it was resumed {run.resumed} times")
+            raise Refusal(409, "cannot_resume", f"it was already resumed {run.resumed} times")
         while True:
             try:
                 await self.resume(owner, id)
@@ -142,7 +142,7 @@ class Resuming:
     # --- answers of a person ----------------------------------------------------------------------------------
 
     async def answer(self, owner: str, id: str, request: AnswerRequest) -> RunRecord:
-        """Answer a question. The run goes on if no other question is open. Raises Refusal."""
+        """Answer a question. The run continues if no other question is open. Raises Refusal."""
         question = await self._store.question(id, owner)
         if question is None:
             raise Refusal(404, "not_found", f"there is no question {id[:100]!r}")
@@ -150,7 +150,7 @@ class Resuming:
         _check_open(question, run)
         said = request.said
         await self._check_value(owner, question, said)
-        if self._runs.active(run.id, owner) is None:  # then the run needs a place
+        if self._runs.active(run.id, owner) is None:  # then the run needs a place in the queue
             self._intake.check_start(owner, run.model)
         if not await self._store.answer_question(id, said):
             raise _answered()
@@ -188,11 +188,11 @@ def _check_open(question: PendingQuestion, run: RunRecord) -> None:
     if question.answer is not None:
         raise _answered()
     if run.is_over:
-        raise Refusal(409, "over", f"the run does not wait any more: it is {run.state}")
+        raise Refusal(409, "over", f"the run is no longer waiting: it is {run.state}")
 
 
 def _answered() -> Refusal:
-    return Refusal(409, "answered", "the question has an answer already")
+    return Refusal(409, "answered", "the question already has an answer")
 
 
 def _allowed(settings: ServerSettings) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The kinds of runs: a question for a model, a program with values, a replay of a trace. From a request to events.
+"""The kinds of runs: a question for a model, a program with values, a replay. Each turns a request into events.
 
-Requests come from anyone. They can name models and methods that the server offers and files that were uploaded; they
+Requests are untrusted. They can name models and methods that the server offers and files that were uploaded; they
 cannot name paths, tools or grants.
 """
 
@@ -45,7 +45,7 @@ from .settings import MAX_QUESTION_CHARS, ServerSettings
 T = TypeVar("T")
 _REPAIRS = 2
 _MAX_FILES = 16
-_CHECK_SECONDS = 10.0  # between checks of the model, which probes ask for more often
+_CHECK_SECONDS = 10.0  # between checks of the model; readiness probes come more often
 _MAX_VALUES = 10_000
 _MAX_CHANGES_CHARS = 20_000  # in all: finding the value in a change takes quadratic time
 
@@ -71,7 +71,7 @@ class RunRequest(msgspec.Struct, forbid_unknown_fields=True):
 class ResumeRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /api/runs/ID/resume."""
 
-    model: str | None = None  # another model than before
+    model: str | None = None  # for the rest of the run; None: the same as before
 
 
 class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -86,7 +86,7 @@ class ReplayRequest(msgspec.Struct, forbid_unknown_fields=True):
 class RunContext:
     """What a run uses: the sandbox, models by name, the worker that inspects files, and a way to ask a person.
 
-    `resumed` is what is known of a run that is resumed; `on_text` hears of the program while the model writes it.
+    `resumed` is the recorded part of a resumed run; `on_text` gets the program while the model writes it.
     """
 
     sandbox: Sandbox
@@ -102,7 +102,7 @@ class RunContext:
         return dataclasses.replace(options, tools=dataclasses.replace(options.toolbox, recall=self.resumed.recall))
 
     def writer(self, lm: LM) -> LM:
-        """The model that writes programs: replies that are recorded are not paid for again."""
+        """The model that writes programs: recorded replies are reused, not paid for again."""
         lm = _StreamedLM(lm, self.on_text) if lm.has_stream else lm
         return lm if self.resumed is None else self.resumed.model(lm)
 
@@ -114,7 +114,7 @@ EventSource = Callable[[RunContext], AsyncIterator[Event]]
 
 
 def deferred(make: Callable[[], Awaitable[EventSource]]) -> EventSource:
-    """Make the source when it is the run's turn: until then the run holds neither its values nor a trace in memory."""
+    """Make the source when the run's turn comes: until then neither its values nor a trace are in memory."""
 
     async def events(context: RunContext) -> AsyncIterator[Event]:
         source = await make()
@@ -165,24 +165,24 @@ class Models:
         return SharedLM(self._raw[name], owner, self._slots[name], functools.partial(self.states.request, name))
 
     async def prepare(self, log: ServerLog) -> None:
-        """Get the default model ready to write programs: others load on their first request."""
+        """Get the default model ready to write programs. Other models load on their first request."""
         name, lm = next(iter(self._raw.items()))
         await self.states.prepare(name, lm, Inquiry("", lm).shown("program"), log)
 
     def named(self, name: str | None) -> str:
-        """The full name of a model: None is the first one, a provider's name its first model."""
+        """The full name of a model: None stands for the first model, a provider's name for its first model."""
         if name is None:
             return self.names[0]
         for known in self.names:
             if name in (known, known.partition(":")[0]):
                 return known
         known = ", ".join(self.names)[:500]
-        raise Refusal(404, "model_not_found", f"there is no model {name[:200]!r} here; there is {known}", param="model")
+        raise Refusal(404, "model_not_found", f"unknown model {name[:200]!r} (expected one of: {known})", param="model")
 
     async def problem(self) -> str:
         """Why requests to the first model would fail or wait now; empty if no reason is known.
 
-        The model itself is checked once in a while.
+        The result of a check is reused for a few seconds.
         """
         if not self.names:
             return ""
@@ -211,7 +211,7 @@ def check_counts(request: RunRequest) -> None:
     """Raise Refusal for requests with too many parts."""
     for name, most in (("files", _MAX_FILES), ("values", _MAX_VALUES)):
         if len(getattr(request, name)) > most:
-            raise invalid(f"a run takes {most:,} {name} at most")
+            raise invalid(f"a run can have at most {most:,} {name}")
 
 
 def source_of(
@@ -223,19 +223,19 @@ def source_of(
     schema: Mapping[str, Any] | None = None,
     tools: Sequence[Tool] = (),
 ) -> EventSource:
-    """Check a request and return what carries it out; `schema` is a JSON schema for the answer, `tools` are functions
-    that the program may call. Raises Refusal."""
+    """Check a request and return its event source. `schema` is a JSON schema for the answer, `tools` are functions that
+    the program may call. Raises Refusal."""
     if request.method not in METHODS:
         known = ", ".join(METHODS)
         raise invalid(f"unknown method {request.method[:100]!r} (expected one of: {known})")
     if len(request.question or "") > MAX_QUESTION_CHARS:
-        raise invalid(f"a question has {MAX_QUESTION_CHARS:,} characters at most")
+        raise invalid(f"a question can have at most {MAX_QUESTION_CHARS:,} characters")
     _check_ask_me(request.ask_me)
     options = dataclasses.replace(_options(request, settings), tools=tools)
     if request.program is not None:
         return _program_source(request, paths, options, model)
     if request.values:
-        raise invalid("values go with a program: a question is answered by a model")
+        raise invalid("values need a program: a question is answered by a model")
     if not patterns.fits(patterns.SAYS_SOMETHING, request.question or ""):
         raise invalid("a run needs a question or a program")
     wanted = _answer_type(request.type) if schema is None else schema
@@ -243,11 +243,11 @@ def source_of(
 
 
 def _check_ask_me(pattern: str | None) -> None:
-    """Raise Refusal for a pattern that is not a simple one: matching any other could take for ever."""
+    """Raise Refusal for a pattern outside a simple subset: matching other regular expressions could take forever."""
     if pattern is None:
         return
     if len(pattern) > patterns.MAX_ASK_ME_CHARS or not patterns.fits(patterns.ASK_ME, pattern):
-        raise invalid("ask_me is names of functions, or beginnings of them: approve_.*|confirm", "ask_me")
+        raise invalid("ask_me must be names of functions, or beginnings of names, as in approve_.*|confirm", "ask_me")
 
 
 def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
@@ -257,7 +257,7 @@ def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
         raise invalid(f"inputs: {error}") from None
     for name in inputs:
         if not patterns.is_variable(name):
-            raise invalid(f"an input needs the name of a variable, not {name[:100]!r}")
+            raise invalid(f"an input must have the name of a variable, not {name[:100]!r}")
     return RunOptions(
         question=request.question,
         inputs=inputs,
@@ -268,11 +268,11 @@ def _options(request: RunRequest, settings: ServerSettings) -> RunOptions:
 
 
 def _answer_type(text: str | None) -> AnswerType | None:
-    """An answer type by name; the path of a schema, which the CLI takes, is refused."""
+    """An answer type by name. The path of a schema, which the CLI accepts, is refused."""
     if text is None:
         return None
     if len(text) > patterns.MAX_TYPE_CHARS or not patterns.fits(patterns.TYPE, text):
-        raise invalid("a type is int, list[str], json, choice:A,B and the like")
+        raise invalid("a type must be int, list[str], json, choice:A,B or similar")
     try:
         return answer_type_of(text)
     except (InputError, RecursionError) as error:
@@ -292,7 +292,7 @@ def _question_source(
 
     async def answer(context: RunContext) -> AsyncIterator[Event]:
         kind = wanted
-        if isinstance(wanted, Mapping):  # checking a schema takes a while
+        if isinstance(wanted, Mapping):  # checking a schema is slow
             kind = await in_thread(answer_type_of, wanted)
         lm = context.lm(model)
         events = ask(
@@ -314,7 +314,7 @@ def _question_source(
 
 def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOptions, model: str | None) -> EventSource:
     if request.type is not None or request.method != "coc":
-        raise invalid("a program takes no method and no type: those are for questions")
+        raise invalid("a program cannot have a method or a type: they are for questions")
     program = request.program or ""
     try:
         table = Table.of_records(_records(request.values), "values")
@@ -335,19 +335,19 @@ def _program_source(request: RunRequest, paths: Sequence[Path], options: RunOpti
 
 
 def _records(values: Sequence[dict[str, msgspec.Raw] | str]) -> list[dict[str, Any]]:
-    """Values as JSON objects; or all of them as text that a person typed."""
+    """Values, given as JSON objects or all as text that a person typed."""
     typed = [value for value in values if isinstance(value, str)]
     if not typed:
         objects = [value for value in values if not isinstance(value, str)]
         return [{name: msgspec.json.decode(part) for name, part in value.items()} for value in objects]
     if len(typed) < len(values) or len(typed) > patterns.MAX_TYPED:
-        raise InputError(f"values are objects, or {patterns.MAX_TYPED} texts at most")
+        raise InputError(f"values must be objects, or at most {patterns.MAX_TYPED} texts")
     return [_typed_record(value) for value in typed]
 
 
 def _typed_record(text: str) -> dict[str, Any]:
     if len(text) > patterns.MAX_TYPED_CHARS or not patterns.fits(patterns.CALL_AND_VALUE, text):
-        raise InputError(f"a value is CALL=VALUE, with a Python literal (text in quotes); not {text[:300]!r}")
+        raise InputError(f"a value must be CALL=VALUE, with a Python literal (text in quotes), not {text[:300]!r}")
     call, value = call_and_value(text)
     return {"call": call, "value": encode(value)}
 
@@ -359,7 +359,7 @@ def replay_of(trace: Trace, request: ReplayRequest, model: str | None) -> EventS
         changes = Changes.parse(request.set, trace) if request.set else None
         runs = runs_of(trace)
         if not runs:
-            raise InputError("the run has nothing to run again: no program of it was run")
+            raise InputError("the run cannot be replayed: none of its programs was run")
         if changes is not None:
             changes.check_steps(runs[-1].steps)
     except (InputError, RecursionError) as error:
@@ -379,9 +379,9 @@ def replay_of(trace: Trace, request: ReplayRequest, model: str | None) -> EventS
 def _check_changes(changes: Sequence[str]) -> None:
     is_long = sum(map(len, changes)) > _MAX_CHANGES_CHARS or len(changes) > patterns.MAX_CHANGES
     if is_long or any(len(change) > patterns.MAX_CHANGE_CHARS for change in changes):
-        raise invalid(f"changes have {_MAX_CHANGES_CHARS:,} characters at most")
+        raise invalid(f"too many or too long changes (at most {_MAX_CHANGES_CHARS:,} characters in all)")
     if not all(patterns.fits(patterns.CHANGE, change) for change in changes):
-        raise invalid("a change is CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
+        raise invalid("a change must be CALL=VALUE, step:NUMBER=VALUE or NAME=VALUE")
 
 
 def decoded(data: bytes, kind: type[T]) -> T:

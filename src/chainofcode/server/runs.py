@@ -1,6 +1,6 @@
 """Runs: stored before they are acknowledged, queued, followed by clients, and ended in every case.
 
-The trace file is the only place of a run's events: followers read it, and are woken when it has grown.
+Events of a run are only in its trace file: followers read it, and are woken when it has grown.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from .trace_files import TraceReader
 from .workers import Workers
 
 KEEP_SECONDS = 15.0
-_CANCEL_SECONDS = 15.0  # that another server has to end a run
-_MAX_RESUMED = 5  # a run that brings workers down is not resumed for ever
-_STILL_SECONDS = 0.02  # calls that are answered faster are not reported: a viewer would not see them
+_CANCEL_SECONDS = 15.0  # how long another server has to end a run
+_MAX_RESUMED = 5  # so that a run that crashes workers is not resumed forever
+_STILL_SECONDS = 0.02  # calls that are answered faster are not reported: they would only flicker
 MAX_ANSWER_CHARS = 1_000_000
 _MAX_VALUE_BYTES = 20_000  # of an answer as data; the trace has all of it
 StreamEvent = tuple[int | None, str, bytes]  # number, kind, data
@@ -61,7 +61,7 @@ class Runs:
         self._ledger, self._telemetry = ledger, telemetry
         self._log, self._metrics = telemetry.log, telemetry.metrics
         self._active: dict[str, ActiveRun] = {}
-        self._unkept: dict[str, RunRecord] = {}  # finished, but the store could not write it
+        self._unkept: dict[str, RunRecord] = {}  # finished runs that the store could not write
         self.owners: Collection[str] = settings.tokens if owners is None else owners
         self._slots = FairSlots(settings.runs, self.owners)
         self.peers: Peers | None = None
@@ -95,9 +95,9 @@ class Runs:
     ) -> ActiveRun:
         """Store a run and queue it on this server. Raises Refusal when the queue is full.
 
-        `request` is what it is started and resumed from. The recorded part of a run that is resumed is read now, to
-        prepare its trace for clients that follow it, and again when it is its turn, because it may be large. A run that
-        is claimed from the shared queue is stored already and has its place.
+        The run is started and resumed from `request`. The recorded part of a resumed run is read now, to prepare its
+        trace for clients that follow it, and again when its turn comes: it may be too large to keep meanwhile. A run
+        that is claimed from the shared queue is already stored and has its place.
         """
         if not is_claimed:
             self.check_room(run.owner)
@@ -116,7 +116,7 @@ class Runs:
                 await self._prepare_trace(run)
             if not is_claimed:
                 await self._store.keep(run, request=request)
-        except asyncio.CancelledError:  # the client has left, but the run is being written
+        except asyncio.CancelledError:  # the client has disconnected, but the run is being written
             active.cancel("interrupted" if is_claimed else "cancelled")
             active.task = asyncio.create_task(self._carry_out(active))
             raise
@@ -144,7 +144,7 @@ class Runs:
         held = sum(active.run.owner == owner for active in self._active.values())
         total = self._settings.runs + self._settings.queue
         if not has_room(held, len(self._active), total, is_shared=self._has_several_owners):
-            raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
+            raise Refusal(429, "busy", "too many runs are active or waiting", retry_seconds=5)
 
     @property
     def _has_several_owners(self) -> bool:
@@ -171,7 +171,7 @@ class Runs:
             state: State = "done"
         except asyncio.CancelledError:
             state = active.state_if_cancelled
-            if state == "interrupted" and active.asked:  # it goes on when a person answers
+            if state == "interrupted" and active.asked:  # it continues when a person answers
                 state = "waiting"
         except ChainOfCodeError as error:
             state, run.error = "failed", {"type": error.code, "message": self._store.without_paths(str(error))[:2000]}
@@ -179,7 +179,7 @@ class Runs:
             state = "interrupted"
         except Refusal as error:  # what it needs could not be read, or nothing can be written
             state, run.error = active.state_if_refused, {"type": error.kind, "message": error.message}
-        except Exception as error:  # a served run: the others go on
+        except Exception as error:  # one run: the others continue
             self._log.say("run broke", {"error": str(error)}, run=run.id, error_type=type(error).__name__)
             state, run.error = "failed", {"type": "internal", "message": "something went wrong on the server"}
         active.is_ending = True
@@ -190,7 +190,7 @@ class Runs:
         return self._slots.taken(run.owner) if self.peers is None else self.peers.turn(run)
 
     async def _work(self, active: ActiveRun) -> None:
-        """Carry out a run. If its Ray worker is lost, resume it on another from what is recorded."""
+        """Carry out a run. If its Ray worker is lost, resume it on another worker from its recorded part."""
         self.workers.share(active.run.owner)
         if active.is_resumed:
             await self._take_up(active)
@@ -206,7 +206,7 @@ class Runs:
                 await self._take_up(active)
 
     async def _take_up(self, active: ActiveRun) -> None:
-        """Start from what is recorded of a run, if anything is."""
+        """Start from the recorded part of a run, if there is one."""
         if active.file is not None:
             await active.file.flush()
         continued = await self.recorded(active.run)
@@ -232,7 +232,7 @@ class Runs:
                     active.wake()
 
     async def _is_written(self, active: ActiveRun, event: Event) -> bool:
-        """Write an event to the trace, unless it is in the recorded part of a resumed run."""
+        """Write an event to the trace and return True, unless the recorded part of a resumed run has it."""
         continued = active.continued
         if continued is not None:
             if continued.is_recorded(event):
@@ -254,7 +254,7 @@ class Runs:
         active.file = await self._store.replace_trace(active.run.id, continued.lines)
 
     async def _prepare_trace(self, run: RunRecord) -> None:
-        """Replace the trace of a run that is to be resumed by its recorded part, which clients can follow."""
+        """Reduce the trace of a run that is to be resumed to its recorded part, which clients can follow."""
         continued = await self.recorded(run)
         if continued is not None:
             (await self._store.replace_trace(run.id, continued.lines)).close()
@@ -288,7 +288,7 @@ class Runs:
             if active.file is not None:
                 active.file.close()
             self._log.say("run not kept", run=run.id, error_type=type(error).__name__)
-            run.state, run.error = "failed", {"type": "storage", "message": "the run could not be kept"}
+            run.state, run.error = "failed", {"type": "storage", "message": "the run could not be stored"}
             self._unkept[run.id] = run
         self._metrics.add("coc_runs_total", method=run.method, state=run.state)
         self._metrics.observe("coc_run_seconds", run.seconds or 0.0)
@@ -301,7 +301,7 @@ class Runs:
         active.wake()
 
     async def _kept(self, active: ActiveRun, state: State) -> State:
-        """Store the end of a run. If this server interrupts it, without an error, it goes to the other servers."""
+        """Store the end of a run. A claimed run that this server interrupts without an error returns to the queue."""
         run = active.run
         if state != "interrupted" or run.error is not None or not active.is_claimed or self.peers is None:
             await self._store.keep(msgspec.structs.replace(run, state=state), active.file)
@@ -312,7 +312,7 @@ class Runs:
         await self.peers.queue.enqueue(msgspec.structs.replace(run, state="queued", resumed=run.resumed + 1))
         return "queued"
 
-    # --- looking ----------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------------
 
     def active(self, id: str, owner: str) -> ActiveRun | None:
         active = self._active.get(id)
@@ -347,7 +347,7 @@ class Runs:
         """Write finished runs that could not be written before."""
         while self._unkept:
             run = next(iter(self._unkept.values()))
-            with contextlib.suppress(TakenOver):  # another server writes how it ends
+            with contextlib.suppress(TakenOver):  # another server writes the end of the run
                 await self._store.keep(run)
             self._unkept.pop(run.id, None)
 
@@ -356,14 +356,14 @@ class Runs:
     ) -> AsyncGenerator[list[StreamEvent], None]:
         """Yield the events of a run after a number, in batches; `keep` while nothing happens, `end` at the end.
 
-        `waiting` (calls under way) and `draft` (a reply that the model is writing) have no number.
-        Not live, it ends with the events so far.
+        `waiting` (calls in flight) and `draft` (a reply that the model is writing) have no number.
+        If not live, stop after the events so far.
         """
         active, number, reported, drafts = self.active(run.id, run.owner), 0, b"[]", DraftReader()
         path = await self._store.local_trace(run.id)
         with self._counted_stream(active), contextlib.closing(TraceReader(path)) as reader:
             while True:
-                changed = _next_change(active)  # taken before reading: what is written after that wakes us
+                changed = _next_change(active)  # taken before reading, so that later writes are noticed
                 if changed is None and self.peers is not None:
                     active = self.active(run.id, run.owner)
                     changed, run = await self._stored_change(run, self.peers)
@@ -392,7 +392,7 @@ class Runs:
             yield [(number, "end", msgspec.json.encode({"state": state}))]
 
     async def _stored_change(self, run: RunRecord, peers: Peers) -> tuple[asyncio.Event | None, RunRecord]:
-        """The next change of a run that another server may have, None if it is over; and its record."""
+        """The next change of a run that another server may have (None if it is not active), and its record."""
         changed = peers.change_of(run.id)
         stored = self._newest(run.id, run.owner) or await self._store.run(run.id, run.owner) or run
         await self._store.local_trace(run.id)
@@ -400,7 +400,7 @@ class Runs:
 
     @contextlib.contextmanager
     def _counted_stream(self, active: ActiveRun | None) -> Iterator[None]:
-        """Count a follower; when the last one leaves, a run that is not detached is cancelled."""
+        """Count a follower; when the last one disconnects, a run that is not detached is cancelled."""
         self._streams += 1
         if active is not None:
             active.followers += 1
@@ -457,7 +457,7 @@ class Runs:
         return [active for active in self._active.values() if active.is_begun]
 
     def drain(self) -> None:
-        """Accept no new runs; interrupt the others after a while."""
+        """Accept no new runs; interrupt active ones after `drain_seconds`."""
         if not self.is_draining:
             self.is_draining = True
             if self.peers is not None:

@@ -1,7 +1,7 @@
 """The search index of the SQLite store: the trigrams of each run's words, in an FTS5 table.
 
 A search looks up the trigrams of its words, then checks each candidate. Words of one or two characters, and SQLite
-without FTS5, need a scan of the owner's runs. Triggers keep the index up to date: if they exist, it is.
+without FTS5, need a scan of the owner's runs. If the triggers exist, they have kept the index up to date.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .store import RunFilter, RunRecord
 
 _SEARCHED_CHARS = 2000  # of a question, and of an answer
 _TRIGRAM_CHARS = 3
-_MAX_TRIGRAMS = 24  # of one search: more would hardly exclude more
+_MAX_TRIGRAMS = 24  # of one search: more would exclude few further runs
 # A rowid begins with the number of the run's owner, so that a search reads the entries of no other owner.
 _OWNER_BITS = 40
 _CREATE = """
@@ -138,11 +138,11 @@ def _trigrams(words: Sequence[str]) -> list[str]:
 
 
 def searched_words(run: RunRecord) -> str:
-    """The text of a run in which searches look."""
+    """The searchable text of a run."""
     parts = (run.question, run.answer, run.method, run.model, run.reason, run.state, run.id)
     return searched("\n".join((part or "")[:_SEARCHED_CHARS] for part in parts))
 
 
 def searched(text: str) -> str:
-    """Text as searches see it: without case, and without characters that SQLite's tokenizer stops at."""
+    """Text as it is indexed and searched: case-folded, without characters that SQLite's tokenizer stops at."""
     return text.casefold().replace("\0", " ").encode(errors="replace").decode()

@@ -68,22 +68,22 @@ class ServerSettings:
     objects: str = ""  # where these servers keep files: a directory, or s3://BUCKET/PREFIX
 
     def check(self, *, has_tokens: bool = False) -> None:
-        """Raise InputError for settings that are invalid or unsafe. `has_tokens`: others than those of the settings."""
+        """Raise InputError for invalid or unsafe settings. `has_tokens`: there are tokens outside the settings."""
         self._check_tokens()
         self._check_proxies()
         self._check_public(has_tokens=has_tokens)
         for name, option, least in _LEAST:
             if not least <= getattr(self, name) <= 1_000_000:
-                raise InputError(f"{option} takes {least} or more, not {getattr(self, name)}")
+                raise InputError(f"{option} must be from {least} to 1,000,000, not {getattr(self, name)}")
         if self.keep_days is not None and not 0 < self.keep_days <= 1_000_000:
-            raise InputError(f"--keep takes a number of days above 0, not {self.keep_days:g}")
+            raise InputError(f"--keep must be a number of days above 0, not {self.keep_days:g}")
         if self.store:
             check_store(self.store)
         if bool(self.store) != bool(self.objects):
-            raise InputError("--store and --objects belong together: servers that share runs share their files, too")
+            raise InputError("use --store and --objects together: servers that share runs also share files")
         for origin in self.origins:
             if "://" not in origin or origin.count("/") != 2:
-                raise InputError(f"--allow-origin takes an origin such as https://example.org, not {origin!r}")
+                raise InputError(f"--allow-origin must be an origin such as https://example.org, not {origin!r}")
 
     def _check_tokens(self) -> None:
         for name, secret in self.tokens.items():
@@ -91,7 +91,7 @@ class ServerSettings:
                 which = f" of {name}" if name else ""
                 raise InputError(f"the token{which} must have {_MIN_TOKEN_CHARS} or more ASCII characters, no spaces")
         if len(set(self.tokens.values())) < len(self.tokens):
-            raise InputError("two tokens are equal; give each client a different one")
+            raise InputError("two tokens have the same secret; give each client a different one")
 
     def _check_public(self, *, has_tokens: bool) -> None:
         is_public = bool(self.proxies) or not is_loopback(self.host)
@@ -105,11 +105,11 @@ class ServerSettings:
     def _check_proxies(self) -> None:
         for proxy in self.proxies:
             if not is_network(proxy):
-                raise InputError(f"--proxy takes an address or a network such as 10.0.0.0/8, not {proxy!r}")
+                raise InputError(f"--proxy must be an address or a network such as 10.0.0.0/8, not {proxy!r}")
         if self.user_header and not self.proxies:
             raise InputError("--user-header needs --proxy: only a trusted proxy may name users")
         if self.user_header and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,99}", self.user_header):
-            raise InputError(f"--user-header takes the name of a header, not {self.user_header!r}")
+            raise InputError(f"--user-header must be the name of a header, not {self.user_header!r}")
 
     def knows_host(self, name: str) -> bool:
         """Whether a Host header names this server: any other name may be DNS rebinding."""
@@ -121,7 +121,7 @@ class ServerSettings:
 def check_store(url: str) -> None:
     """Raise InputError unless it is the address of a PostgreSQL database."""
     if not url.startswith(_STORES):
-        raise InputError("--store takes an address such as postgresql://USER@HOST/DATABASE")
+        raise InputError("--store must be an address such as postgresql://USER@HOST/DATABASE")
 
 
 def is_address(host: str) -> bool:

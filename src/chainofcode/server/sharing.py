@@ -1,6 +1,6 @@
-"""A trace as one HTML file: the page with script, style and data inside, which loads nothing else.
+"""A trace as one HTML file: the page with script, style and data inside. It loads nothing else.
 
-Text of models, programs and files is data in it, never markup; its content security policy forbids everything else.
+Text from models, programs and files is data in it, never markup; its content security policy blocks everything else.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX_FIGURE_BYTES, _MAX_FIGURES_BYTES = 4_000_000, 12_000_000
 def as_html(trace: Trace, why: Mapping[str, Any] | None = None, *, title: str = "", files: Path | None = None) -> str:
     """The page of one trace.
 
-    With `why` (see `audit.why_data`) it shows what depends on what. Figures come from the directory `files`, if their
+    With `why` (see `audit.why_data`) it shows dependencies. Figures come from the directory `files`, if their
     digests are in the trace.
     """
     lines = [json.loads(line) for line in trace.lines()]

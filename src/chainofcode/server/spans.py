@@ -1,6 +1,6 @@
 """OpenTelemetry spans by the conventions for generative AI: one for a run, one for each of its requests to a model.
 
-Like logs, they contain questions and answers only if the settings say so.
+Like logs, they contain questions and answers only if the settings allow it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PROVIDERS = {"local": "chainofcode", "scripted": "chainofcode"}
 
 
 class Spans:
-    """Makes spans; without a provider they go nowhere."""
+    """Makes spans; without a provider, they are discarded."""
 
     def __init__(self, provider: Any = None, *, with_content: bool = False) -> None:
         self._provider, self._with_content = provider, with_content

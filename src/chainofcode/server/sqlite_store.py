@@ -1,8 +1,8 @@
 """The store of `coc serve`: runs, uploads and budgets in SQLite; traces, uploads and artifacts as files.
 
 Covered: acknowledged writes survive kill -9; a trace then lacks at most its last events. On a full disk, writes fail
-and leave nothing, reads and removals work. Not covered: two servers in one directory (refused), and disks that report
-writes they have not done.
+without partial results, while reads and removals work. Not covered: two servers in one directory (refused), and disks
+that report writes before they are durable.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ CREATE TABLE IF NOT EXISTS spent (
     day TEXT NOT NULL, owner TEXT NOT NULL, tokens INTEGER NOT NULL, dollars REAL NOT NULL, PRIMARY KEY (day, owner));
 CREATE TABLE IF NOT EXISTS alive (one INTEGER PRIMARY KEY CHECK (one = 1), checked REAL NOT NULL);
 """
-_LEAST_BYTES = 4096  # that a file takes on a disk
+_LEAST_BYTES = 4096  # that a file takes up on a disk
 _USED = "SELECT coalesce(sum(max(bytes, ?)), 0) FROM files WHERE owner = ?"
-_REMOVED_AT_ONCE = 100  # others want to be kept meanwhile
+_REMOVED_AT_ONCE = 100  # so that other writes do not wait long
 _KEEP = """INSERT INTO runs (id, owner, state, record, words) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, record = excluded.record, words = excluded.words"""
 _SPEND = """INSERT INTO spent VALUES (?, ?, ?, ?)
@@ -60,7 +60,7 @@ ON CONFLICT (day, owner) DO UPDATE SET tokens = tokens + excluded.tokens, dollar
 class SQLiteStore:
     """A `Store` in one directory, for one server. Awaited writes are committed.
 
-    One thread writes. Others read, so that no reader waits for a write or for another search.
+    One thread writes. Other threads read, so that no read waits for a write, and no lookup for a search.
     """
 
     shared = None
@@ -72,12 +72,12 @@ class SQLiteStore:
                 (directory / part).mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
-            raise InputError(f"cannot keep runs in {directory}: {error.strerror}") from None
+            raise InputError(f"cannot store runs in {directory}: {error.strerror}") from None
         try:
             lock(self._lock, waits=False)
         except OSError:
             os.close(self._lock)
-            raise InputError(f"another server keeps its runs in {directory}: give this one its own --data") from None
+            raise InputError(f"another server uses {directory}: give this one its own --data") from None
         self._thread = ThreadPoolExecutor(1, "store")
         self._turn = threading.Lock()
         self._waiting: list[_Write] = []
@@ -87,7 +87,7 @@ class SQLiteStore:
         except sqlite3.Error as error:
             self._thread.shutdown()
             os.close(self._lock)
-            raise InputError(f"cannot keep runs in {directory}: {error}") from None
+            raise InputError(f"cannot store runs in {directory}: {error}") from None
         self._lookups = Readers(directory / _DATABASE, _LOOKUP_THREADS)
         self._searches, self._search_slots = Readers(directory / _DATABASE, _SEARCH_THREADS), FairSlots(_SEARCH_THREADS)
 
@@ -114,7 +114,7 @@ class SQLiteStore:
     ) -> T:
         """Run a function in the next transaction: writes that wait for the disk share one commit.
 
-        `undo` removes what the function did to files, in case it is not committed.
+        `undo` reverts what the function did to files, if it is not committed.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
@@ -296,7 +296,7 @@ class SQLiteStore:
         def check_room(database: sqlite3.Connection) -> None:
             (used,) = database.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
             if used + size > MAX_FILES_BYTES:
-                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
+                raise Refusal(413, "too_large", f"all uploads together can have at most {MAX_FILES_BYTES:,} bytes")
 
         def keep(database: sqlite3.Connection) -> None:
             check_room(database)  # again, in the transaction: uploads may be concurrent
@@ -354,7 +354,7 @@ class SQLiteStore:
 
 
 def _row(run: RunRecord) -> tuple[str, str, str, bytes, str]:
-    """A run as a row of the table, with the text in which searches look."""
+    """A run as a row of the table, with its searchable text."""
     return run.id, run.owner, run.state, as_json(run), search_index.searched_words(run)
 
 

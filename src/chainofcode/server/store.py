@@ -45,9 +45,9 @@ class RunRecord(msgspec.Struct):
     error: dict[str, Any] | None = None
     artifacts: list[dict[str, Any]] = []
     files: list[str] = []
-    type: str | None = None  # what the answer had to be, as the request named it
+    type: str | None = None  # the required type of the answer, as in the request
     ask_me: str | None = None  # functions whose calls a person answers
-    resumed: int = 0  # how often it was taken up again
+    resumed: int = 0  # how often it was resumed
     owner: str = ""
 
     @property
@@ -91,7 +91,7 @@ def new_run(owner: str, question: str | None, method: str, model: str | None, **
 
 
 class RunFilter(msgspec.Struct, frozen=True):
-    """Which runs to list: those in which all `words` occur, and with these facts; None allows any."""
+    """Which runs to list: those that contain all `words` and have these properties; None allows any."""
 
     words: tuple[str, ...] = ()
     state: str | None = None
@@ -109,7 +109,7 @@ ANY_RUN = RunFilter()
 
 
 class PendingQuestion(msgspec.Struct, frozen=True):
-    """A call of a run that a person answers. `answer` is the text that was given, None before that."""
+    """A call of a run that a person answers. `answer` is the person's text, None before that."""
 
     id: str
     run: str
@@ -145,14 +145,14 @@ def new_file(name: str, data: bytes) -> StoredFile:
 
 
 class QueueRoom(NamedTuple):
-    """How many runs may be unfinished: so many for each server. Several owners share them fairly."""
+    """How many runs may be unfinished, per server, and whether several owners share the places fairly."""
 
     per_server: int
     is_shared: bool
 
 
 class ClaimedRun(NamedTuple):
-    """A run from the shared queue that this server carries out now, and what it is started from.
+    """A run from the shared queue that this server carries out now, and its request.
 
     `is_own`: only this server could claim it, because a client waits for it here.
     """
@@ -163,22 +163,22 @@ class ClaimedRun(NamedTuple):
 
 
 class SharedQueue(Protocol):
-    """The queue of several servers. A run belongs to the server that claimed it while that one sends heartbeats."""
+    """The queue of several servers. A run belongs to the server that claimed it while that server sends heartbeats."""
 
     async def enqueue(self, run: RunRecord, request: bytes | None = None, places: QueueRoom | None = None) -> None:
-        """Queue a run for any server. Raises Refusal if its owner has no place left, and TakenOver."""
+        """Queue a run for any server. Raises Refusal if its owner has no place left, TakenOver if a server has it."""
 
     async def claim(
         self, waiting: Sequence[str], models: Sequence[str], *, only_own: bool = False
     ) -> ClaimedRun | None:
-        """Take the next run with one of these models, except of `waiting` owners: the owner with the fewest running
-        runs is next; equals take turns. `only_own`: of those that only this server can carry out."""
+        """Take the next run with one of these models, except from `waiting` owners: the owner with the fewest running
+        runs is next; equals take turns. `only_own`: only runs that no other server can carry out."""
 
     async def lost_claim(self, known: Sequence[str]) -> ClaimedRun | None:
-        """A run that this server has claimed, apart from the known ones: a `claim` that failed may have taken it."""
+        """A run that this server has claimed but does not know: a `claim` that failed may have taken it."""
 
     async def cancel(self, id: str) -> None:
-        """Cancel a run that another server has, or none."""
+        """Cancel a run that belongs to another server, or to none."""
 
     async def held(self) -> dict[str, bool]:
         """The unfinished runs that belong to this server, and whether each is to be cancelled."""
@@ -186,18 +186,19 @@ class SharedQueue(Protocol):
     def listen(self, heard: Callable[[str, str], None]) -> None:
         """Send heartbeats, take over the runs of dead servers, and call `heard` in a thread.
 
-        It gets `queued`, `held`, or `changed` with the id of a run, which is empty if changes may have been missed.
+        `heard` gets `queued`, `held`, or `changed` with the id of a run. The id is empty if changes may have been
+        missed.
         """
 
     def leave(self) -> None:
-        """Stop listening. Other servers may take over what is left."""
+        """Stop listening. Other servers may take over the remaining runs."""
 
 
 class Store(Protocol):
-    """Keeps what a server must not lose. What an awaited call wrote survives a crash; writes raise StorageError.
+    """Durable storage. What an awaited call wrote survives a crash; writes that fail raise StorageError.
 
     `owner` is the name of a token: records of other owners do not exist for it. `shared` is the queue of all servers
-    that use the store, None if this one is alone.
+    that use the store, None for a single server.
     """
 
     @property
@@ -228,13 +229,13 @@ class Store(Protocol):
         """Remove finished runs with their traces, and artifacts that no other run has."""
 
     async def remove_before(self, when: float) -> int:
-        """Remove finished runs and unused uploads that are older. Return the number of runs."""
+        """Remove finished runs and unused uploads from before a time. Return the number of runs."""
 
     async def new_trace(self, id: str) -> TraceLog:
         """Begin the trace of a run."""
 
     async def replace_trace(self, id: str, items: Iterable[object]) -> TraceLog:
-        """Replace a trace by these events, and go on from there. A crash leaves the old trace or the new one."""
+        """Replace a trace with these events, and continue it. A crash leaves the old trace or the new one."""
 
     async def local_trace(self, id: str) -> Path:
         """The trace of a run, as far as it is stored, as a local file; a run without events has none."""
@@ -260,10 +261,10 @@ class Store(Protocol):
     async def local_file(self, file: StoredFile) -> Path: ...
 
     def without_paths(self, text: str) -> str:
-        """A message for clients: uploads are named as the client named them."""
+        """A message for clients, without the paths of the server: uploads have the names that the client gave them."""
 
     async def keep_artifacts(self, run: str, artifacts: Mapping[str, bytes]) -> None:
-        """Keep the files that a run left, by their SHA-256."""
+        """Keep the files that a run wrote, by their SHA-256."""
 
     async def local_artifact(self, sha256: str) -> Path: ...
 

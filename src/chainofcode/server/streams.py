@@ -1,4 +1,4 @@
-"""Server-sent events, and how to notice that a client has left."""
+"""Server-sent events, and how to notice that a client has disconnected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEEP = b": keep\n\n"
 
 
 class EventStream(StreamingResponse):
-    """A stream whose generator is closed as soon as the client has left."""
+    """A stream whose generator is closed as soon as the client disconnects."""
 
     def __init__(
         self,
@@ -32,18 +32,18 @@ class EventStream(StreamingResponse):
             await super().__call__(scope, receive, send)
         finally:
             await self._events.aclose()
-            self._left()  # a client may leave before the generator starts
+            self._left()  # a client may disconnect before the generator starts
 
 
 def event(kind: str | None, data: bytes, number: int | None = None) -> bytes:
-    """One message. Data is JSON, so it has one line."""
+    """One server-sent event. Data is JSON, so it has one line."""
     head = b"" if number is None else b"id: %d\n" % number
     head += b"" if kind is None else b"event: %s\n" % kind.encode()
     return b"%sdata: %s\n\n" % (head, data)
 
 
 async def unless_gone(request: Request, awaited: Awaitable[T]) -> T | None:
-    """Await a result; None if the client leaves first. The body must have been read."""
+    """Await a result; None if the client disconnects first. The body must have been read."""
 
     async def left() -> None:
         while (await request.receive())["type"] != "http.disconnect":

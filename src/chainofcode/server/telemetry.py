@@ -1,4 +1,4 @@
-"""What a server reports of itself: metrics, log lines and spans."""
+"""What a server reports about itself: metrics, log lines and spans."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of a client that a request belongs to, by the headers of W3C Trace Context.
+"""The client's trace that a request belongs to, from the headers of W3C Trace Context.
 
 A run starts in a copy of the context of its request, so its log lines and spans belong to that trace, too.
 """
@@ -13,7 +13,7 @@ TRACE_ID: ContextVar[str] = ContextVar("trace_id", default="")
 
 
 def trace_id_of(traceparent: str) -> str:
-    """The trace id in a header `traceparent`; empty if the header is invalid, which makes it ignored."""
+    """The trace id in a header `traceparent`; empty for an invalid header, which is ignored."""
     parts = _FORM.fullmatch(traceparent.strip())
     if parts is None or parts["version"] == "ff" or (parts["version"] == "00" and parts["more"]):
         return ""

@@ -1,4 +1,4 @@
-"""Trace files that grow while a run goes on: one writes, any number read."""
+"""Trace files that grow during a run: one writer, any number of readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_BATCH_BYTES = 65_536
 
 
 class TraceLog(Protocol):
-    """The trace of a run that goes on."""
+    """The trace of an active run."""
 
     def append(self, item: object) -> object:
         """Write an event as one line. Raises StorageError."""
@@ -32,7 +32,7 @@ class TraceLog(Protocol):
 
 
 class TraceWriter:
-    """Writes a trace while the run goes on: appended events survive a crash. Raises StorageError."""
+    """Writes a trace during a run: appended events survive a crash. Raises StorageError."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -43,7 +43,7 @@ class TraceWriter:
 
     @classmethod
     def replacing(cls, path: Path, items: Iterable[object]) -> Self:
-        """Replace a trace by these events, and go on from there. A crash leaves the old trace or the new one."""
+        """Replace a trace with these events, and continue it. A crash leaves the old trace or the new one."""
         partial = path.with_suffix(PARTIAL)
         partial.unlink(missing_ok=True)
         writer = cls(partial)
@@ -79,7 +79,7 @@ class TraceWriter:
     is_behind = False
 
     async def flush(self) -> None:
-        """Nothing to wait for: the operating system has it."""
+        """Do nothing: the operating system already has all lines."""
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -90,14 +90,14 @@ class TraceWriter:
 
 
 class TraceReader:
-    """Reads the lines of a trace that may still grow, or be replaced: then it goes on at the same line."""
+    """Reads the lines of a trace that may grow. If the trace is replaced, reading continues at the same line."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._partial, self._count = path, b"", 0
         self._file: BinaryIO | None = None
 
     def batch(self) -> list[bytes]:
-        """The next whole lines, up to a size that is sent at once; empty when there are no new ones."""
+        """The next complete lines, up to a maximum size; empty when there are no new ones."""
         lines, size = list[bytes](), 0
         self._reopen_if_replaced()
         while size < _MAX_BATCH_BYTES and (line := self._next()) is not None:

@@ -85,7 +85,7 @@ class Workers:
             async with asyncio.timeout(AUDIT_SECONDS), self._slots.taken(owner):
                 found = await self._audit(as_json({**job, **limits}))
         except TimeoutError:
-            raise Refusal(503, "too_slow", f"it took over {AUDIT_SECONDS:g} seconds", retry_seconds=30) from None
+            raise Refusal(503, "too_slow", f"the audit took over {AUDIT_SECONDS:g} seconds", retry_seconds=30) from None
         if found.refused:
             raise Refusal(409, "cannot_follow", found.refused)
         if found.error:

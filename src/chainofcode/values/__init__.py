@@ -1,1 +1,1 @@
-"""Values that cross the wall: their JSON form and their short text, for both sides. Standard library only."""
+"""Values that host and guest exchange: their JSON form and their short text. Standard library only."""

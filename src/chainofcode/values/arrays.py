@@ -1,4 +1,4 @@
-"""What numpy and pandas hold, as Python's own values: an answer must leave the guest as data. Standard library only.
+"""numpy and pandas values as plain Python values, so that an answer can leave the guest. Standard library only.
 
 Neither package is imported here: a program that has such values has imported it.
 """
@@ -21,12 +21,12 @@ MAX_SHOWN_CELLS = 10_000  # of one column of objects
 
 
 def plain(value: Any) -> Any:
-    """A scalar, list or dict for an array, a table, or one of their parts; anything else is itself."""
+    """Return a scalar, list or dict for an array, a table, or an element of one; return other values unchanged."""
     numpy = sys.modules["numpy"] if class_in("numpy", "generic") is not None else None
     pandas = sys.modules["pandas"] if class_in("pandas", "DataFrame") is not None else None
     try:
         return _plain(value, numpy, pandas)
-    except Exception:  # raised by the package, or by a replacement that the program installed
+    except Exception:  # raised by the package, or by the program's replacement of it
         return value
 
 
@@ -120,13 +120,14 @@ def _scalar(value: Any, numpy: Any) -> Any:
         letter = "M" if issubclass(type(value), numpy.datetime64) else "m"
         return value.astype(f"{letter}8[us]").item()
     found = value.item()
-    return float(found) if issubclass(type(found), numpy.generic) else found  # a number longer than Python's
+    return float(found) if issubclass(type(found), numpy.generic) else found  # a longdouble
 
 
 def _table(value: Any, pandas: Any) -> Any:
-    """Rows by column, with the index where it says something; a column as a list, or by its index.
+    """Return a table as a list of dicts, one for each row; a column as a list, or as a dict if it has an index.
 
-    Where labels come again, a column is pairs, and the columns of a table have numbers: nothing gets lost.
+    A plain range is not an index. With repeated labels, a column becomes a list of pairs, and the columns of a table
+    are numbered, so that nothing is lost.
     """
     if issubclass(type(value), pandas.Index):
         return value.tolist()
@@ -142,7 +143,7 @@ def _table(value: Any, pandas: Any) -> Any:
 
 
 def numbered(labels: list[Any]) -> list[Any]:
-    """Labels that are each their own: one that comes again has a number."""
+    """Make labels unique: add a number to repeated ones."""
     made: list[Any] = []
     numbers: dict[Any, int] = {}
     taken = set(labels)

@@ -1,4 +1,4 @@
-"""Types of values: the one table of scalars, immutable values and containers. Standard library only."""
+"""Types of values: scalars, immutable values and containers. Standard library only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXACT: frozenset[type] = frozenset([str, int, bool, type(None)])  # equal values
 PLAIN = EXACT | {float}
 SCALARS = PLAIN | {complex, bytes}
 MOMENTS = frozenset([datetime.date, datetime.datetime, datetime.time, datetime.timedelta, datetime.timezone])
-# Values that cannot be changed, and hold nothing that can.
+# Immutable values without mutable parts.
 ATOMS = SCALARS | MOMENTS | frozenset([
     range, slice, type(Ellipsis), type(NotImplemented), decimal.Decimal, fractions.Fraction, re.Pattern, re.Match,
     CodeType, GenericAlias, GetSetDescriptorType, MemberDescriptorType, MethodDescriptorType,

@@ -24,7 +24,7 @@ MAX_SHOWN = 64  # parts of a container
 MAX_NESTED = 4
 MAX_ORDERED = 10_000  # keys; a longer OrderedDict is shown by its length
 _MAX_SHORT_CHARS = 400
-_MAX_FLAT_BYTES, _MAX_FLAT_CHARS = 256, 110  # below these, no integer is large enough to be shown by its size
+_MAX_FLAT_BYTES, _MAX_FLAT_CHARS = 256, 110  # smaller integers are shown in full
 _size = sys.getsizeof  # the program may replace it
 
 
@@ -194,7 +194,7 @@ _BRACKETS: dict[int, tuple[Any, str, str, Callable[[Any], list[Any]], bool]] = {
 
 
 def show_as(kind: type, text: str) -> None:
-    """Show all values of a type as this text from now on."""
+    """Show all values of a type as this text."""
     _NAMED[id(kind)] = lambda value: text
 
 

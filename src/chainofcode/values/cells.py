@@ -1,6 +1,6 @@
-"""The types of columns of text: whole numbers, decimals, truth values, dates; text where in doubt.
+"""Infer the types of text columns: integers, decimals, booleans, dates; text if in doubt.
 
-A CSV file has no types. Host and guest find them in the same way, so that the model is shown what the program will see.
+A CSV file has no types. Host and guest infer them in the same way, so that the model sees the types of the program.
 Standard library only.
 """
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from typing import Any
 
-# No leading zeros and at most 18 digits: `007` and card numbers are names, not numbers.
+# No leading zeros and at most 18 digits: `007` and card numbers are identifiers, not numbers.
 _WHOLE = r"[+-]?(?:0|[1-9][0-9]{0,17})"
 _PATTERNS = {
     "int": re.compile(_WHOLE),
@@ -38,14 +38,14 @@ _MAX_SHOWN, _MAX_SHOWN_CHARS = 5, 30
 
 
 class Column:
-    """Finds the type that all cells of a column fit. Empty cells fit every type, and are None if it is not text."""
+    """Finds the type that all cells of a column fit. Empty cells fit every type; they are None unless it is text."""
 
     def __init__(self) -> None:
         self._kinds = list(_PATTERNS)
         self._count = 0
         self._least: Any = None
         self._most: Any = None
-        self._some: list[str] = []  # different texts, the first few
+        self._some: list[str] = []  # the first few distinct texts
 
     def add(self, cell: str) -> None:
         text = cell.strip()
@@ -68,7 +68,7 @@ class Column:
         return self._kinds[0] if self._kinds and self._count else "str"
 
     def value(self, cell: str) -> Any:
-        """Return the value of a cell. Call this after all cells were added."""
+        """Return the value of a cell. All cells must have been added."""
         kind = self.kind
         if kind == "str":
             return cell
@@ -76,7 +76,7 @@ class Column:
         return _VALUE_OF[kind](text) if text else None
 
     def description(self, names: Mapping[str, str] = MappingProxyType({})) -> str:
-        """Return the type and the range, or some texts, for people and models. `names` replaces names of types."""
+        """Return the type and the range, or some texts, for people and models. `names` replaces type names."""
         kind = names.get(self.kind, self.kind)
         if self.kind == "str":
             shown = [repr(text) for text in self._some[:_MAX_SHOWN] if len(text) <= _MAX_SHOWN_CHARS]
@@ -84,14 +84,14 @@ class Column:
             return f"{kind}: {', '.join(shown)}{more}" if shown else kind
         if self.kind == "bool":
             return kind
-        of_kind = float if self.kind == "float" else lambda value: value  # the first ones may have looked whole
+        of_kind = float if self.kind == "float" else lambda value: value  # the first values may have been integers
         return f"{kind}, {of_kind(self._least)} to {of_kind(self._most)}"
 
 
 def _fits(kind: str, text: str) -> bool:
     if len(text) > _MAX_CELL_CHARS or _PATTERNS[kind].fullmatch(text) is None:
         return False
-    if kind in ("date", "datetime"):  # 2023-02-30 has the form of a date
+    if kind in ("date", "datetime"):  # 2023-02-30 matches the pattern
         try:
             _VALUE_OF[kind](text)
         except ValueError:

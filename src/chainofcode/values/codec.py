@@ -1,4 +1,4 @@
-"""Live value ↔ tagged JSON ↔ bounded text: the one value language of values files, frames and traces.
+"""Convert values to tagged JSON and back: the value language of values files, frames and traces.
 
 JSON holds None, bool, int, float, str, list and dict with text keys as they are. Everything else is an object with
 one key that starts with `$`:
@@ -8,7 +8,7 @@ one key that starts with `$`:
     {"$float": "nan"|"inf"|"-inf"}   {"$complex": [1.0, 2.0]}   {"$decimal": "1.10"}   {"$fraction": "1/3"}
     {"$date": "2024-02-14"}   {"$datetime": "2024-02-14T10:00:00"}   {"$time": "10:00:00"}
     {"$timedelta": [days, seconds, microseconds]}   {"$range": [0, 10, 2]}   {"$text": "…"} (text JSON cannot carry)
-    {"$object": {"type": "Basket", "text": "<Basket>"}}   a value that stays in the guest: only named
+    {"$object": {"type": "Basket", "text": "<Basket>"}}   a value that stays in the guest: its type and a text
 
 Nothing here evaluates or unpickles. Standard library only: the guest runs this file too.
 """
@@ -39,23 +39,23 @@ MAX_DEPTH = 100
 _MAX_SHOWN = 64  # parts of a container, in a short text
 MAX_NODES = 500_000
 MAX_BYTES = 5_000_000
-MAX_QUOTIENT_CHARS = 20_000  # of a fraction or a range: dividing takes the square of their length
-_DECIMAL_DIGITS_BITS = 10_000  # past this int ↔ decimal text is quadratic (and capped by CPython): hexadecimal
+MAX_QUOTIENT_CHARS = 20_000  # of a fraction or a range: division takes quadratic time
+_DECIMAL_DIGITS_BITS = 10_000  # longer integers are hexadecimal: decimal text takes quadratic time
 
 
 class ValueFormatError(ValueError):
-    """Tagged JSON that says nothing: unknown tag, wrong shape, nested too deep."""
+    """Invalid tagged JSON: unknown tag, wrong shape, nested too deep."""
 
 
 # --- tagged JSON -------------------------------------------------------------------------------------------------
 
 
 def encode(value: object, *, brief: Callable[[object], str] | None = None) -> Any:
-    """A value as tagged JSON. What the language lacks becomes `$object`, named by `brief` (default: its type)."""
+    """Encode a value as tagged JSON. A value without a tag becomes `$object`, with the text `brief(value)`."""
     encoder = _Encoder(brief or (lambda v: f"<{type_name(v)}>"))
     try:
         return encoder.encode(value, 0)
-    except _TooLarge:  # never a part of a value
+    except _TooLarge:  # all of the value, because a part would be misleading
         return encoder.opaque(value)
 
 
@@ -149,7 +149,7 @@ _SEQUENCES: dict[int, str] = {
 
 
 def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
-    """Tagged JSON as a value; objects become `record`. Raises ValueFormatError on anything else."""
+    """Decode tagged JSON; objects become `record`. Raises ValueFormatError for anything else."""
     try:
         return _Decoder(record).decode(data, 0)
     except ValueFormatError:
@@ -159,7 +159,7 @@ def decode(data: Any, *, record: type[dict[str, Any]] = dict) -> Any:
 
 
 class _Decoder:
-    """Bounded like the encoder: a guest may send what the encoder never produces."""
+    """Has limits like the encoder, because a hostile guest may send anything."""
 
     def __init__(self, record: type[dict[str, Any]]) -> None:
         self._record = record

@@ -1,15 +1,15 @@
 """Detects keys with colliding hashes, which make a dict or set slow. Standard library only.
 
-CPython places a key by the low bits of its hash, and after a collision tries a sequence of places that the whole hash
-decides. Hashes of texts are secret; those of numbers, tuples and dates are not, so their sequences can be made to meet:
-a dict of n such keys takes n² steps, in one call that no other thread can interrupt.
+CPython places a key by the low bits of its hash. After a collision, it tries a sequence of places that depends on the
+whole hash. On the host, hashes of texts are randomised; those of numbers, tuples and dates are not, so an attacker can
+choose keys whose sequences collide: a dict of n such keys takes n² steps, in one uninterruptible call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-FEW_KEYS = 256  # so few keys are fast, whatever their hashes
+FEW_KEYS = 256  # up to this many keys are fast, regardless of their hashes
 MAX_EQUAL_HASHES = 32  # keys with equal hashes are also compared with each other
 MAX_AVERAGE_STEPS = 24  # to find a free place; multiples of a power of two need up to 20, other numbers less than 4
 _HASH_BITS = (1 << 64) - 1
@@ -19,7 +19,7 @@ _SMALLEST_TABLE = 8
 
 
 class Colliding(ValueError):
-    """Keys whose hashes collide: a dict or set would take far longer than their number suggests."""
+    """Too many keys have colliding hashes; a dict or set of them would be too slow."""
 
 
 def check_hashes(keys: Sequence[object], *, is_set: bool = False) -> None:
@@ -41,7 +41,7 @@ def check_hashes(keys: Sequence[object], *, is_set: bool = False) -> None:
 
 
 def _distinct(keys: Sequence[object], hashes: list[int]) -> list[int]:
-    """Return the hashes in order, each once. Raises Colliding if too many different keys have the same hash."""
+    """Return the distinct hashes in order. Raises Colliding if too many different keys have the same hash."""
     order = sorted(range(len(hashes)), key=hashes.__getitem__)
     is_repeated, first = bytearray(len(hashes)), order[0]
     others = 0

@@ -1,4 +1,4 @@
-"""Images, recognised by their first bytes; nothing is decoded. Standard library only: the guest uses it, too."""
+"""Recognise images by their first bytes, without decoding them. Standard library only: the guest uses it, too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def media_type(data: bytes) -> str:
 
 
 def image_note(data: bytes) -> str:
-    """Return what stands for an image in call texts and traces: its type, size and digest. Empty for other bytes."""
+    """Return the text for an image in calls and traces: its type, size and digest. Empty for other bytes."""
     kind = media_type(data)
     if not kind:
         return ""

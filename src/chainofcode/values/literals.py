@@ -1,4 +1,4 @@
-"""Values as people and programs write them: literals of Python, and JSON. Standard library only."""
+"""Read values as people and programs write them: Python literals and JSON. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 
 def read_literal(text: str) -> Any:
-    """Return the value of a literal of Python or, with `true`, `false` and `null`, of JSON. Raises ValueError."""
+    """Return the value of a Python literal or, failing that, of JSON. Raises ValueError."""
     try:
         return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):

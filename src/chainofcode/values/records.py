@@ -31,7 +31,7 @@ class Opaque:
 
 
 class Record(dict):  # type: ignore[type-arg]
-    """An emulated object: a dict on which attribute access works too. A dict's own methods win over keys."""
+    """An emulated object: a dict with attribute access. The methods of a dict take precedence over its keys."""
 
     __slots__ = ()
 
@@ -46,7 +46,7 @@ class Record(dict):  # type: ignore[type-arg]
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
 
-    def __reduce__(self) -> Any:  # the program may pickle it: where it is read, this class may be unknown
+    def __reduce__(self) -> Any:  # a pickle may be read where this class is unknown
         return dict, (dict(self),)
 
     def __delattr__(self, name: str) -> None:
@@ -57,7 +57,7 @@ class Record(dict):  # type: ignore[type-arg]
 
 
 def type_name(value: object) -> str:
-    """The name of a value's type, without running anything the type's metaclass defines."""
+    """Return the name of a value's type, without running code of its metaclass."""
     return exact(type.__dict__["__name__"].__get__(type(value)))
 
 

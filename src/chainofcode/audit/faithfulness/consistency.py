@@ -34,7 +34,7 @@ _MAX_SHOWN = 60
 
 
 async def other_than_shown(found: Provenance, sandbox: Sandbox) -> str:
-    """What the last step shows, if the answer is something else; otherwise empty.
+    """Return what the last step shows, if the answer differs from it; otherwise empty.
 
     No step shows the value of the last expression: the program is run again with that value assigned to `answer`.
     """
@@ -51,9 +51,9 @@ async def other_than_shown(found: Provenance, sandbox: Sandbox) -> str:
 
 
 def _other_than_shown(trace: Trace) -> str:
-    """What the last step that sets or prints the answer shows, if that is not the answer.
+    """Return what the last step that sets or prints the answer shows, if that is not the answer.
 
-    Empty, too, if the steps cannot tell: later ones are missing because there were too many, or the value is not a
+    Also empty if the steps do not show it: later ones are missing because there were too many, or the value is not a
     literal.
     """
     answer, steps = trace.answer, trace.steps
@@ -113,7 +113,7 @@ def _tells(text: str, value: Any) -> bool | None:
 
 
 def _literal(text: str) -> Any:
-    """The value that a text of Python or of JSON stands for."""
+    """Return the value of a literal of Python or of JSON."""
     try:
         return read_literal(text)
     except ValueError:
@@ -121,9 +121,9 @@ def _literal(text: str) -> Any:
 
 
 async def other_than_made(answer: Answer, gave: Answer | None) -> str:
-    """What a typed answer should be, if it is something else; otherwise empty.
+    """Return what a typed answer should be, if it differs; otherwise empty.
 
-    `gave` is the answer of the program, run again; without one, the stated text is converted. Types that the trace does
+    `gave` is the answer of the replayed program; without one, the stated text is converted. Types that the trace does
     not contain (schemas, classes, queries) cannot be checked. No file that a trace names is read.
     """
     wanted = _type_of(answer)
@@ -145,6 +145,6 @@ def _type_of(answer: Answer) -> AnswerType | None:
 
 
 def _read(text: str) -> Answer | None:
-    """The answer that a model states with a text."""
+    """Return the answer that a model stated as a text."""
     value = _literal(text)
     return Answer(Reason.ANSWERED, value, text, "reply") if isinstance(value, str) else None

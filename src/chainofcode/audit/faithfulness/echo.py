@@ -1,4 +1,4 @@
-"""Whether a model call got the whole question, and whether its value is the answer."""
+"""Whether a call to the model passed on the whole question, and whether its value is the answer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WholeQuestion:
 async def is_echoed(trace: Trace, found: Provenance, reruns: Reruns) -> bool:
     """Whether the answer copies a part of a value given for the whole question, for any such value.
 
-    Re-runs the program with other values of the same shape: a copied answer comes from the same place in them.
+    Re-runs the program with other values of the same shape: a copied answer then comes from the same place.
     """
     answer = found.run.answer
     if answer is None:

@@ -1,4 +1,4 @@
-"""Evidence: runs of a recorded program with one thing changed, and whether the answer changed with it."""
+"""Evidence: re-runs of a recorded program with one change each, and whether the answer changed."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Reruns:
         self.answer = bare(answer.text) if answer is not None else ""
         self._each = max(_LEAST_SECONDS, _TIMES_LONGER * (answer.seconds if answer is not None else 0.0))
         self._ends = time.monotonic() + seconds
-        self._left = _LEAST_RUNS if seconds >= 1 else 0  # runs that are made however slow the machine is
+        self._left = _LEAST_RUNS if seconds >= 1 else 0  # runs that are made even on a slow machine
         self.kept = self.failed = 0
-        self.is_unanswered = False  # some run asked for a value that the trace does not have
+        self.is_unanswered = False  # some run made a call that the trace has no value for
 
     @property
     def has_time(self) -> bool:
@@ -100,7 +100,7 @@ class _LastValues(Emulator):
 async def does_work_matter(
     reruns: Reruns, found: Provenance, statements: Collection[int], tables: Collection[str | int]
 ) -> Matters:
-    """Whether the answer changes if an operand of what these statements compute is another value."""
+    """Whether the answer changes with some operand of the operations in these statements."""
     operands = operands_of(found, statements, tables)
     if operands is None:
         return "unknown"
@@ -129,7 +129,7 @@ async def do_data_matter(reruns: Reruns, trace: Trace, found: Provenance) -> Mat
             return "unknown"
         if await reruns.changes(changes=changes):
             return "yes"
-        if 2 * (reruns.failed - failed) > place + 1 == len(worlds):  # most of them say nothing
+        if 2 * (reruns.failed - failed) > place + 1 == len(worlds):  # most of them failed
             return "unknown"
     return "no" if reruns.kept or not reruns.failed else "unknown"
 

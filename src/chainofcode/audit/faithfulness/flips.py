@@ -1,4 +1,4 @@
-"""What if a value had been another: each value that an answer rests on, by itself; and all of them at once."""
+"""Flips: re-runs with other values, for each value that an answer rests on, and for all of them at once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ..replay.changes import Changes
 from ..replay.rerun import areplay
 from .mutations import UNREADABLE, first_other, function_of, texts_in, value_of
 
-_FAR = 10**6  # from any number that a program asks for, mostly
+_FAR = 10**6  # larger than most numbers that a program compares with
 _TOO_LARGE = 10**300
 _MAX_TEXTS = 8
 _NO_ANSWER = "no answer: "
-_LEAST_FLIPS, _SHORT_SECONDS = 4, 1.0  # of a short program, however slow the machine is now
-_AT_ONCE, _LONG_SECONDS = 2, 0.25  # runs that take longer go one by one: at once they would only slow each other down
+_LEAST_FLIPS, _SHORT_SECONDS = 4, 1.0  # flips of a short program, even on a slow machine
+_AT_ONCE, _LONG_SECONDS = 2, 0.25  # longer runs go one by one: together they would slow each other down
 
 
 Outcome = Literal["changes", "keeps", "unknown"]
@@ -91,7 +91,7 @@ async def are_moot(trace: Trace, program: Program, values: Sequence[Step], sandb
 
 
 async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbox) -> tuple[Outcome, str]:
-    """The effect of other values on the answer, and its text."""
+    """Return the effect of other values on the answer, and the new answer."""
     steps = {step.number: other for step, other in others if step.delta}
     calls = {step.call or "": other for step, other in others if not step.delta}
     try:
@@ -108,15 +108,15 @@ async def _try(trace: Trace, others: Sequence[tuple[Step, Any]], sandbox: Sandbo
 
 
 def worlds_of(program: Program, values: Sequence[Step]) -> Iterator[list[tuple[Step, Any]]]:
-    """All values at once, otherwise: each as another, all at one end or in the middle, all alike, all in reverse, and
-    the texts that the program contains.
+    """Yield changes of all values at once: each to another value, all to an extreme or the middle, all to equal values,
+    all mirrored, and all to a text that the program contains.
     """
     each = {step.call: other for step, other in _others(program, values)}
     known = {step.call: (step, value_of(step)) for step in values if step.call in each}
     first = {function_of(step): value for step, value in reversed(known.values())}
     numbers = [value for _, value in known.values() if _is_number(value)]
     turn = max(numbers) + min(numbers) if numbers else 0
-    texts = [text for text in texts_in(program.source) if text][:_MAX_TEXTS]  # it may hold values against them
+    texts = [text for text in texts_in(program.source) if text][:_MAX_TEXTS]  # it may compare values with them
     ways: list[Callable[[Step, Any], Any]] = [
         lambda step, value: each[step.call],
         *(lambda step, value, end=end: _at(value, end) for end in (-1, 0, 1)),
@@ -136,7 +136,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _at(value: Any, end: int) -> Any:
-    """A value of the same kind at an end (-1, 1) or in the middle of what there is."""
+    """Return a value of the same kind at an extreme (-1, 1) or in the middle (0)."""
     match value:
         case bool():
             return end > 0
@@ -150,8 +150,8 @@ def _at(value: Any, end: int) -> Any:
 
 
 def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
-    """Each call once, with another value: the next likeliest label, a label that the program compares it with, or a
-    value that the function gave in another call.
+    """Return each call once, with another value: the next likeliest label, a label that the program compares it with,
+    or a value that the function gave in another call.
     """
     said: dict[str, list[Any]] = {}
     found: dict[str, tuple[Step, Any]] = {}
@@ -168,7 +168,7 @@ def _others(program: Program, values: Sequence[Step]) -> list[tuple[Step, Any]]:
 
 
 def another(value: Any, known: Sequence[Any] = ()) -> Any:
-    """Another value of the same kind; `known` are values that make sense in its place."""
+    """Return another value of the same kind; `known` are plausible ones."""
     for candidate in known:
         if type(candidate) is type(value) and candidate != value:
             return candidate
@@ -181,7 +181,7 @@ def another(value: Any, known: Sequence[Any] = ()) -> Any:
 
 
 def _labels(program: Program, step: Step) -> list[Any]:
-    """The literals that the program compares a call's value with."""
+    """Return the literals that the program compares a call's value with."""
     told = (use.type for use in program.uses if use.name == function_of(step))
     labels = next((kind.removeprefix("Literal") for kind in told if kind.startswith("Literal[")), "[]")
     try:

@@ -150,7 +150,7 @@ def nodes_of(source: str) -> list[ast.AST]:
 
 
 def texts_in(source: str) -> list[str]:
-    """Return the short string literals of a program, each once."""
+    """Return the short string literals of a program, without duplicates."""
     texts = (node.value for node in nodes_of(source) if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return [text for text in dict.fromkeys(texts) if len(text) <= _MAX_TEXT]
 

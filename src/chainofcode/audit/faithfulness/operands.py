@@ -1,9 +1,9 @@
-"""What the operations of a program work with, and mutations that give each of these operands another value.
+"""The operands of a program's operations, and mutations that replace each operand with another value.
 
 An operation is an expression, a condition or a statement that computes something (compiler/computation.py); its
 operands are the variables that it reads. A variable is set before the statement, so that all later uses see the other
-value; one that only ever holds a literal, or that belongs to a comprehension or a lambda, is replaced in the statement
-alone. An operation without variables gets another result, or other literals.
+value; one that only ever holds a literal, or that belongs to a comprehension or a lambda, is replaced only in
+the statement. An operation without variables gets another result, or other literals.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Operand:
 def operands_of(found: Provenance, numbers: Iterable[int], tables: Collection[str | int]) -> list[Operand] | None:
     """Return the operands of some statements, the last statement first; None if the program cannot be changed.
 
-    `tables` are keys that the program looks something up by: what its dicts hold under them is an operand, too.
+    `tables` are keys that the program looks up: the values that its dicts have for these keys are operands, too.
     """
     if found.run.program.prose:
         return None
@@ -59,7 +59,7 @@ def operands_of(found: Provenance, numbers: Iterable[int], tables: Collection[st
 
 
 class _Names:
-    """What the names of a program stand for."""
+    """The names of a program, by kind: functions, data, data that is always a literal, loop variables."""
 
     def __init__(self, tree: ast.Module, holes: Collection[str], inputs: Collection[str]) -> None:
         nodes = list(ast.walk(tree))
@@ -111,7 +111,7 @@ class _Operands:
         for mutations in self._mutations(statement, number):
             yield Operand(number, list(mutations))
         match statement:
-            case ast.Expr(value=ast.Call() as call) if id(statement) in self._tried:  # all that counts is that it fails
+            case ast.Expr(value=ast.Call() as call) if id(statement) in self._tried:  # it only matters that it fails
                 yield Operand(number, self._replacing([call], ["None"]), may_fail=True)
 
     def _mutations(self, statement: ast.stmt, number: int) -> Iterator[Iterable[Mutation]]:
@@ -184,7 +184,7 @@ class _Operands:
         return None
 
     def _values(self, nodes: Iterable[ast.expr], number: int) -> Iterator[Any]:
-        """Yield the values of variables before a statement, as far as the trace has them."""
+        """Yield the values of variables before a statement, if the trace has them."""
         for node in nodes:
             try:
                 yield self._value(node, number)
@@ -210,12 +210,12 @@ class _Operands:
 
 
 class _Operations(ast.NodeVisitor):
-    """The operations of one statement, of a compound one the header: their variables, and those that have none."""
+    """The operations of a statement, or of the header of a compound one: their variables, and those without any."""
 
     def __init__(self, names: _Names, statement: ast.stmt, weight: int) -> None:
         self._names = names
-        self._is_operand = False  # whether what is visited is an operand of some operation
-        self._enclosing = frozenset[str]()  # names of the comprehensions and lambdas around
+        self._is_operand = False  # whether the visited node is an operand of an operation
+        self._enclosing = frozenset[str]()  # names bound by the comprehensions and lambdas around
         self.variables: dict[str, list[ast.expr]] = {}
         self.enclosed: set[str] = set()  # those that no statement can set
         self.without_variables: list[ast.expr] = []
@@ -239,7 +239,7 @@ class _Operations(ast.NodeVisitor):
                 self._parts(ast.iter_child_nodes(statement), False)
 
     def _test(self, test: ast.expr) -> None:
-        """A condition that is asked of one thing after another is a search, and so an operation."""
+        """Visit a condition. One on a loop variable is a search, and so an operation."""
         weight = decides(test, self._names.functions)
         is_search = weight == CHOOSES and bool(_names_in(test) & self._names.loop)
         if weight > CHOOSES or is_search:
@@ -271,7 +271,7 @@ class _Operations(ast.NodeVisitor):
 
     def _combination(self, node: ast.expr) -> None:
         weight = does(node, self._names.functions)
-        if weight > STATES or not _names_in(node):  # else whatever its variables hold makes no difference
+        if weight > STATES or not _names_in(node):  # otherwise the values of its variables make no difference
             self._operation(node, weight == WORKS, ast.iter_child_nodes(node))
 
     visit_BinOp = visit_BoolOp = visit_Compare = visit_UnaryOp = _combination
@@ -279,7 +279,7 @@ class _Operations(ast.NodeVisitor):
     def visit_IfExp(self, node: ast.IfExp) -> None:
         if does(node, self._names.functions) <= STATES:
             return
-        if self._is_operand:  # part of an operation: what it chooses by counts, too
+        if self._is_operand:  # part of an operation: its condition counts, too
             self._parts([node.test], True)
         else:
             self._test(node.test)
@@ -382,7 +382,7 @@ def _computed_in(nodes: Sequence[ast.AST], functions: Collection[str]) -> Iterat
 
 
 def _called_alone(call: ast.Call) -> ast.Call:
-    """Return a call without what its arguments do: with names in their place."""
+    """Return a call with its arguments replaced by names."""
     function = call.func
     if isinstance(function, ast.Attribute) and not isinstance(function.value, ast.Name):
         function = ast.Attribute(ast.Name("x", ast.Load()), function.attr, ast.Load())
@@ -406,7 +406,7 @@ def _of_unknown(text: str) -> list[str]:
 
 
 def _setting(name: str, text: str) -> str:
-    """Return the statement that sets a variable; an object is changed in place, so that all who hold it see it."""
+    """Return the statement that sets a variable; an object is changed in place, for all references to it."""
     if text.startswith("["):
         return f"{name}[:] = {text}"
     if text.startswith("{"):

@@ -16,7 +16,7 @@ _TEMPERATURE = 0.7
 
 @dataclass
 class Sampled:
-    """One call, what was recorded for it, and what the model says now."""
+    """A call, its recorded value, and the values that the model returns now."""
 
     call: str
     recorded: Any
@@ -33,7 +33,7 @@ class Sampled:
 
 
 class Sampling(Emulator):
-    """An emulator that returns recorded values, and requests each again from a model, several times."""
+    """An emulator that returns recorded values, and requests each of them from a model several times."""
 
     reads_state = True
 
@@ -60,7 +60,7 @@ class Sampling(Emulator):
 
 
 class _Warm(Around):
-    """A model that rolls dice."""
+    """A model that is sampled at a temperature above 0."""
 
     async def complete(self, messages: Sequence[Message], **options: Any) -> list[Completion]:
         return await self._lm.complete(messages, **{**options, "temperature": _TEMPERATURE})

@@ -1,6 +1,6 @@
 """Whether a program states its answer in disguise, so that no data of the question, the inputs or the model changes it.
 
-The evidence is a few mutants (mutants.py): with another literal in place of the answer, with data of the question
+The evidence is a few mutants (mutations.py): with another literal in place of the answer, with data of the question
 changed both there and where the program retypes them, and with another question.
 """
 
@@ -65,7 +65,7 @@ class _Rests:
         self.operations = Operations(found.run.program.source, statements)
 
     def retyped(self) -> list[Literal]:
-        """Return the literals that are also in the question; of a list, if at least half of it is. No indexes."""
+        """Return the literals that are also in the question; for a list, if at least half of it is. Without indexes."""
         return [one for one in self.literals if not one.is_index and self._is_retyped(one)]
 
     def _is_retyped(self, literal: Literal) -> bool:

@@ -1,4 +1,4 @@
-"""What the evidence says of an answer: where it comes from, what counts, and a score."""
+"""The verdict on an answer: its origin, the share of the work that counts, and a score."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_TOLD = 60  # characters of a call or a value in a sentence
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on one answer. `flags` are reasons not to trust it, in words; ideally there are none."""
+    """The verdict on one answer. `flags` are reasons not to trust it, in words; a trustworthy answer has none."""
 
     origin: Origin
     flags: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Verdict:
     untried: int = 0  # values that there was no time to change
     are_moot: bool = False  # changing the values, one or all of them, does not change the answer
     sampled: tuple[Sampled, ...] = ()
-    calls: tuple[Call, ...] = ()  # what asking again cost
+    calls: tuple[Call, ...] = ()  # the requests for samples
     seconds: float = 0.0
 
     @property
@@ -63,7 +63,7 @@ class Verdict:
 
     @property
     def score(self) -> float:
-        """From 0 to 1: nothing with a flag; else how much of the work counts, and how far the model stands by it."""
+        """From 0 to 1: 0 with any flag; otherwise by the share of work that counts and the agreement of samples."""
         if self.flags:
             return 0.0
         agreement = self.agreement
@@ -71,11 +71,11 @@ class Verdict:
 
     @property
     def losses(self) -> list[tuple[float, str]]:
-        """What is missing from a score of 1, each with its reason; nothing where there are flags, which take all."""
+        """The deductions from a score of 1, each with its reason; empty with flags, which make the score 0."""
         if self.flags:
             return []
         idle = _idle(self.provenance, self.are_moot) if self.provenance is not None else ""
-        why = f"what {idle} gave makes no difference" if idle else "nothing that it rests on works something out"
+        why = f"{idle} had no effect on the answer" if idle else "nothing that it rests on computes anything"
         lost = [(0.5 - 0.5 * self.used, why)] if self.used < 1 else []
         agreement = 1.0 if self.agreement is None else self.agreement
         if agreement < 1:
@@ -198,7 +198,7 @@ def _works(found: Provenance, statement: int) -> int:
 
 
 def flags_of(found: Provenance, origin: Origin, shown: str) -> tuple[str, ...]:
-    """Return the reasons not to trust an answer, in words; `shown` is what the last step shows instead, if anything."""
+    """Return the reasons not to trust an answer, in words; `shown` is a different answer in the last step, if any."""
     flags = [ORIGINS[origin]] if origin != "program" else []
     if shown:
         flags.append(f"the answer is not what the last step shows: {shown}")
@@ -210,19 +210,19 @@ def flags_of(found: Provenance, origin: Origin, shown: str) -> tuple[str, ...]:
 
 
 def _left_out(found: Provenance) -> list[str]:
-    """What was done for an answer that does not rest on it."""
+    """Return flags for work that the answer does not rest on."""
     idle = _idle(found)
-    flags = [f"ignored: what {idle} gave makes no difference"] if idle else []
+    flags = [f"ignored: {idle} had no effect on the answer"] if idle else []
     core = {step.number for index in found.slice.core for step in found.steps.get(index, ())}
     other = [step for step in found.trace.steps if "answer" in step.delta and step.number not in core]
     lost = [step for step in other if _works(found, step.statement) >= HANDS_ON]
     if lost:
-        flags.append(f"overwritten: line {lost[-1].line} had worked an answer out")
+        flags.append(f"overwritten: line {lost[-1].line} had computed an answer")
     return flags
 
 
 def _idle(found: Provenance, are_moot: bool = False) -> str:
-    """The work that does not count, in words: `lines 3, 4 and 2 values`."""
+    """Return the work that does not count, in words: `lines 3, 4 and 2 values`."""
     ignored = [n for n in found.statements - found.slice.statements if _works(found, n) >= CHOOSES]
     lines = sorted({found.run.program.statements[number].line for number in ignored})
     values = len({step.call for step in (*found.unused_values, *(found.values if are_moot else ()))})
@@ -236,7 +236,7 @@ def _idle(found: Provenance, are_moot: bool = False) -> str:
 
 
 def used_share(found: Provenance, are_moot: bool) -> float:
-    """The share of the work that counts: statements that work something out, and values that were asked for."""
+    """Return the share of the work that counts: statements that compute something, and requested values."""
     ran = {statement for statement in found.statements if _works(found, statement) >= CHOOSES}
     used = ran & found.slice.statements
     kept, lost = {step.call for step in found.values}, {step.call for step in found.unused_values}
@@ -248,7 +248,7 @@ def used_share(found: Provenance, are_moot: bool) -> float:
 
 
 def shares_of(found: Provenance) -> dict[str, float]:
-    """Of what the answer rests on, how much each did: runs of statements, and values."""
+    """Return the shares of Python, the LM and tools in what the answer rests on: runs of statements, and values."""
     counts = {"python": 0, "lm": 0, "tool": 0}
     for index in found.slice.nodes:
         node = found.lineage.nodes[index]

@@ -1,6 +1,6 @@
-"""Check whether an answer follows from its reasoning: it replays, the program computes it, and what it rests on.
+"""Check whether an answer follows from its reasoning: whether it replays, where it comes from, what it rests on.
 
-docs/verify.md defines each part and the score, and lists what none of this proves.
+docs/verify.md defines each part and the score, and lists what this does not prove.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def averify(
     flips: int = MAX_FLIPS,
     sandbox: Sandbox | str = "auto",
 ) -> Verdict:
-    """Check an answer. With a model, each of its values that the answer rests on is asked for again `samples` times."""
+    """Check an answer. With a model, request each of its values that the answer rests on again, `samples` times."""
     started = time.monotonic()
     async with opened(sandbox) as place:
         verdict = await _stated(trace, place)
@@ -66,20 +66,20 @@ async def averify(
     verdict = replace(verdict, flags=(*verdict.flags, *await _mistyped(trace, verdict)))
     if trace.edited:
         told = "; ".join(trace.edited)[:_MAX_EDITED]
-        verdict = replace(verdict, flags=(f"it is a what-if, not a run as it happened: edited: {told}", *verdict.flags))
+        verdict = replace(verdict, flags=(f"it is a what-if, not the original run; edited: {told}", *verdict.flags))
     if chain is not None and chain.state == "broken":
         verdict = replace(verdict, flags=(f"the file was changed: {chain.why}", *verdict.flags))
     return replace(verdict, chain=chain, seconds=time.monotonic() - started)
 
 
 async def _mistyped(trace: Trace, verdict: Verdict) -> list[str]:
-    """Check whether a typed answer (a date, a label, …) is what its type makes of the original one."""
+    """Check whether a typed answer (a date, a label, …) is the original one, converted to its type."""
     answer, found = trace.answer, verdict.provenance
     if answer is None or not answer.is_answered or verdict.difference is not None:
         return []
     should = await other_than_made(answer, found.trace.answer if found is not None else None)
     gave = (answer.said or "what was given")[:60]
-    told = f"the answer is {answer.text[:60]}, but {gave}, read as {answer.type[:60]}, is {should[:60]}"
+    told = f"the answer is {answer.text[:60]}, but {gave}, converted to {answer.type[:60]}, is {should[:60]}"
     return [told] if should else []
 
 
@@ -94,12 +94,12 @@ async def doubts(trace: Trace, sandbox: Sandbox | str = "auto") -> tuple[str, ..
     """Return the reasons not to trust an answer, as text, without trying other values of the model."""
     try:
         return (await averify(trace, flips=0, sandbox=sandbox)).flags
-    except ChainOfCodeError:  # the run cannot be followed, so nothing is known: the answer must not be lost for it
+    except ChainOfCodeError:  # the run cannot be followed: the answer is kept, without doubts
         return ()
 
 
 def verify_data(found: Verdict) -> dict[str, Any]:
-    """A verdict as one JSON object."""
+    """Return a verdict as one JSON object."""
     provenance, chain, hangs_on = found.provenance, found.chain, found.hangs_on
     return {
         "score": found.score,
@@ -139,7 +139,7 @@ def _flip_data(flip: Flip) -> dict[str, Any]:
     }
 
 
-# --- answers that a program gave ----------------------------------------------------------------------------------
+# --- answers that a program computed ------------------------------------------------------------------------------
 
 
 async def _worked_out(trace: Trace, place: Sandbox, most: int) -> Verdict:
@@ -183,7 +183,7 @@ async def _not_followed(trace: Trace, place: Sandbox, error: TraceError) -> Verd
 
 
 async def _tested(trace: Trace, found: Provenance, origin: Origin, place: Sandbox, seconds: float) -> Origin:
-    """Return the origin that reruns show, where they show another one."""
+    """Return the origin, corrected by re-runs."""
 
     def reruns() -> Reruns:
         return Reruns(trace, found, place, _budget(seconds))
@@ -208,7 +208,7 @@ def _budget(seconds: float) -> float:
 
 
 async def _tried(trace: Trace, found: Provenance, origin: Origin, reruns: Reruns) -> Origin:
-    """Return the origin that shows if what the program computes is another value."""
+    """Return the origin after re-runs with other operands and other data."""
     if origin not in ("program", "constant", "input"):
         return origin
     statements = found.slice.statements if origin == "program" else found.statements
@@ -233,26 +233,28 @@ async def _sampled(verdict: Verdict, found: Provenance, lm: LM, samples: int, pl
 
 
 async def _stated(trace: Trace, place: Sandbox) -> Verdict | None:
-    """Where the model states the answer: whether the code that it wrote says the same. None where a program gave it."""
+    """Check an answer that the model stated against the code that it wrote. None if a program computed the answer."""
     answer, program, runs = trace.answer, trace.program, runs_of(trace)
     if answer is None or not answer.is_answered or answer.source != "reply":
         return None if runs else Verdict("none", (ORIGINS["none"],))
     said = answer.said or answer.text
     if program is None:
-        return Verdict("reply", (f"{ORIGINS['reply']}; no program stands behind it",))
-    if runs:  # it was run, and the model had the last word
+        return Verdict("reply", (f"{ORIGINS['reply']}; there is no program to check it",))
+    if runs:  # the code was run, then the model stated the answer
         shown = [run.answer.text for run in runs if run.answer is not None]
         for step in (step for run in runs for step in run.steps):
             shown += [*step.output.splitlines(), *filter(None, step.delta.values()), step.outcome or ""]
         if any(_says(text, said) for text in shown):
             return Verdict("reply", used=1.0)
-        return Verdict("reply", (f"code ignored: nothing that it gave is {said[:60]}",))
+        return Verdict("reply", (f"code ignored: none of its results is {said[:60]}",))
     result = await arun(program, None, sandbox=place, options=given_of(trace))
     if not result.is_answered or result.trace.answer is None:
         return Verdict("reply", (f"{ORIGINS['reply']}; its program cannot be run to check it",))
     if _says(result.trace.answer.text, said):
         return Verdict("reply", used=1.0)
-    return Verdict("reply", (f"code ignored: the program gives {result.trace.answer.text[:60]}, not {said[:60]}",))
+    return Verdict(
+        "reply", (f"code ignored: the answer of the program is {result.trace.answer.text[:60]}, not {said[:60]}",)
+    )
 
 
 def _says(text: str, said: str) -> bool:

@@ -1,4 +1,4 @@
-"""Where an answer comes from: a trace's last program run again and followed, and the part of it that counts."""
+"""Where an answer comes from: the last program of a trace, run again with its lineage, and the part that counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..replay.differences import Difference, first_difference, last_word
 from ..replay.recorded import Recorded, Run, answering, given_of, runs_of
 from .slices import Graph, Slice, asked_steps, slice_of
 
-# Direct dependencies can grow with the square of the steps: so many are listed, plus some in proportion to the lineage.
+# Direct dependencies can grow with the square of the steps: this many are listed, plus a multiple of the lineage.
 _MANY_EDGES, _EDGES_PER_LINK = 1_000_000, 8
 _NO_STEP = -1
 
@@ -32,13 +32,13 @@ class Edges(NamedTuple):
 
 @dataclass(frozen=True)
 class Provenance:
-    """A run, followed, and what something at its end depends on: the answer, or the name that was asked for."""
+    """A run, its lineage, and what the answer, or the variable `name`, depends on at its end."""
 
     run: Run
     lineage: Lineage
     name: str | None = None
-    difference: Difference | None = None  # where following it did not give what was recorded
-    trace: Trace = field(default_factory=Trace)  # as it came out now, which the lineage is of
+    difference: Difference | None = None  # between this run and the recorded one
+    trace: Trace = field(default_factory=Trace)  # of this run, which the lineage describes
 
     @cached_property
     def slice(self) -> Slice:
@@ -46,7 +46,7 @@ class Provenance:
 
     @cached_property
     def steps(self) -> dict[int, list[Step]]:
-        """The steps of the trace that each node stands for: Python's own, and values that were asked for."""
+        """The steps of the trace that each node stands for: those of Python, and requested values."""
         python = {(step.statement, step.visit): step for step in self.trace.steps if step.is_code}
         asked = asked_steps(self.trace.steps)
         found: dict[int, list[Step]] = {}
@@ -60,7 +60,7 @@ class Provenance:
 
     @property
     def values(self) -> list[Step]:
-        """The values of the LM and of tools that count, in the order in which they came."""
+        """The values of the LM and of tools that count, in the order of the run."""
         asked = asked_steps(self.trace.steps)
         return [asked[value] for value in sorted(self.slice.values) if value < len(asked)]
 
@@ -119,10 +119,10 @@ def _nearest(index: int, graph: Graph, steps: Mapping[int, Sequence[Step]]) -> I
 
 
 async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | str = "auto") -> Provenance:
-    """Run a trace's last program again with its recorded values, and note what came from what.
+    """Run a trace's last program again with its recorded values, and record what depends on what.
 
-    `name` asks about a variable of the program in place of the answer. Raises InputError where nothing was run, or
-    there is no such variable; TraceError where the run cannot be followed.
+    `name` is a variable of the program to explain instead of the answer. Raises InputError if nothing was run, or there
+    is no such variable; TraceError if the run cannot be followed.
     """
     runs = runs_of(trace)
     if not runs:
@@ -133,7 +133,7 @@ async def afollow(trace: Trace, name: str | None = None, *, sandbox: Sandbox | s
     result = Result.of(events)
     now, lineage = result.trace, result.lineage
     difference = first_difference(run, now.events) or last_word(trace, run)
-    run = replace(run, program=now.program or run.program)  # the lineage is of that, whatever the trace says
+    run = replace(run, program=now.program or run.program)  # the lineage describes this program
     if lineage is None:
         raise TraceError(f"the run cannot be followed: {_why_not(result.reason)}")
     if name is not None and name not in lineage.ends:

@@ -11,7 +11,7 @@ from ...program import Program
 from ...sandbox.frames import Lineage, LineageNode
 from ...trace import Answer, Step
 
-_SILENT = ("Global", "Nonlocal")  # no step of a run is theirs, but what they say holds for their function
+_SILENT = ("Global", "Nonlocal")  # they have no steps, but apply to their whole function
 _STATING = ("Assign", "AnnAssign", "Expr", "Return", "If", "While")
 _SINKS = {"variable": "answer", "expression": "$last", "output": "$output"}
 
@@ -21,12 +21,12 @@ class Slice:
     """The part of a run that something at its end depends on.
 
     `nodes` are runs of statements, `statements` the numbers of all that are needed; `values` are the steps of the LM
-    and of tools, by their place among the values that were asked for; `by_data` are the nodes that are reached without
-    asking why a statement ran.
+    and of tools, by their place among the requested values; `by_data` are the nodes that are reached through data
+    alone, without what decided that a statement ran.
     """
 
     nodes: frozenset[int]
-    core: frozenset[int]  # without those that only kept the program from ending with an error, or that nobody asks for
+    core: frozenset[int]  # without those that only prevented an error, or whose value is not used
     by_data: frozenset[int]
     statements: frozenset[int]
     values: frozenset[int]
@@ -34,7 +34,7 @@ class Slice:
 
 
 def slice_of(lineage: Lineage, program: Program, answer: Answer, name: str | None = None) -> Slice:
-    """What a name of the program depends on at the end of a run; without one, what the answer does, or the failure."""
+    """Return what a variable depends on at the end of a run; without `name`, what the answer or the failure does."""
     graph = Graph(lineage)
     roots = _roots(lineage, answer, name)
     guards = [] if name is not None and answer.is_answered else lineage.guards
@@ -56,7 +56,7 @@ def _statements_of(parts: Iterable[LineageNode]) -> set[int]:
 
 
 def _stated(lineage: Lineage, program: Program) -> frozenset[int]:
-    """Statements that give a literal: what else they mention, as in `"x" or f(y)`, makes no difference."""
+    """Return the statements whose value is a literal: their other parts, as in `"x" or f(y)`, make no difference."""
     both = enumerate(zip(lineage.works, program.statements, strict=False))
     return frozenset(number for number, (does, place) in both if does == STATES and place.kind in _STATING)
 
@@ -74,7 +74,7 @@ def _roots(lineage: Lineage, answer: Answer, name: str | None) -> Sequence[int]:
 
 
 def _with_what_stands_around(ran: set[int], program: Program) -> frozenset[int]:
-    """Statements cannot be kept without those that they stand in, nor functions without what they declare."""
+    """Add the statements around the kept ones, and the global and nonlocal declarations of kept functions."""
     kept, around = set(ran), list[int]()
     silent: list[tuple[int, int]] = []
     for number, place in enumerate(program.statements):
@@ -137,5 +137,5 @@ class Graph:
 
 
 def asked_steps(steps: Iterable[Step]) -> list[Step]:
-    """The steps that were asked for, in the order in which slices count them."""
+    """Return the steps of the LM and of tools, in the order in which slices count them."""
     return [step for step in steps if not step.is_code]

@@ -1,4 +1,4 @@
-"""The chain from an answer back to the question, as lines to read and as data."""
+"""The chain from an answer back to the question, as text and as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_LINES, _MAX_VALUES, _MAX_UNUSED = 24, 3, 4
 
 @dataclass(frozen=True)
 class Link:
-    """One statement of the chain: how often it counted, what it did last, and the values that were asked for in it."""
+    """One statement of the chain: how often it counted, its last step, and the values that it requested."""
 
     statement: int
     line: int
@@ -27,7 +27,7 @@ class Link:
     runs: int
     last: Step | None
     values: tuple[Step, ...]
-    is_data: bool  # it made something that the answer is made of; else it only decided
+    is_data: bool  # its result is part of the answer; otherwise it only decided what runs
     order: float
 
     @property
@@ -67,7 +67,7 @@ def _link(provenance: Provenance, statement: int, nodes: list[int]) -> Link:
 def why_lines(
     provenance: Provenance, *, width: int = 100, colour: bool = False, all_lines: bool = False
 ) -> Iterator[str]:
-    """The chain to read: what it is about, what it rests on, each statement, and what did not matter."""
+    """Return the chain as text: the answer, what it rests on, each statement, and what did not matter."""
     links = chain_of(provenance)
     yield paint("bold", cut(plain(_head(provenance)), 2000), colour)
     yield f"  rests on {rests_on(provenance)}"
@@ -96,7 +96,7 @@ def _head(provenance: Provenance) -> str:
 
 
 def rests_on(provenance: Provenance) -> str:
-    """How much of the run counts, in one line."""
+    """Return how much of the run counts, in one line."""
     found, ran = provenance.slice, provenance.statements
     parts = [f"{len(found.statements & ran)} of {count(len(ran), 'statement')} that ran"]
     for by, word in (("lm", "LM value"), ("tool", "tool value")):
@@ -127,7 +127,7 @@ def _told(link: Link, width: int, colour: bool, all_lines: bool) -> Iterator[str
 
 
 def _texts(link: Link, width: int) -> list[str]:
-    """The values that a line took or, without any, what it did last."""
+    """Return the values that a line requested or, without any, its last step."""
     values = {step.call: step for step in link.values}
     if values:
         return [_value(step, width) for step in values.values()]
@@ -142,7 +142,7 @@ def _value(step: Step, width: int) -> str:
 
 
 def _unused(provenance: Provenance) -> list[str]:
-    """What ran, or was asked for, and made no difference."""
+    """Return what ran or was requested, but did not matter."""
     program = provenance.run.program
     statements = [
         number
@@ -159,7 +159,7 @@ def _unused(provenance: Provenance) -> list[str]:
 
 
 def why_data(provenance: Provenance) -> dict[str, Any]:
-    """The same for machines: with every step that counts, and those that it depends on."""
+    """Return the chain as data, with each step that counts and the steps that it depends on."""
     answer = provenance.run.answer or Answer(Reason.GUEST_DIED)
     used, unused = provenance.edges(), provenance.edges(counting=False)
     return {

@@ -1,4 +1,4 @@
-"""Two runs side by side: the answers first, then the steps in which they differ, with a little of what is around."""
+"""Two runs side by side: the answers first, then the steps in which they differ, with some context."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ...render import GUTTER, cut, fit, paint, plain, what
 from ...trace import Answer, Step, Trace, as_json
 from .recorded import Run
 
-_MAX_MATCHED = 1000  # steps that are looked at together, to find out which of them belong together
+_MAX_MATCHED = 1000  # steps that are aligned at a time
 _MAX_ON_A_LINE = 20
-_MAX_REWRITTEN, _ALIKE = 50, 0.6  # lines that are looked at; how much of two of them is the same
+_MAX_REWRITTEN, _ALIKE = 50, 0.6  # lines that are compared; the similarity from which two belong together
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ def rows(run: Run, now: Trace) -> list[Row]:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A step, and its line in the program as it is now (below 0: it is gone).
+    """A step, and its line in the program now (below 0: removed).
 
-    The keys say which steps belong together, the closest first.
+    The methods are the keys by which steps are aligned, the strictest first.
     """
 
     step: Step
     line: int
-    turn: int  # of the statement among those that begin on the line
+    turn: int  # the position of the statement among those that begin on the line
 
     def content(self) -> object:
         step = self.step
@@ -69,7 +69,7 @@ class _Placed:
 def _aligned(
     before: Sequence[_Placed], after: Sequence[_Placed], keys: Sequence[Callable[[_Placed], object]]
 ) -> Iterator[Row]:
-    """By the first of the keys, then what is left in between by the next; what has no counterpart stands alone."""
+    """Align steps by the first key, then those left in between by the next; the rest have no counterpart."""
     if not keys or not before or not after:
         yield from (Row(one.step, None, False) for one in before)
         yield from (Row(None, other.step, False) for other in after)
@@ -100,7 +100,7 @@ def _same_lines(before: Program, after: Program) -> dict[int, int]:
 
 
 def _alike(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Of lines that are not the same, those that look alike, in their order."""
+    """Yield pairs of similar lines, in order."""
     start = 0
     for one, line in enumerate(old[:_MAX_REWRITTEN]):
         near = range(start, min(start + _MAX_REWRITTEN, len(new)))
@@ -114,13 +114,13 @@ def _alike(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:
 def side_by_side(
     run: Run, now: Trace, *, width: int = 100, colour: bool = False, all_steps: bool = False, context: int = 1
 ) -> Iterator[str]:
-    """Both as text, in two columns."""
+    """Return both runs as text, in two columns."""
     yield paint("bold", compared_answers(run.answer, now.answer), colour)
     both, program = rows(run, now), now.program or run.program
     near = [both[max(place - context, 0) : place + context + 1] for place in range(len(both))]
     shown = [all_steps or not all(row.is_same for row in around) for around in near]
     if all(row.is_same for row in both):
-        yield paint("dim", f"the steps are the same, all {len(both)}", colour)
+        yield paint("dim", f"all {len(both)} steps are the same", colour)
     room = max((width - 3) // 2, 20)
     if any(shown):
         yield ""
@@ -136,7 +136,7 @@ def side_by_side(
 
 
 def compared_answers(before: Answer | None, after: Answer | None) -> str:
-    """`answer: 2 → 3`."""
+    """Return a line such as `answer: 2 → 3`."""
     one, other = told_answer(before), told_answer(after)
     if one == other:
         return f"answer: {one} (as recorded)" if before is not None and before.is_answered else other
@@ -144,9 +144,9 @@ def compared_answers(before: Answer | None, after: Answer | None) -> str:
 
 
 def told_answer(answer: Answer | None) -> str:
-    """An end in one line: the answer, or why there is none."""
+    """Return the end of a run in one line: the answer, or why there is none."""
     if answer is None:
-        return "none: the run was broken off"
+        return "none: the run was interrupted"
     if answer.is_answered:
         return cut(plain(answer.said or answer.text), 500)
     why = f": {answer.error.message}" if answer.error is not None else ""
@@ -154,7 +154,7 @@ def told_answer(answer: Answer | None) -> str:
 
 
 def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str, int, int, int, int]]:
-    """Stretches that are the same and that are not, as difflib gives them; long ones are looked at piece by piece."""
+    """Return equal and different blocks as difflib does; long sequences are compared piece by piece."""
     a = c = _same_at_first(before, after)
     made = [("equal", 0, a, 0, c)]
     while a < len(before) or c < len(after):
@@ -162,7 +162,7 @@ def _blocks(before: Sequence[object], after: Sequence[object]) -> list[tuple[str
         codes = difflib.SequenceMatcher(None, *pieces, autojunk=False).get_opcodes()
         is_end = a + len(pieces[0]) == len(before) and c + len(pieces[1]) == len(after)
         if not is_end and len(codes) > 1 and codes[-1][0] != "equal":
-            codes.pop()  # what comes next may have its counterpart
+            codes.pop()  # the next piece may have its counterpart
         made += [(kind, a + i, a + j, c + k, c + m) for kind, i, j, k, m in codes]
         a, c = made[-1][2], made[-1][4]
     return made

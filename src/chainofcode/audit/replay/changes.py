@@ -30,7 +30,7 @@ class Changes:
 
     @classmethod
     def parse(cls, texts: Iterable[str], trace: Trace) -> Changes:
-        """From `is_fruit("tomato")=False`, `step:17=False` and `NAME=VALUE`; values are Python literals or JSON."""
+        """Parse `is_fruit("tomato")=False`, `step:17=False` and `NAME=VALUE`; values are Python literals or JSON."""
         calls: dict[str, Any] = {}
         steps: dict[int, Any] = {}
         inputs: dict[str, Any] = {}
@@ -48,7 +48,7 @@ class Changes:
         return cls(calls, steps, inputs)
 
     def told(self, steps: Iterable[Step]) -> list[str]:
-        """Each change in short, for the header of the new trace."""
+        """Return each change in short, for the header of the new trace."""
         calls = {step.number: step.call or "" for step in steps}
         told = [f"{cut(call, _MAX_TOLD)} = {brief(value, _MAX_TOLD)}" for call, value in self.calls.items()]
         told += [
@@ -58,17 +58,17 @@ class Changes:
         return told + [f"{name} = {brief(value, _MAX_TOLD)}" for name, value in self.inputs.items()]
 
     def check_steps(self, steps: Iterable[Step]) -> None:
-        """Raises InputError for a step that is not there, or that is Python's own."""
+        """Raise InputError for a step that does not exist, or that Python ran."""
         known = {step.number: step for step in steps}
         for number in self.steps:
             if number not in known:
                 has = f"steps 1 to {max(known)}" if known else "no steps"
                 raise InputError(f"there is no step {number}: the last program of the trace has {has}")
             if known[number].call is None:
-                raise InputError(f"step {number} is Python's own: only values of the LM and of tools can be set")
+                raise InputError(f"step {number} was run by Python: only values of the LM and of tools can be set")
 
     def check_calls(self, used: set[str], known: Iterable[str]) -> None:
-        """Raises InputError for a call that was made neither when it was recorded nor now."""
+        """Raise InputError for a call that was made neither in the recorded run nor now."""
         recorded = dict.fromkeys(map(normal_text, known))
         for text in self.calls:
             normal = normal_text(text)
@@ -81,7 +81,7 @@ class Changes:
 
 
 def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> tuple[str, Any]:
-    """A call and its value out of `is_fruit("fig")=True`: the last `=` with a literal to its right is between them.
+    """Split `is_fruit("fig")=True` into the call and its value, at the last `=` with a literal to its right.
 
     The search may take quadratic time: limit the length of untrusted text.
     """
@@ -97,12 +97,12 @@ def call_and_value(text: str, form: str = "a value is given as CALL=VALUE") -> t
 
 
 def read_value(text: str) -> Any:
-    """A value as a person types it."""
+    """Return a value that a user typed."""
     try:
         return read_literal(text.strip())
     except ValueError:
         given = (
-            f"{text.strip()[:300]} is no Python literal and no JSON"
+            f"{text.strip()[:300]} is neither a Python literal nor JSON"
             if text.strip()
             else "a value is a Python literal or JSON"
         )

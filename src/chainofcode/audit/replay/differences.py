@@ -1,4 +1,4 @@
-"""Where a run that was recorded and the same run now differ first."""
+"""The first difference between a recorded run and its replay."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from .recorded import Run
 STEP_FIELDS = ("by", "statement", "line", "call", "value", "error", "delta", "outcome", "output", "visit", "number")
 _ANSWER_FIELDS = ("reason", "error", "text", "value", "source", "stderr", "artifacts")
 _PROGRAM_FIELDS = tuple(name for name in Program.__struct_fields__ if name != "hole_places")  # follows from the source
-# Ends that the machine and its load have a say in; and where what was printed is cut depends on what comes together.
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where the two differ first: in which program of the trace, at which step (none: in its text, or at its end)."""
+    """The first difference: in which program of the trace, at which step (None: in its text, or at its end)."""
 
     run: int
     step: int | None
@@ -42,7 +41,7 @@ def first_difference(run: Run, events: Sequence[Event], *, with_program: bool = 
 
 
 def last_word(trace: Trace, run: Run) -> Difference | None:
-    """Where a trace ends with another answer than the one that its last program gave, and that no model stated."""
+    """Return how the answer of a trace differs from that of the program, if no model stated it."""
     told, own = trace.answer, run.answer
     if told is None or own is None or not told.is_answered or told.source == "reply":
         return None
@@ -51,7 +50,7 @@ def last_word(trace: Trace, run: Run) -> Difference | None:
 
 
 def by_chance(run: Run) -> str:
-    """Why the end is not the same every time; empty where it must be."""
+    """Return the reason of an end that depends on the machine and its load; empty if it must always be the same."""
     return run.answer.reason if run.answer is not None and run.answer.reason.is_by_chance else ""
 
 
@@ -74,7 +73,7 @@ def _differences(run: Run, events: Sequence[Event], with_program: bool) -> Itera
 
 
 def _unlike(before: object, after: object, names: Sequence[str]) -> Iterator[tuple[str, Any, Any]]:
-    """The fields in which two records differ, with both values."""
+    """Yield the fields in which two records differ, with both values."""
     for name in names:
         recorded, now = getattr(before, name), getattr(after, name)
         if as_json(recorded) != as_json(now):
@@ -82,7 +81,7 @@ def _unlike(before: object, after: object, names: Sequence[str]) -> Iterator[tup
 
 
 def _missing(run: Run, steps: Sequence[Step]) -> Difference:
-    """A step that only one of them has."""
+    """Return the difference for a step that only one run has."""
     place = min(len(steps), len(run.steps))
     before = run.steps[place] if place < len(run.steps) else None
     after = steps[place] if place < len(steps) else None
@@ -94,12 +93,12 @@ def _missing(run: Run, steps: Sequence[Step]) -> Difference:
 
 def _of_answers(run: Run, before: Answer, after: Answer) -> Iterator[Difference]:
     names: tuple[str, ...] = _ANSWER_FIELDS
-    if before.type:  # the method made that of what the program gave, or could not
+    if before.type:  # the method converted the answer of the program, or failed to
         before = msgspec.structs.replace(before, reason=Reason.ANSWERED, error=None, text=before.said or before.text)
         names = tuple(name for name in names if name != "value")
     if before.error is not None and after.error is not None and before.error.statement is None:
         unplaced = msgspec.structs.replace(after.error, line=before.error.line, statement=None)
-        after = msgspec.structs.replace(after, error=unplaced)  # the record does not say where it was
+        after = msgspec.structs.replace(after, error=unplaced)  # the recorded run has no position
     if before.error is not None and after.error is not None and not before.error.code:
         uncoded = msgspec.structs.replace(after.error, code="", about="")
         after = msgspec.structs.replace(after, error=uncoded)  # recorded by a version without codes

@@ -1,7 +1,7 @@
-"""Whether a trace file was changed: each line has a digest of itself and of all before it.
+"""Whether a trace file was changed: each line has a digest of itself and of all lines before it.
 
-Covered: a line that was changed, removed, inserted or moved. Not covered: a rewrite of the whole
-chain, and missing lines at the end; against both, keep the head (the last line's digest) elsewhere and compare.
+Detected: lines that were changed, removed, inserted or moved. Not detected: a rewrite of the whole chain, and missing
+lines at the end; to detect these, keep the head (the last line's digest) elsewhere and compare.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ...platforms import read_whole
 from ...trace import DIGEST_CHARS, Trace, linked
 
 _MEMBER = re.compile(rb',"chain":"([0-9a-f]{%d})"\}\Z' % DIGEST_CHARS)
-_LOOKED_THROUGH_BYTES = 1 << 28  # for the place that a line was moved from
+_LOOKED_THROUGH_BYTES = 1 << 28  # in the search for the place that a line was moved from
 
 
 @dataclass(frozen=True)
 class Chain:
-    """What a file's digests say: `intact`; `none`, where it has no digests; `broken`, at which line and why."""
+    """The state of a file's digests: `intact`, `none` if it has none, or `broken`, with the line and the reason."""
 
     state: Literal["intact", "none", "broken"]
     head: str = ""
@@ -36,12 +36,12 @@ class Chain:
 
 
 def read_checked(path: Path, head: str | None = None) -> tuple[Trace, Chain]:
-    """A trace and what its digests say, of one reading: what is checked is what was read, also out of a pipe.
+    """Read a trace and check its digests in one pass, so that what is checked is what was read, even from a pipe.
 
-    Raises InputError for a head that no line can have: an empty one would check nothing.
+    Raises InputError for an invalid head: an empty one would check nothing.
     """
     if head is not None and not re.fullmatch(rf"[0-9a-fA-F]{{{DIGEST_CHARS}}}", head):
-        raise InputError(f"--head takes the {DIGEST_CHARS} hexadecimal digits of a digest, not {head[:100]!r}")
+        raise InputError(f"--head must be the {DIGEST_CHARS} hexadecimal digits of a digest, not {head[:100]!r}")
     lines = _read(path)
     return Trace.parse(lines, str(path)), check_chain(lines, head or "")
 
@@ -60,14 +60,14 @@ def check_chain(lines: Path | Iterable[bytes], head: str = "") -> Chain:
         return Chain("intact", before)
     if head.lower() in digests:
         last = digests.index(head.lower()) + 1
-        return Chain("broken", before, last + 1, f"line {last + 1}: the head that was kept is line {last}'s")
+        return Chain("broken", before, last + 1, f"line {last + 1}: the given head is the digest of line {last}")
     return Chain(
         "broken", before, len(pairs), "at the end: the head differs; lines are missing, or the file was rewritten"
     )
 
 
 def _first_broken(pairs: list[tuple[bytes, str]]) -> int | None:
-    """The first line that is not what its digest says."""
+    """Return the index of the first line that does not match its digest."""
     before = ""
     for place, (line, digest) in enumerate(pairs):
         if not digest or linked(before, line) != digest:
@@ -84,7 +84,7 @@ def _read(path: Path) -> list[bytes]:
 
 
 def parted(line: bytes) -> tuple[bytes, str]:
-    """A line as its digest was made of it, and the digest."""
+    """Split a line into the part that its digest covers, and the digest."""
     found = _MEMBER.search(line, max(len(line) - 2 * DIGEST_CHARS, 0))
     return (line[: found.start()] + b"}", found[1].decode()) if found else (line, "")
 
@@ -99,7 +99,7 @@ def _why(parted: list[tuple[bytes, str]], place: int) -> str:
         if looked > _LOOKED_THROUGH_BYTES:
             break
         if known and linked(known, line) == digest:
-            return f"it was moved: it stood after what is line {later + 1} now"
+            return f"it was moved: it was after the line that is line {later + 1} now"
     before = parted[place - 1][1] if place else ""
     following = parted[place + 1] if place + 1 < len(parted) else (b"", "")
     if following[1] and linked(before, following[0]) == following[1]:

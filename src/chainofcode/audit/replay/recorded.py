@@ -1,4 +1,4 @@
-"""A trace as something to run again: its programs, what they were given, and who gives the recorded values."""
+"""A trace, prepared for a re-run: its programs, their options, and an emulator that returns the recorded values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Run:
 
 
 def runs_of(trace: Trace) -> list[Run]:
-    """The programs that were run, in order; not those that a model only read."""
+    """Return the programs that were run, in order, without those that a model only read."""
     runs: list[Run] = []
     program, steps = None, list[Step]()
     for event in [*trace.events, None]:
@@ -61,7 +61,7 @@ def _run(number: int, program: Program, steps: Sequence[Step], ended: Answer | N
 
 
 def answering(trace: Trace, runs: Sequence[Run]) -> Run:
-    """The run that the trace's answer is of: the last, or an earlier one whose answer was kept."""
+    """Return the run that gave the trace's answer: the last, or an earlier one whose answer was kept."""
     told = trace.answer
     for run in reversed(runs):
         own = run.answer
@@ -73,7 +73,7 @@ def answering(trace: Trace, runs: Sequence[Run]) -> Run:
 
 
 def given_of(trace: Trace) -> RunOptions:
-    """What the trace says that its programs were given; its tools are names that nothing stands behind."""
+    """Return the options that a trace recorded; its tools are only names, without functions."""
     try:
         settings = msgspec.convert(dict(trace.settings), Settings)
         limits = Limits(**cast(Any, settings.limits))
@@ -101,7 +101,7 @@ def given_of(trace: Trace) -> RunOptions:
 
 
 def _wanted_a_value(run: Run) -> bool:
-    """Whether it ended for lack of a value."""
+    """Whether a run ended for lack of a value."""
     return run.answer is None or run.answer.reason is Reason.EMULATION_FAILED or run.answer.reason.is_budget
 
 
@@ -117,7 +117,7 @@ def _nobody() -> None:
 
 
 class _Names(Toolbox):
-    """Tools by name alone: their calls are answered as all others are."""
+    """Tools by name alone: their calls get recorded values, as all others do."""
 
     def around(self, emulator: Emulator) -> Emulator:
         return emulator
@@ -125,17 +125,17 @@ class _Names(Toolbox):
 
 @dataclass
 class _Value:
-    """A value that was given, and whether the program used it again where it made the same call again."""
+    """A recorded value, and whether the program used it again when it repeated the call."""
 
     step: Step
     is_shared: bool = False
-    is_earlier: bool = False  # it is of another run: changes of this one's steps are not for it
+    is_earlier: bool = False  # it is of an earlier run: changes of steps do not apply to it
 
 
 class Recorded(Emulator):
-    """Returns the recorded values of a run, each call its own in turn; another emulator, if any, answers new calls.
+    """Returns the recorded values of a run, for each call in order; another emulator, if any, answers new calls.
 
-    Where nothing is changed, it gives up where the run did, and says the same.
+    Without changes, it fails where the recorded run failed, with the same error.
     """
 
     def __init__(
@@ -152,8 +152,8 @@ class Recorded(Emulator):
         self._values = _queues(run.steps, changes.steps if changes else {})
         if earlier is not None:
             self._add_earlier(earlier)
-        # The last value of a call is for its later uses, too, as most values are: some are past the bound of what is
-        # recorded. Where the run ended for want of a value, the last one may have been for one use only.
+        # The last value of a call also serves later uses, as most values do: the guest records only so many shared
+        # steps. If the run ended for lack of a value, the last one may have been for one use only.
         self._may_go_on = changes is not None or not _wanted_a_value(run) or _is_cut(run.steps)
         self._left = sum(map(len, self._values.values()))
         self._turns: collections.Counter[str] = collections.Counter()
@@ -231,7 +231,7 @@ def _is_cut(steps: Sequence[Step]) -> bool:
 
 
 def _queues(steps: Sequence[Step], changed: Mapping[int, Any]) -> dict[str, list[_Value]]:
-    """The values of each call, in the order it got them."""
+    """Return the values of each call, in the order in which it got them."""
     asked = [step for step in steps if step.call is not None]
     apart = {step.call for step in asked if step.number in changed}  # each use has a value of its own
     queues: dict[str, list[_Value]] = {}

@@ -1,6 +1,6 @@
-"""A trace run again with its recorded values: no model, no network, no tool. It must come out the same.
+"""Replay: a trace is run again with its recorded values, without model, network and tools. The result must be the same.
 
-With changes it is a what-if: everything downstream of them is recomputed.
+With changes, it is a what-if: everything downstream of them is recomputed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Replay:
     trace: Trace
     runs: tuple[Run, ...]  # those of the recorded trace that were run again
     difference: Difference | None = None  # the first
-    notes: tuple[str, ...] = ()  # what to know about it
+    notes: tuple[str, ...] = ()  # on its comparability
     artifacts: dict[str, bytes] | None = None  # by SHA-256
     missing: str = ""  # the call that had no value
 
@@ -42,7 +42,7 @@ class Replay:
 
     @property
     def result(self) -> Result:
-        """What the (last) program gave now."""
+        """The result of the (last) program now."""
         return Result.of_trace(self.trace, self.artifacts or {})
 
     @property
@@ -60,11 +60,11 @@ async def areplay(
     sandbox: Sandbox | str = "auto",
     earlier: Run | None = None,
 ) -> Replay:
-    """Run every program of a trace again and compare. With changes, another program or an emulator: a what-if.
+    """Run every program of a trace again and compare. With changes, another program or an emulator, run a what-if.
 
-    A what-if runs the program that gave the answer only. A call that the trace has no value for has that of an
-    `earlier` run, if there is one, or is the emulator's, else the run ends as `emulation failed`. Raises InputError for
-    a trace in which nothing was run.
+    A what-if runs only the program that gave the answer. A call without a recorded value gets one from the `earlier`
+    run or from the emulator; otherwise the run ends with `emulation failed`. Raises InputError for a trace in which
+    nothing was run.
     """
     runs = runs_of(trace)
     if not runs:
@@ -152,15 +152,15 @@ def _notes(trace: Trace) -> list[str]:
 
 
 def _ended(run: Run, events: list[Kept]) -> list[str]:
-    """What to know about an end that is not the same every time."""
+    """Return notes on an end that may differ from run to run."""
     now = next((event.reason for event in reversed(events) if isinstance(event, Answer)), "guest died")
     which = f"program {run.number}" if run.number > 1 else "the program"
     if run.answer is None:
-        return [f"{which} was broken off when it was recorded: compared as far as it came"]
+        return [f"{which} was interrupted when it was recorded: compared up to that point"]
     if not by_chance(run):
         return []
     told = "now too" if now == run.answer.reason else f"now {now}"
-    return [f"{which} ended as {run.answer.reason} ({told}), which no program repeats exactly: compared up to there"]
+    return [f"{which} ended as {run.answer.reason} ({told}), which varies from run to run: compared up to that point"]
 
 
 __all__ = ["Replay", "areplay", "replay"]

@@ -1,4 +1,4 @@
-"""A run that was interrupted, taken up again: what its trace has is used, only what is missing is asked for."""
+"""Continues an interrupted run: values in its trace are reused, and only missing ones are requested."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OVER = (Reason.ANSWERED, Reason.ERROR)
 
 
 class Resumed:
-    """What a trace has, for the run that goes on: replies for its requests, values for the calls of its programs."""
+    """What a trace supplies to the continued run: replies for requests, values for the calls of programs."""
 
     def __init__(self, trace: Trace) -> None:
         ended = trace.answer
@@ -56,7 +56,7 @@ class Resumed:
         return self.trace.question
 
     def options(self, box: Toolbox) -> RunOptions:
-        """Return the options that the run had, with tools that do again only what was not done."""
+        """Return the options that the run had, with tools that repeat only calls that were not completed."""
         given = given_of(self.trace)
         missing = sorted(set(given.toolbox.tools) - set(box.tools))
         if missing:
@@ -65,7 +65,7 @@ class Resumed:
         return dataclasses.replace(given, tools=tools, in_flight=None, asked=asked)
 
     def model(self, lm: LM) -> LM:
-        """Return a model that gives recorded replies to the requests that have one."""
+        """Return a model that returns recorded replies to the requests that have one."""
         return _Replying(lm, self.requests)
 
     def recall(self) -> Callable[[Pause], Answered | None]:
@@ -81,12 +81,12 @@ class _RecordedRun:
         self.values: dict[str, list[Answered]] = {}
         self.begun: collections.Counter[str] = collections.Counter()  # tool calls whose outcome is not known
         self._cancelled: collections.Counter[str] = collections.Counter()
-        self._sources: dict[str, list[tuple[Call, Any]]] = {}  # values whose step may not have come
+        self._sources: dict[str, list[tuple[Call, Any]]] = {}  # values whose step may be missing
 
     def add_call(self, call: Call) -> None:
         if call.tool and call.is_abandoned and call.reply == BEGUN:
             self.begun[call.prompt] += 1
-        elif call.tool and call.is_abandoned:  # cancelled: never done, whatever was done before
+        elif call.tool and call.is_abandoned:  # cancelled: it may have run, and is not repeated
             self._cancelled[call.prompt] += 1
         for text, value in call.answers.items():
             self._sources.setdefault(text, []).append((call, value))
@@ -159,7 +159,7 @@ def _decoded(value: Any, where: Step | Call) -> Any:
 
 
 class _Recalling:
-    """Looks up the recorded values of one program, each call its own in turn."""
+    """Looks up the recorded values of one program, for each call in order."""
 
     def __init__(self, runs: Sequence[_RecordedRun]) -> None:
         self._runs = runs
@@ -168,7 +168,7 @@ class _Recalling:
         self._turns: collections.Counter[str] = collections.Counter()
 
     def value(self, pause: Pause) -> Answered | None:
-        """Return a recorded value; for a tool call that was under way, the error that it may be done."""
+        """Return a recorded value; for an unfinished tool call, an error, because the tool may have run."""
         if not self._has_looked:
             self._has_looked = True
             source = pause.program.source
@@ -188,7 +188,7 @@ class _Recalling:
 
 
 class _Replying(Around):
-    """Gives recorded replies to the requests that were made, in their order."""
+    """Returns recorded replies for repeated requests, in order."""
 
     def __init__(self, lm: LM, recorded: Sequence[Call]) -> None:
         super().__init__(lm)
@@ -205,8 +205,8 @@ class _Replying(Around):
             return [Completion(call.reply, call.usage, call.seconds, is_cached=call.is_cached) for call in found]
         if not self._is_checked:
             raise InputError(
-                "the trace is of another run: its first request is not the one that would be made now, so nothing was "
-                "asked; give the same question, --method and files, or start a new run"
+                "the trace is of another run: its first request is not the one that would be made now, so no "
+                "request was sent; give the same question, --method and files, or start a new run"
             )
         return await self._lm.complete(messages, **options)
 

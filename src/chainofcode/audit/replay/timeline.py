@@ -1,4 +1,4 @@
-"""A run as a line of places to stand at: what was so after each step, and which step comes next in some respect."""
+"""A timeline of a run, for the debugger: the state after each step, and the next step of a kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_SEARCHED = 100_000  # characters of a value
 
 @dataclass(frozen=True)
 class Variable:
-    """A name as it is at a place; without a text, it is gone. `since` is the place that gave it; -1: an input."""
+    """A variable at a place; without a text, it was deleted. `since` is the place that set it (-1: an input)."""
 
     name: str
     text: str | None
@@ -34,13 +34,13 @@ class Variable:
 
 
 class Timeline:
-    """One run of a trace. A place is a step's index; there is none where the run has no steps.
+    """One run of a trace. A place is the index of a step.
 
-    Deltas do not say which scope a name is of: one of the same name in a function takes the other's place here, too.
+    Deltas do not record the scope of a name: a variable of a function hides others with the same name.
     """
 
     def __init__(self, trace: Trace, run: Run, beside: Sequence[Row] = (), missing: str = "") -> None:
-        self.missing = missing  # the call that it ended at, for lack of a value
+        self.missing = missing  # the call without a value at which the run ended
         self.trace, self.run, self.steps = trace, run, run.steps
         self.lines = run.program.source.removesuffix("\n").split("\n")
         self._places = {step.number: place for place, step in enumerate(self.steps)}
@@ -51,10 +51,10 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.steps)
 
-    # --- what was so ------------------------------------------------------------------------------------------
+    # --- the state --------------------------------------------------------------------------------------------
 
     def state(self, place: int) -> list[Variable]:
-        """All names after the step, those that came first at the top; also those that it took away."""
+        """Return all variables after a step, the oldest first, and those that the step deleted."""
         found = []
         for name, (places, texts) in self._histories.items():
             index = bisect_right(places, place) - 1
@@ -65,7 +65,7 @@ class Timeline:
         return found
 
     def output(self, place: int, max_chars: int | None = None) -> str:
-        """What was printed up to the step, or the last of it."""
+        """Return the output up to a step, or the last `max_chars` of it."""
         parts: list[str] = []
         left = max_chars
         for step in reversed(self.steps[: place + 1]):
@@ -76,20 +76,20 @@ class Timeline:
         return text if max_chars is None else text[-max_chars:]
 
     def who(self, line: int) -> Mapping[str, int]:
-        """Who ran a line of the program (`python`, `lm`, `tool`), and at which place first."""
+        """Return who ran a line of the program (`python`, `lm`, `tool`), and the first place at which each did."""
         return self._ran.get(line, {})
 
     def row(self, place: int) -> Row | None:
-        """The step next to the recorded one, if this run is an edited one."""
+        """Return the step paired with the recorded one, if this run was edited."""
         return self._rows.get(place)
 
-    # --- where to go ------------------------------------------------------------------------------------------
+    # --- navigation -------------------------------------------------------------------------------------------
 
     def place_of(self, number: int) -> int | None:
         return self._places.get(number)
 
     def asked(self, place: int, way: Literal[1, -1] = 1) -> int | None:
-        """The next step of the LM or of a tool, or the one before."""
+        """Return the next or previous step of the LM or of a tool."""
         return self._seek(place, way, lambda at: not self.steps[at].is_code)
 
     def printing(self, place: int, way: Literal[1, -1] = 1) -> int | None:
@@ -99,7 +99,7 @@ class Timeline:
         return self._seek(place, way, lambda at: (row := self._rows.get(at)) is not None and not row.is_same)
 
     def find(self, text: str, place: int) -> int | None:
-        """The next step that changed or mentions it, from the top again after the last; whole words come first."""
+        """Return the next step that changes or mentions a text, then from the top; whole words come first."""
         size = len(self.steps)
         around = [at % size for at in range(place + 1, place + 1 + size)]
         patterns = [rf"(?<!\w){re.escape(text)}(?!\w)", re.escape(text)]
@@ -126,7 +126,7 @@ class Timeline:
 
 
 def timelines(trace: Trace) -> list[Timeline]:
-    """One for each program that was run; where none was, one that has no steps."""
+    """Return a timeline for each program that was run; if none was, one without steps."""
     runs = runs_of(trace) or [Run(1, trace.program or Program(""), (), trace.answer)]
     return [Timeline(_alone(trace, run), run) for run in runs]
 
@@ -134,7 +134,7 @@ def timelines(trace: Trace) -> list[Timeline]:
 async def edited(
     recorded: Timeline, now: Timeline, changes: Changes, emulator: Answering = None, sandbox: Sandbox | str = "auto"
 ) -> Timeline:
-    """The run with other values, aligned with the recorded one."""
+    """Return the run with changed values, aligned with the recorded one."""
     done = await areplay(now.trace, changes=changes, emulator=emulator, sandbox=sandbox, earlier=recorded.run)
     trace = done.trace
     run = Run(recorded.run.number, trace.program or recorded.run.program, tuple(trace.steps), trace.answer)
@@ -144,7 +144,7 @@ async def edited(
 
 
 def value_text(step: Step, max_chars: int) -> str:
-    """The value that the LM or a tool gave, as Python writes it, shortened to about this many characters."""
+    """Return the value of a step of the LM or a tool as Python prints it, cut to about `max_chars`."""
     try:
         return brief(decode(step.value), max_chars)
     except ValueFormatError:
@@ -152,14 +152,14 @@ def value_text(step: Step, max_chars: int) -> str:
 
 
 def _alone(trace: Trace, run: Run) -> Trace:
-    """A what-if takes the last program of a trace: here it is the only one."""
+    """Return a trace with one run only, because a what-if runs the last program of a trace."""
     ended: list[Answer] = [run.answer] if run.answer is not None else []
     events: list[Kept] = [run.program, *run.steps, *ended]
     return Trace(trace.question, trace.inputs, trace.settings, events, trace.python)
 
 
 def _histories(trace: Trace, steps: Sequence[Step]) -> dict[str, tuple[list[int], list[str | None]]]:
-    """For each name the places that gave it a value, and the values: small, however many steps and names there are."""
+    """Return, for each name, the places that set it, and its values: small even for many steps and names."""
     given = dict(trace.inputs) if trace.question is None else {"question": trace.question, **trace.inputs}
     made: dict[str, tuple[list[int], list[str | None]]] = {
         name: ([-1], [brief(value)]) for name, value in given.items()

@@ -21,12 +21,18 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "ask",
         help="answer a question: a model writes a program, Python runs what it can, the model runs the rest",
-        description="Print the answer on standard output, and the program with who ran each line on standard error. "
-        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+        description="Print the answer on standard output, and the program with its steps on standard error. "
+        "Exit code: 0 answered, 1 no answer, 2 could not run. "
+        'Example: `coc ask "Which region earned the most?" --file orders.csv`',
     )
     parser.add_argument("question", metavar="QUESTION", help="the question (- for standard input)")
     add_asking(parser)
-    parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="write a trace of the run to FILE, for coc show, why, verify and replay",
+    )
     parser.set_defaults(command=_command)
 
 
@@ -39,7 +45,7 @@ def _command(given: argparse.Namespace) -> int:
         with saving_partial_trace(given.trace) as events, opened_asker(given, tools, runner.run) as asker:
             runner.run(asker.answer(question, events))
         result = Result.of(events)
-        try:  # the answer first, whatever happens to the trace
+        try:  # print the answer even if the trace cannot be written
             print_answer(question, result, given, time.monotonic() - started)
         finally:
             if given.trace:

@@ -21,7 +21,7 @@ from ..asking import Asker, add_asking, opened_asker, print_answer, read_questio
 from ..terminal import ANSWERED, NO_ANSWER, note, note_lines, write_lines, write_trace
 from ..tool_options import chosen_tools
 
-_MAX_TURNS, _MAX_TURN_CHARS = 20, 2_000  # that a question carries with it
+_MAX_TURNS, _MAX_TURN_CHARS = 20, 2_000  # of the conversation, sent with each question
 _HELP = """\
 /new          forget the conversation
 /trace FILE   write the trace of the last answer
@@ -34,8 +34,9 @@ def add_to(commands: Any) -> None:
         "chat",
         help="answer questions one after another; each may refer to those before it",
         description="Read a question from each line of standard input and answer it as coc ask does. The model is "
-        "loaded once, and sees the earlier questions and answers. /help lists what else can be typed. "
-        "Exit code: 0 all answered, 1 a question was not, 2 could not run.",
+        "loaded once, and sees the earlier questions and answers. /help lists the commands. "
+        "Exit code: 0 all answered, 1 a question was not, 2 could not run. "
+        "Example: `coc chat --model ollama:llama3.2`",
     )
     add_asking(parser)
     parser.set_defaults(command=_command, question=None, trace=None)
@@ -63,7 +64,7 @@ class _Session:
         if self._is_interactive:
             import readline  # noqa: F401 - gives `input` history and editing
 
-            note("ask a question; /help lists what else you can type")
+            note("ask a question; /help lists the commands")
         code = ANSWERED
         while (line := self._next_line()) is not None:
             try:
@@ -91,7 +92,7 @@ class _Session:
                 return None
 
     def _obey(self, line: str) -> bool:
-        """Do what a line with a slash says. Returns whether the session goes on."""
+        """Run a command, a line with a slash. Returns whether the session continues."""
         try:
             command, *arguments = shlex.split(line)
         except ValueError:
@@ -106,7 +107,7 @@ class _Session:
             case "/help", []:
                 note_lines(_HELP)
             case _:
-                raise InputError(f"{line[:100]!r} is unknown; /help lists what can be typed")
+                raise InputError(f"unknown command {line[:100]!r}; /help lists the commands")
         return True
 
     def _write(self, path: Path) -> None:

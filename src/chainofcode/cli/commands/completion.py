@@ -28,7 +28,7 @@ def _command(given: argparse.Namespace, top: TopParser) -> int:
 
 
 def _words(parser: argparse.ArgumentParser) -> list[str]:
-    """Return the options of a command, and the values that its arguments may have."""
+    """Return the options of a command, and the possible values of its arguments."""
     words = [option for action in parser._actions for option in action.option_strings if option.startswith("--")]
     for action in parser._actions:
         if not action.option_strings and isinstance(action.choices, (tuple, list, Mapping)):

@@ -1,4 +1,4 @@
-"""`coc debug`: step through a trace in the terminal, and continue from any value with another one."""
+"""`coc debug`: steps through a trace in the terminal, and continues from a changed value."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from ..trace_warnings import warnings
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "debug",
-        help="step through a trace, forwards and backwards, and continue from any value with another one",
-        description="Needs a terminal and the extra `debug` (Textual). Press ? for the keys.",
+        help="step through a trace, forwards and backwards; change a value and continue from there",
+        description="Needs a terminal and the extra `debug` (Textual). Press ? for the keys. "
+        "Example: `coc debug run.jsonl`",
     )
     add_trace_argument(parser)
     add_model(parser)
@@ -31,7 +32,7 @@ def add_to(commands: Any) -> None:
 def _debug(given: argparse.Namespace) -> int:
     trace, chain = read_checked(given.trace)
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        raise InputError(f"coc debug needs a terminal; coc show {given.trace} prints the trace anywhere")
+        raise InputError(f"coc debug needs a terminal; without one, use coc show {given.trace}")
     try:
         from ..debugger.app import Debugger
     except ModuleNotFoundError as error:

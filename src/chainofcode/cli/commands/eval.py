@@ -76,10 +76,11 @@ def add_to(commands: Any) -> None:
         "eval",
         help="run a suite of questions or programs with a model, and score it",
         description="SUITE is part of the package (emulation: 40 calls with known values; questions: 20 small "
-        "questions; varied: 300 calls of every type, for which any value of that type counts), a benchmark (bbh: "
+        "questions; varied: 300 calls of all types, where any value of the type is right), a benchmark (bbh: "
         "BIG-Bench Hard; bbeh: BIG-Bench Extra Hard, with general examples; gsm8k; gsm-hard), sembench (ten SQL "
         "queries over movie reviews, next to the scores of four systems), or a .jsonl file of "
-        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}.',
+        '{"question": …, "target": …}, {"id": …, "question": …, "targets": […]} or {"program": …, "targets": […]}. '
+        "Example: `coc eval bbh --limit 10 --methods direct,coc --out results`",
     )
     parser.add_argument(
         "suite", metavar="SUITE", help=f"{', '.join((*SUITES, *_BENCHMARKS))}, sembench or a .jsonl file"
@@ -100,8 +101,8 @@ def _add_samples(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         metavar="PART",
-        help="run only one part: a name, such as held-out, or START:STOP within each task, such as 0:100 to tune "
-        "prompts on and 100: to report on",
+        help="run only one part: a named one, such as held-out, or START:STOP within each task, such as 0:100 to tune "
+        "prompts and 100: to report results",
     )
     parser.add_argument(
         "--tasks", metavar="A,B", default="", help="run only these tasks of bbh or bbeh, or queries of sembench"
@@ -116,22 +117,22 @@ def _add_samples(parser: argparse.ArgumentParser) -> None:
         "--methods",
         metavar="A,B",
         help="compare several methods, or all, on the same samples, without fallback. cot@coc is cot with "
-        "self-consistency at equal tokens: in each task it gets as many votes as match the mean tokens per question of "
+        "self-consistency at equal tokens: in each task, it gets as many votes as use the mean tokens per question of "
         "coc (cot and coc run first)",
     )
     parser.add_argument(
         "--shots",
         metavar="HOW",
         default="single",
-        help="the examples that the model sees: single (three of the same task), cross (of other tasks), or a number "
-        "of general ones (0: none)",
+        help="the examples in the prompt: single (three of the same task), cross (three of other tasks), or a number "
+        "of general ones, 0 for none (single)",
     )
-    parser.add_argument("--seed", metavar="N", type=int, default=0, help="the random seed for --shots cross")
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="the random seed for --shots cross (0)")
     parser.add_argument(
         "--data",
         metavar="DIR",
         type=Path,
-        help="the directory of the benchmark's files (otherwise COC_DATA, otherwise downloaded)",
+        help="the directory of the benchmark's files (default: COC_DATA, else a download)",
     )
     add_perfect(parser)
 
@@ -143,7 +144,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "--out",
         metavar="DIR",
         type=Path,
-        help="keep results and traces in DIR; the same command resumes",
+        help="keep results and traces in DIR; repeat the command to resume",
     )
     parser.add_argument(
         "--verify", action="store_true", help="also score the faithfulness of each answer, as coc verify does"
@@ -152,7 +153,7 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         "--batch",
         action="store_true",
         help="send requests through the batch endpoint of OpenAI or Anthropic: half the price, replies within a day; "
-        "needs --out, and the same command resumes",
+        "needs --out; repeat the command to resume",
     )
     parser.add_argument("--at-once", metavar="N", type=int, help="run N samples at once (as many as the model accepts)")
     parser.add_argument("--per-minute", metavar="N", type=int, help="start at most N requests to the model per minute")
@@ -162,18 +163,16 @@ def _add_running(parser: argparse.ArgumentParser) -> None:
         default="local",
         help="where samples run: on this machine, or on a Ray cluster (local)",
     )
-    parser.add_argument(
-        "--address", metavar="WHERE", help="the Ray cluster: HOST:PORT or auto (otherwise this machine)"
-    )
+    parser.add_argument("--address", metavar="WHERE", help="the Ray cluster: HOST:PORT or auto (default: this machine)")
 
 
 def _command(given: argparse.Namespace) -> int:
     if given.suite == "sembench":
         if given.batch:
-            raise InputError("--batch is not for sembench")
+            raise InputError("--batch does not work with sembench")
         return run_sembench(given)
     if given.perfect:
-        raise InputError("--perfect is for sembench")
+        raise InputError("--perfect works only with sembench")
     return asyncio.run(_eval(given))
 
 
@@ -206,7 +205,7 @@ async def _eval(given: argparse.Namespace) -> int:
 
 
 def _prepare(given: argparse.Namespace, opened: ExitStack) -> Callable[[LM], LM]:
-    """Return what each model is wrapped by: --per-minute, or --batch."""
+    """Return the function that wraps each model, for --per-minute or --batch."""
     if given.per_minute:
         return lambda lm: Limited(lm, _NO_LIMIT, given.per_minute)
     if not given.batch:
@@ -215,7 +214,7 @@ def _prepare(given: argparse.Namespace, opened: ExitStack) -> Callable[[LM], LM]
 
     def deferred(lm: LM) -> LM:
         if not lm.has_batches:
-            raise InputError(f"{lm.name} has no batch endpoint: --batch is for models of openai: and anthropic:")
+            raise InputError(f"{lm.name} has no batch endpoint: --batch needs a model of openai: or anthropic:")
         lm.defer(batches)
         return lm
 
@@ -228,19 +227,19 @@ def _check_options(given: argparse.Namespace) -> None:
     check_range(given, "per-minute", 1)
     for option in ("emulator", "cache", "batch"):
         if given.engine == "ray" and getattr(given, option):
-            raise InputError(f"--{option} is not for --engine ray: each worker asks one model")
+            raise InputError(f"--{option} cannot be combined with --engine ray: each worker asks one model")
     if given.batch and given.out is None:
         raise InputError("--batch needs --out DIR: an interrupted evaluation collects its batches from there")
     if given.batch and given.per_minute:
-        raise InputError("--per-minute is not for --batch: a batch is one request")
+        raise InputError("--per-minute cannot be combined with --batch: a batch is one request")
     if given.address and given.engine != "ray":
-        raise InputError("--address is for --engine ray")
+        raise InputError("--address needs --engine ray")
     if given.tasks and given.suite not in _WITH_TASKS:
-        raise InputError(f"--tasks is for {', '.join(_WITH_TASKS)}")
+        raise InputError(f"--tasks works only with {', '.join(_WITH_TASKS)}")
     if not _NUMBER.fullmatch(given.shots) and given.shots not in ("single", "cross"):
-        raise InputError(f"--shots takes single, cross or a number, not {given.shots!r}")
+        raise InputError(f"--shots must be single, cross or a number, not {given.shots!r}")
     if given.data is not None and given.suite not in _BENCHMARKS:
-        raise InputError(f"--data is for {', '.join(_BENCHMARKS)}")
+        raise InputError(f"--data works only with {', '.join(_BENCHMARKS)}")
 
 
 def _print_scores(given: argparse.Namespace, model: str, scores: list[Score], *, has_run: bool) -> None:
@@ -270,7 +269,7 @@ def _chosen_samples(given: argparse.Namespace) -> list[Sample]:
 
 
 def _method_names(given: argparse.Namespace) -> list[str]:
-    """The methods, in order; those that match the tokens of others come last, and add those others."""
+    """Return the methods in the order in which they run: those such as `cot@coc` last, after `cot` and `coc`."""
     if given.methods is None:
         if "@" in given.method:
             raise InputError(f"{given.method!r} runs several methods: use --methods")
@@ -287,7 +286,7 @@ def _method_names(given: argparse.Namespace) -> list[str]:
 def _jobs(
     samples: list[Sample], name: str, given: argparse.Namespace, votes: dict[str, int] | None = None
 ) -> list[EvalJob]:
-    """One job for each sample. `votes` by task are those of a method that matches the tokens of another."""
+    """Return one job per sample. `votes`, by task, are those of a method such as `cot@coc`."""
     parts = split_name(name)
     method = name if parts is None else parts[0]
     shots = int(given.shots) if _NUMBER.fullmatch(given.shots) else None
@@ -304,20 +303,20 @@ def _jobs(
 
 
 def _matching_jobs(samples: list[Sample], name: str, scores: list[Score], given: argparse.Namespace) -> list[EvalJob]:
-    """The jobs of a method that matches the tokens of another, which has run; none where no tokens are known."""
+    """Return the jobs of a method such as `cot@coc`, after both have run; none if their tokens are not known."""
     method, other = split_name(name) or ("", "")
     try:
         votes = matching_votes(scores, method, other, given.votes)
     except InputError as error:
-        note(f"{name} was left out: {error}")
+        note(f"skipped {name}: {error}")
         return []
     answers = [votes.get(sample.task, 1) for sample in samples]
-    note(f"{name}: {min(answers)} to {max(answers)} votes a question, {sum(answers) / len(answers):.1f} on average")
+    note(f"{name}: {min(answers)} to {max(answers)} votes per question, {sum(answers) / len(answers):.1f} on average")
     return _jobs(samples, name, given, votes)
 
 
 def _task_examples(task: str, method: str, given: argparse.Namespace) -> Ways:
-    """Examples of the same or of other tasks, unless --shots is a number. A method's fallbacks have their own."""
+    """Return examples of the same or of other tasks, unless --shots is a number. Fallback methods have their own."""
     if _NUMBER.fullmatch(given.shots):
         return Ways()
     by_method = {name: examples(task, name, given.shots, given.data, given.seed) for name in (method, "cot", "direct")}
@@ -329,7 +328,7 @@ def _task_examples(task: str, method: str, given: argparse.Namespace) -> Ways:
 
 
 def _settings(given: argparse.Namespace, lm: LM) -> dict[str, Any]:
-    """Settings that must be equal for results to be combined; samples and methods may be added."""
+    """Return the settings that a resumed evaluation must share; samples and methods may be added."""
     names = (
         "suite",
         "shots",
@@ -397,7 +396,7 @@ def _left(jobs: list[EvalJob], store: ResultsDirectory | None) -> list[EvalJob]:
         return jobs
     left = store.plan(jobs)
     if len(left) < len(jobs):
-        note(f"{len(jobs) - len(left)} of {len(jobs)} are done already, in {store.directory}")
+        note(f"{len(jobs) - len(left)} of {len(jobs)} are already done, in {store.directory}")
     return left
 
 
@@ -450,14 +449,14 @@ class _Progress:
 
 
 def _why_not_run(scores: list[Score], model: str, *, is_kept: bool) -> Iterator[str]:
-    """The reasons why samples were not run, each once."""
+    """Yield the reasons why samples were not run, with counts, and what to do."""
     missing = [score for score in scores if not score.was_run]
     reasons = Counter(score.error for score in missing)
     for reason, times in reasons.most_common(_MAX_REASONS):
         yield f"{times} of {count(len(scores), 'sample')} could not be run: {reason}"
     if len(reasons) > _MAX_REASONS:
-        yield f"{len(reasons) - _MAX_REASONS} more reasons: --json has each sample's"
+        yield f"{len(reasons) - _MAX_REASONS} more reasons: --json prints them all"
     if missing and len(missing) == len(scores):
-        yield f'nothing was run: try again when coc ask "What is 2 + 2?" --model {model} answers'
+        yield f'no sample was run: check the model with coc ask "What is 2 + 2?" --model {model}'
     elif missing and is_kept:
-        yield "the same command again tries those that could not be run"
+        yield "repeat the command to retry those that could not be run"

@@ -1,4 +1,4 @@
-"""`coc examples`: lists the examples, and runs one. Their table in examples/README.md is the list."""
+"""`coc examples`: lists the examples from the table in examples/README.md, or runs one."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Example(msgspec.Struct, frozen=True):
 def add_to(commands: Any, run: Callable[[Sequence[str]], int]) -> None:
     parser = commands.add_parser(
         "examples",
-        help="list the examples, and run one",
+        help="list the examples, or run one",
         description="Without NAME, list the examples. With NAME, run that example: with the values recorded for it, "
-        "which needs no model, or with a model of your choice.",
+        "which needs no model, or with a model of your choice. Example: `coc examples fruit.py`",
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help="the example to run, such as fruit.py")
     parser.add_argument("--model", metavar="PROVIDER:MODEL", help="ask this model instead of using recorded values")
@@ -72,7 +72,7 @@ def _examples(folder: Path) -> list[Example]:
 def _named(name: str, examples: Sequence[Example]) -> Example:
     found = [example for example in examples if name in (example.name, example.name.partition(".")[0])]
     if not found:
-        raise InputError(f"there is no example {name[:100]!r}; there are {', '.join(one.name for one in examples)}")
+        raise InputError(f"unknown example {name[:100]!r} (expected one of: {', '.join(one.name for one in examples)})")
     return found[0]
 
 
@@ -86,8 +86,8 @@ def _run(example: Example, folder: Path, model: str | None, run: Callable[[Seque
 
 
 def _with_model(program: str, words: list[str], model: str) -> list[str]:
-    """Return the words of a command with a model in the place of what was recorded."""
-    if program != "coc":  # a script of its own takes the model's name
+    """Return the words of a command with a model in place of the recorded values."""
+    if program != "coc":  # a Python script: its argument is the model
         return [*words, model]
     place = next(place for place, word in enumerate(words) if word in _RECORDED)
     return [*words[:place], "--model", model, *words[place + 2 :]]

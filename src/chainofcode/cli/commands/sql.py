@@ -32,7 +32,7 @@ from ..terminal import (
 )
 from ..value_sources import add_value_sources, chosen_answering, first_known, known_values
 
-# What other commands have as options, and a query has no use for.
+# Options of other commands that a query does not use.
 _UNUSED: dict[str, Any] = {
     "question": None, "input": [], "policy": "strict", "allow_package": [], "allow_read": [], "scratch": False,
     "clock": None, "seed": None, "artifacts": None, "ask_me": None,
@@ -44,16 +44,22 @@ def add_to(commands: Any) -> None:
         "sql",
         help="run an SQL query over files; undefined functions get their values from a file or a model",
         description="Run a query over CSV, JSON, JSON lines and Parquet files, or a database. A table is named after "
-        "its file. Exit code: 0 answered, 1 no answer, 2 could not run.",
+        "its file. Exit code: 0 answered, 1 no answer, 2 could not run. Example: "
+        '`coc sql "SELECT count(*) FROM reviews WHERE is_sarcastic(text)" --file reviews.csv --model ollama:llama3.2`',
     )
     parser.add_argument("query", metavar="QUERY", help="the query, a .sql file, or - for standard input")
     add_list(parser, "--file", "FILE", "a table: CSV, TSV, JSON, JSON lines or Parquet; repeat for more")
     add_value_sources(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object on standard output instead of a table")
-    parser.add_argument("--csv", action="store_true", help="the rows as CSV on standard output")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--csv", action="store_true", help="print the rows as CSV")
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the rows to a .csv, .jsonl or .parquet file")
-    parser.add_argument("--trace", metavar="FILE", type=Path, help="write the trace as JSON lines")
-    parser.add_argument("--show", action="store_true", help="show the steps of the run, too")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE",
+        type=Path,
+        help="write a trace of the run to FILE, for coc show, why, verify and replay",
+    )
+    parser.add_argument("--show", action="store_true", help="also print the steps of the run")
     add_overlap(parser)
     add_sandbox(parser)
     add_limits(parser)
@@ -61,7 +67,7 @@ def add_to(commands: Any) -> None:
 
 
 def query_text(given: str) -> str:
-    """The text of a query: from standard input, from a .sql file, or as given."""
+    """Return the text of a query: from standard input, from a .sql file, or as given."""
     if given == "-" or (given.lower().endswith(".sql") and not any(letter.isspace() for letter in given.strip())):
         return read_text(Path(given))
     return given
@@ -90,13 +96,13 @@ def _command(given: argparse.Namespace) -> int:
 
 async def _execute(query: str, emulator: Emulator, sandbox: Sandbox, options: RunOptions, events: list[Event]) -> None:
     async for event in execute_query(query, emulator, sandbox, options):
-        events.append(event)  # noqa: PERF401 - what came before an interruption counts
+        events.append(event)  # noqa: PERF401 - an interruption must not lose earlier events
 
 
 def _partial(
     query: str, result: QueryResult, emulator: Noting, sandbox: Sandbox, options: RunOptions
 ) -> QueryResult | None:
-    """The rows that are known, where the budget ended a run."""
+    """Return the rows that are known if the budget ended the run."""
     if not result.reason.is_budget:
         return None
     return asyncio.run(known_rows(query, emulator.values, sandbox, options))

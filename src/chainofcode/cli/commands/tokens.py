@@ -26,14 +26,14 @@ def add_to(commands: Any) -> None:
         "tokens",
         help="add, list or revoke the tokens of coc serve",
         description="Only hashes of tokens are stored: in the data directory of one server, or in the --store of "
-        "several. A running server notices changes within two seconds.",
+        "several. A running server notices changes within two seconds. Example: `coc tokens add ann --expires 90`",
     )
     tokens.add_argument("action", nargs="?", choices=list(_ACTIONS), default="list", help="what to do (list)")
     tokens.add_argument("names", metavar="NAME", nargs="*", help="add: the owner; revoke: owners, or ids as listed")
     scopes = "; ".join(f"{scope}: {what}" for scope, what in SCOPES.items())
     add_list(tokens, "--scope", "SCOPE", f"what a new token may do (read and run). {scopes}")
     tokens.add_argument(
-        "--expires", metavar="DAYS", type=float, help="days that a new token is valid (it never expires)"
+        "--expires", metavar="DAYS", type=float, help="the number of days until a new token expires (never)"
     )
     add_list(tokens, "--budget", "WHICH=N", "what the owner of a new token may use per day: tokens=100000, money=0.50")
     tokens.add_argument("--all", action="store_true", help="list revoked and expired tokens, too")
@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
 def _tokens(given: argparse.Namespace) -> int:
     url = given.store or ("" if given.data else os.environ.get("COC_STORE", ""))
     if given.data and url:
-        raise InputError("--data and --store exclude each other: tokens are kept in one of them")
+        raise InputError("--data and --store cannot be combined: tokens are stored in one of them")
     if url:
         check_store(url)
         with opened_tokens(url) as shared:
@@ -65,13 +65,13 @@ def _add(store: TokenStore, given: argparse.Namespace) -> None:
     if len(given.names) != 1:
         raise InputError("name the owner of the new token: coc tokens add NAME")
     if given.expires is not None and not 0 < given.expires <= _MAX_DAYS:
-        raise InputError(f"--expires takes a number of days above 0, not {given.expires:g}")
+        raise InputError(f"--expires must be a number of days above 0, not {given.expires:g}")
     expires = None if given.expires is None else time.time() + given.expires * _DAY_SECONDS
     secret, token = new_token(
         given.names[0], scopes=given.scope or ("read", "run"), expires=expires, budget=read_budget(given.budget)
     )
     store.add(token)
-    note(f"token {token.id} of {token.owner}; it is shown only this once")
+    note(f"token {token.id} of {token.owner}; it is shown only once")
     print_result(secret)
 
 

@@ -31,12 +31,14 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "verify",
         help="check whether the answer of a trace follows from its reasoning",
-        description="Check the file, replay the program, find out where the answer comes from, and change each value "
-        "that it rests on. With --model, request those values again. "
-        "Exit code: 0 no problems found, 1 problems found, 2 could not check.",
+        description="Check the file, replay the program, find out where the answer comes from, and whether it changes "
+        "with each value that it rests on. With --model, request those values again. "
+        "Exit code: 0 no problems found, 1 problems found, 2 could not check. Example: `coc verify run.jsonl`",
     )
     add_trace_argument(parser)
-    parser.add_argument("--head", metavar="DIGEST", help="the expected digest of the last line")
+    parser.add_argument(
+        "--head", metavar="DIGEST", help="the digest that the last line must have; detects a rewritten file"
+    )
     parser.add_argument("--flips", metavar="N", type=int, default=20, help="change at most N values (20)")
     parser.add_argument(
         "--samples", metavar="N", type=int, default=3, help="with --model: request each value N times (3)"
@@ -82,7 +84,7 @@ def _lines(found: Verdict, trace: Trace, width: int, colour: bool) -> Iterator[s
 
 
 def _answer_text(answer: Answer) -> str:
-    """The answer; if a method converted it, also the original."""
+    """Return the answer; if a method converted it, also the original."""
     of = f"   ({plain(cut(answer.type, 60))}, of {plain(cut(answer.said, 200))})" if answer.said else ""
     return plain(cut(answer.text, 200)) + of
 

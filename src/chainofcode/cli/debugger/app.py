@@ -1,4 +1,4 @@
-"""The debugger: steps through a trace, forwards and backwards, and continues with other values."""
+"""The debugger: steps through a trace, forwards and backwards, and continues with changed values."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ _KEYS = """\
 ←  h  p         a step back
 Page Down, Up   ten steps forward, back
 Home, End       the first step, the last
-c, C            the next step of the LM or a tool, the one before
-o, O            the next step that prints, the one before
-d, D            the next step that is not as recorded, the one before
+c, C            the next, the previous step of the LM or a tool
+o, O            the next, the previous step that prints
+d, D            the next, the previous step that differs from the recorded run
 /               find: the next step that changed or mentions a name
 g               go to a step by its number
 ↑, ↓            scroll the names
 Enter           everything about the step in full
-e               another value for a step of the LM or a tool, and on
-m               a value for the call that an edited run ended at
+e               change the value of a step of the LM or a tool, and continue
+m               enter a value for the call at which an edited run ended
 u               back to the recorded run
 w               write the edited run as a trace
 a               the next attempt (program) of the trace
-Esc             stop a run that is under way
+Esc             stop a replay
 q, Ctrl-C       quit
 
-py  Python ran the line    lm  the LM    tl  a tool    (dim: to come)
+py  Python ran the line    lm  the LM    tl  a tool    (dim: not run yet)
 *   the name changed at this step
-≠   not as recorded        +   not in the recorded run
+≠   differs from the recorded run   +   not in the recorded run
 """
 
 
@@ -232,7 +232,7 @@ class Debugger(App[None]):
             self._sought = text
             found = self.timeline.find(text, self.place) if text and self.timeline.steps else None
             if found is None:
-                raise InputError(f"no step changes or mentions {text}" if text else "a name or a text")
+                raise InputError(f"no step changes or mentions {text}" if text else "enter a name or a text")
             return found
 
         self._ask(
@@ -247,14 +247,14 @@ class Debugger(App[None]):
         def go(text: str) -> int:
             found = self.timeline.place_of(int(text)) if text.strip().isdecimal() and len(text) < 10 else None
             if found is None:
-                raise InputError(f"there is no step {text}; there are {len(self.timeline)}")
+                raise InputError(f"there is no step {text}; the run has {len(self.timeline)}")
             return found
 
         self._ask(f"Go to step (of {len(self.timeline)})", go, self._go_to)
 
     def action_attempt(self) -> None:
         if len(self._attempts) == 1:
-            self._say("the trace has one program only")
+            self._say("the trace has only one program")
             return
         self._shown = (self._shown + 1) % len(self._attempts)
         self._say("")
@@ -281,12 +281,12 @@ class Debugger(App[None]):
         timeline = self.timeline
         step = timeline.steps[self.place] if timeline.steps else None
         if step is None or step.call is None:
-            which = "there are no steps" if step is None else f"step {step.number} is Python's own"
+            which = "there are no steps" if step is None else f"step {step.number} was run by Python"
             self._say(f"{which}: only values of the LM and of tools can be edited (c goes to the next)")
             return
         if self._is_replaying():
             return
-        title = [f"Another value for {cut(step.call.splitlines()[0] if step.call else '', 200)}: a Python literal"]
+        title = [f"New value for {cut(step.call.splitlines()[0] if step.call else '', 200)}, a Python literal"]
         title += [f"now: {value_text(step, 200)}" if step.error is None else f"now: ✗ {cut(step.error, 200)}"]
         title += [f"({warning})" for warning in self._warnings]
 
@@ -304,9 +304,9 @@ class Debugger(App[None]):
         """Ask for a value for the call at which the run ended."""
         call, number = self.timeline.missing, len(self.timeline) + 1
         if not call:
-            self._say("the run did not end for want of a value")
+            self._say("the run did not end at a call without a value")
             return
-        title = f"No value is known for {cut(call.splitlines()[0] if call else '', 200)}: give one, a Python literal"
+        title = f"No value is known for {cut(call.splitlines()[0] if call else '', 200)}; enter one, a Python literal"
 
         def read(text: str) -> tuple[Changes, str]:
             return Changes(calls={call: read_value(text)}), cut(plain(text.strip()), 60)
@@ -338,22 +338,22 @@ class Debugger(App[None]):
     def _outcome(self, now: Timeline) -> str:
         ended = now.run.answer
         if now.missing:
-            return f"no value for {cut(now.missing, 60)}: m gives it one · u goes back to the recorded run"
+            return f"no value for {cut(now.missing, 60)}: m to enter one · u to return to the recorded run"
         if ended is None or not ended.is_answered:
-            return f"no answer: {ended.reason if ended else 'broken off'} · u goes back to the recorded run"
+            return f"no answer: {ended.reason if ended else 'interrupted'} · u to return to the recorded run"
         return "d: the next step that differs · u: back to the recorded run · w: write"
 
     def action_stop(self) -> None:
         if self._replaying is not None and self._replaying.is_running:
             self._replaying.cancel()
-            self._say("stopped; the run is as it was")
+            self._say("stopped; the run is unchanged")
         else:
             self._say("")
 
     def _is_replaying(self) -> bool:
         is_running = self._replaying is not None and self._replaying.is_running
         if is_running:
-            self._say("a run is still under way (Esc stops it)")
+            self._say("a replay is still running (Esc stops it)")
         return is_running
 
     def action_undo(self) -> None:
@@ -362,20 +362,20 @@ class Debugger(App[None]):
             self._say("this is the recorded run")
         elif not self._is_replaying():
             attempt.now, attempt.edits = attempt.recorded, ()
-            self._go_to(attempt.place, "the recorded run again")
+            self._go_to(attempt.place, "back to the recorded run")
 
     def action_write(self) -> None:
         if not self.attempt.edits:
-            self._say("nothing was edited: there is nothing to write")
+            self._say("nothing to write: the run was not edited")
             return
         trace = self.timeline.trace
 
         def write(text: str) -> Path:
             path = Path(text.strip()).expanduser() if text.strip() else None
             if path is None:
-                raise InputError("a name for the file")
+                raise InputError("enter a file name")
             if path.exists():
-                raise InputError(f"there is a {path} already: give another name")
+                raise InputError(f"{path} already exists; choose another name")
             trace.write(path)
             return path
 
@@ -385,7 +385,7 @@ class Debugger(App[None]):
 
 
 def _literal(value: Any) -> str:
-    """A value as a literal to edit; empty if there is none."""
+    """Return a value as a literal to edit; empty if it has none."""
     try:
         text = repr(decode(value))
         ast.literal_eval(text)

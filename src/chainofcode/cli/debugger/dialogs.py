@@ -17,7 +17,7 @@ from ...render import cut, plain
 
 
 class Ask(ModalScreen[Any]):
-    """Asks for a line of text. `read` converts it, or raises an error that is shown; the result is None after Esc."""
+    """Asks for a line of text. `read` converts the line, or raises an error, which is shown. Esc returns None."""
 
     DEFAULT_CSS = """
     Ask { align: center middle; }

@@ -1,6 +1,6 @@
 """The panes of the debugger: a place of a timeline as lines of text.
 
-Text of a trace is untrusted: it goes through `plain`, and into `Text`, which takes no markup.
+Text of a trace is untrusted: it goes through `plain`, and into `Text`, which does not parse markup.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...values.codec import ValueFormatError, decode
 _STYLES = {"lm": "bold magenta", "tool": "bold yellow"}
 CURRENT, CHANGED, DIFFERENT = "bold on grey30", "bold green", "bold red"
 MAX_DETAIL = 100_000  # characters of one part of the detail
-_MAX_LINE = 2000  # characters of which a pane shows as many as it has room for
+_MAX_LINE = 2000  # characters of a line; a pane cuts the line to its width
 _MAX_OUTPUT = 20_000
 
 
@@ -68,7 +68,7 @@ def line_of(text: str, style: str = "") -> Text:
 
 
 def style_of(by: str) -> str:
-    """The style of the actor of a step; all languages share one."""
+    """Return the style for the `by` of a step: one for the LM, one for tools, one for all languages."""
     return _STYLES.get(by, "cyan")
 
 
@@ -166,7 +166,7 @@ def output_lines(timeline: Timeline, place: int) -> list[Text]:
 
 
 def position(timeline: Timeline, place: int, width: int) -> Text:
-    """All steps as a line: ● the LM's, ■ tools', ≠ those that differ from the recorded ones, █ here."""
+    """Draw all steps on one line: ● the LM, ■ a tool, ≠ different from the recorded step, █ the current step."""
     size = len(timeline)
     label = f" {place + 1 if size else 0}/{size}"
     cells = max(width - len(label), 1)
@@ -194,7 +194,7 @@ def _mark(timeline: Timeline, places: range, is_first: bool, place: int) -> tupl
     return ("■", style_of("tool")) if "tool" in bys else (passed, "dim")
 
 
-# --- all of it ------------------------------------------------------------------------------------------------------
+# --- in full --------------------------------------------------------------------------------------------------------
 
 
 def detail(timeline: Timeline, place: int, answer: Answer | None) -> str:

@@ -1,6 +1,6 @@
 """Worked examples for tasks of BIG-Bench Hard: questions invented in each task's style, with a program and its values.
 
-A task's examples stand in `TASK.md`, three of them, each in this form:
+`TASK.md` has three examples of a task, each in this form:
 
     ## Question
 
@@ -22,7 +22,7 @@ A task's examples stand in `TASK.md`, three of them, each in this form:
     (B)
 
 The values are those of calls to undefined functions (without any, the section is left out). None of the questions is
-taken from the data; `tests/test_shots.py` runs every program and compares its answer with the stated one.
+taken from the benchmark; `tests/test_shots.py` runs every program and compares its answer with the stated one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Shot(msgspec.Struct, frozen=True):
 
 @functools.cache
 def shots(task: str) -> tuple[Shot, ...]:
-    """The examples of a task; none where there are none."""
+    """Return the examples of a task; empty if it has none."""
     path = Path(__file__).with_name(f"{_SHARED.get(task, task)}.md")
     return read_shots(path.read_text(encoding="utf-8")) if path.exists() else ()
 

@@ -1,1 +1,1 @@
-"""What guests of every language share: the wire, requests, the scratch directory, the process itself."""
+"""Shared by the guests of all languages: the process, the wire, requests, files."""

@@ -1,4 +1,4 @@
-"""A guest process: sets its own limits and runs one program to its end, in whichever language it is written.
+"""The guest process: sets its own limits and runs one program, in any of the languages.
 
 A language has a module `languages.NAME.guest.main` with three functions: `serve` runs a program, `describe` only parses
 it, `rehearse` prepares a fresh process. Standard library only.
@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(*arguments: str) -> None:
-    """`stdio` in a container, or the two descriptors of a guest without a wall."""
+    """Start a guest that no zygote forked: with `stdio` in a container, otherwise with two file descriptors."""
     if arguments == ("stdio",):
         serve(*_own_stdio())
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a guest does not outlive its host
@@ -33,7 +33,7 @@ def main(*arguments: str) -> None:
 
 
 def _own_stdio() -> tuple[int, int]:
-    """In a container standard input and output are the wire: take them, and leave the program none."""
+    """Move the wire, in a container standard input and output, to descriptors that the program does not use."""
     wire = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -62,16 +62,16 @@ def serve(read_fd: int, write_fd: int) -> NoReturn:
 
 
 def _scratch() -> str:
-    """The working directory; packages that must write when they are imported find a place there."""
+    """Return the working directory. Packages that write files when they are imported get a directory in it."""
     home = os.getcwd()
     os.environ.setdefault("MPLCONFIGDIR", os.path.join(home, ".matplotlib"))
     return home
 
 
 def _limit(start: dict[str, Any]) -> None:
-    """The kernel's limits, from inside; the host watches from outside too."""
+    """Set the kernel's limits on this process. The host enforces limits from outside, too."""
     seconds = max(1, math.ceil(start["cpu_seconds"]))
-    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU tells; who ignores it is killed
+    _set_limit(resource.RLIMIT_CPU, seconds, seconds + 1)  # SIGXCPU, then SIGKILL a second later
     _set_limit(resource.RLIMIT_AS, start["memory_bytes"])
     _set_limit(resource.RLIMIT_CORE, 0)
     if start["processes"]:
@@ -79,7 +79,7 @@ def _limit(start: dict[str, Any]) -> None:
 
 
 def _set_limit(which: int, soft: int, hard: int | None = None) -> None:
-    """Never above what the host itself was given."""
+    """Set a limit, but not above the host's own limit, which this process inherited."""
     given = resource.getrlimit(which)[1]
     most = (1 << 63) - 1 if given == resource.RLIM_INFINITY else given
     resource.setrlimit(which, (min(soft, most), min(soft if hard is None else hard, most)))

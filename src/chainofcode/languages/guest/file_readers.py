@@ -1,4 +1,4 @@
-"""Files that a program finds as variables: read inside the guest, before its first statement. Standard library only."""
+"""Reads files into variables, inside the guest, before the program's first statement. Standard library only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 
 class FileError(ValueError):
-    """A file that cannot be read as the kind that its name claims."""
+    """A file cannot be read as the kind that its name indicates."""
 
 
 def read_file(path: str, kind: str, separator: str) -> Any:
@@ -22,7 +22,7 @@ def read_file(path: str, kind: str, separator: str) -> Any:
         return _READERS[kind](path, separator)
     except MemoryError:
         raise
-    except Exception as error:  # pandas and what it reads with raise all there is
+    except Exception as error:  # pandas and its parsers raise exceptions of every type
         said = " ".join(str(error).split())[:300]
         raise FileError(f"cannot read {os.path.basename(path)}: {type(error).__name__}: {said}") from None
 
@@ -44,7 +44,7 @@ def _rows(path: str, separator: str) -> list[dict[str, Any]]:
 
 
 def _database(path: str, separator: str) -> Any:
-    """Open an SQLite database. `immutable`: the program may not create the files that locks need."""
+    """Open an SQLite database. `immutable`: the program cannot create the files that locking needs."""
     import sqlite3
     from urllib.parse import quote
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 
 class GrantedPackages:
-    """Finds granted packages, and what they need themselves, among the host's; everything else stays invisible."""
+    """Finds granted packages and their dependencies among the host's packages; all others stay invisible."""
 
     def __init__(self, names: Collection[str], paths: Sequence[str]) -> None:
         self._names, self._paths = frozenset(names), list(paths)

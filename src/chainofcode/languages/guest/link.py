@@ -1,4 +1,4 @@
-"""The guest's end of the wire: frames are a u32 length and a JSON message. Standard library only.
+"""The guest's end of the wire: a frame is a u32 length and a JSON message. Standard library only.
 
 guest → host  parsed · ran · paused · settled · wrote · ended      host → guest  start · resume
 A shadow of the program sends parsed · paused · surveyed, and receives start · survey.
@@ -25,12 +25,12 @@ _LENGTH = struct.Struct("<I")
 
 
 class GuestLink:
-    """Sends messages and waits for the host's; `before_pause` flushes what must reach the host first."""
+    """Sends messages and waits for replies; `before_pause` posts messages that the host must get before a pause."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         self._read_fd, self._write_fd = read_fd, write_fd
         for fd in (read_fd, write_fd):
-            os.set_inheritable(fd, False)  # what the program starts must not hold our pipes open
+            os.set_inheritable(fd, False)  # child processes must not keep the pipes open
         self._os_read, self._os_write, self._os_exit = os.read, os.write, os._exit  # the program may replace them
         self.lock = self._lock = threading.RLock()
         self._inbox, self._outbox = b"", bytearray()
@@ -39,19 +39,19 @@ class GuestLink:
         self.exceeded: Callable[[str, str], None] = lambda reason, message: None  # ends the run
         self._getpid, self._pid = os.getpid, os.getpid()
         self.before_pause: Callable[[], None] = lambda: None
-        self.settled: Callable[[], None] = lambda: None  # the program took a value that becomes a step
+        self.settled: Callable[[], None] = lambda: None  # called when the program took a value that becomes a step
         self.text = self._encode = _encoder()  # a message as JSON
         self._decode = json.JSONDecoder().decode
 
     def leave(self, code: int = 0) -> NoReturn:
-        """End the process at once: no destructor of the program's speaks after the end."""
+        """End the process at once, so that no destructor of the program sends anything after the last message."""
         self._os_exit(code)
 
     def is_forked(self) -> bool:
         return self._getpid() != self._pid
 
     def post(self, message: dict[str, Any]) -> None:
-        """Leave a message to go with the next one sent: a write wakes the host."""
+        """Queue a message until the next flush: each write wakes the host."""
         self._post(self._encode(message).encode())
 
     def _post(self, body: bytes) -> None:
@@ -60,7 +60,7 @@ class GuestLink:
             self._outbox += _LENGTH.pack(len(body)) + body
 
     def _check(self, body: bytes) -> None:
-        """Enforce the host's limits on frames. One frame is kept free for the last message of a run."""
+        """Enforce the host's limits on frames. Room for one frame is kept for the last message of a run."""
         size, most = len(body), (RUN_FRAMES - 1) * self.frame_bytes
         self._sent += _LENGTH.size + size
         if size > self.frame_bytes:
@@ -90,7 +90,7 @@ class GuestLink:
 
     def flush(self) -> None:
         with self._lock:
-            if self.is_forked():  # a forked child: the wire is its parent's
+            if self.is_forked():  # the wire belongs to the parent process
                 self._outbox.clear()
             while self._outbox:
                 del self._outbox[: self._os_write(self._write_fd, self._outbox)]
@@ -103,7 +103,7 @@ class GuestLink:
         return message
 
     def pause(self, message: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """Ask the host and wait for the reply. One pause at a time: other threads wait for the lock.
+        """Send a request to the host and wait for the reply. One pause at a time: other threads wait for the lock.
 
         Call `before_pause` first, without the lock. Returns the number of the pause and the host's reply.
         """
@@ -117,7 +117,7 @@ class GuestLink:
             return number, reply
 
     def open(self, message: dict[str, Any]) -> int:
-        """Ask the host, with the next flush and without waiting. Gives the number by which it will answer."""
+        """Queue a request for the next flush, without waiting. Returns the number that the reply will have."""
         if self.is_forked():
             raise RuntimeError("a hole cannot be called in a forked process")
         self._pauses += 1
@@ -147,7 +147,7 @@ def memory_of(body: bytes) -> int:
 
 
 def _encoder() -> Callable[[Any], str]:
-    """`json.JSONEncoder.encode`, which builds its C part again for every message, with that part built once."""
+    """Return a faster `json.JSONEncoder.encode`, which builds its C part once, not for every message."""
     slow = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
     make: Callable[..., Any] | None = getattr(json.encoder, "c_make_encoder", None)
     if make is None:
@@ -158,7 +158,7 @@ def _encoder() -> Callable[[Any], str]:
 
 
 def clean(text: str, limit: int) -> str:
-    """Text that any JSON reader takes: bounded, lone surrogates written out."""
+    """Return text that every JSON parser accepts: of bounded length, with lone surrogates escaped."""
     if len(text) <= limit and text.isascii():
         return text
     if len(text) > limit:

@@ -1,4 +1,7 @@
-"""A process that only parses: a job on standard input, the program in it on standard output. Standard library only."""
+"""A process that only parses: it reads a program from standard input and writes its description to standard output.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Standard library only: the guest runs this file too.
 
 from __future__ import annotations
 
-# Types that take a text. `StopIteration` would end a loop of the program, `MemoryError` the run (`limit:memory`).
+# Types that accept a text. `StopIteration` would end a loop of the program, `MemoryError` the run (`limit:memory`).
 _TYPES: tuple[type[Exception], ...] = (
     ArithmeticError, AssertionError, AttributeError, BlockingIOError, BrokenPipeError, BufferError, BytesWarning,
     ChildProcessError, ConnectionAbortedError, ConnectionError, ConnectionRefusedError, ConnectionResetError,
@@ -21,7 +21,7 @@ _BY_NAME = {kind.__name__: kind for kind in _TYPES}
 
 
 class ToolError(RuntimeError):
-    """A tool failed with an error that has no built-in base type in the table, or was not approved."""
+    """A tool failed with an error that has no base type in the table, or its call was not approved."""
 
 
 def told(error: BaseException, max_chars: int) -> tuple[str, str] | None:

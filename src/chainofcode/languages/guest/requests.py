@@ -40,7 +40,7 @@ class Requests:
 
     def reach(self, key: str | None, statement: int, tell: Callable[[], dict[str, Any]]) -> Any:
         """Return the value of a call."""
-        self._link.before_pause()  # takes the watcher's lock, and then the link's: never the other way round
+        self._link.before_pause()  # acquires the watcher's lock, then the link's: always in this order
         with self._link.lock:  # another thread may request the same call
             if key is not None and key in self._replies:
                 number, reply = self._replies[key]

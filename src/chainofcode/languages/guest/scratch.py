@@ -1,7 +1,7 @@
-"""What a program leaves in its scratch directory, sent to the host before the end. Standard library only.
+"""Sends the files that a program leaves in its scratch directory to the host. Standard library only.
 
-Regular files only: no links, nothing hidden (packages keep caches there), so many and so large at most. The host has
-the same bounds, and believes none of this.
+Only regular files, up to a number and a size: no links and no hidden files, in which packages keep caches. The host
+enforces the same bounds itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHUNK_BYTES = 192 * 1024
 
 
 class ScratchFiles:
-    """The files below a directory, and why some of them do not come: `unsent`."""
+    """The files below a directory; `unsent` lists the files that are not sent, with reasons."""
 
     def __init__(self, home: str) -> None:
         self._home, self._files, self._bytes = home, 0, 0
@@ -40,11 +40,11 @@ class ScratchFiles:
                     self._leave(f"{len(names) - number:,} more", f"over {MAX_FILES} files")
                     break
                 self._send(link, name)
-        except Exception as error:  # the program may have replaced what we use
+        except Exception as error:  # the program may have replaced functions used here
             self._leave("the rest", f"{type(error).__name__}: {error}")
 
     def _names(self) -> list[str]:
-        """Names relative to the directory, in an order that is the same every time."""
+        """Return the names relative to the directory, sorted."""
         found: list[str] = []
         pending, entries = [""], 0
         while pending:
@@ -62,7 +62,7 @@ class ScratchFiles:
                             pending.append(os.path.join(below, entry.name))
                         elif entry.is_file(follow_symlinks=False):
                             found.append(os.path.join(below, entry.name))
-            except OSError as error:  # one that cannot be read does not keep the others
+            except OSError as error:  # the other directories are still read
                 self._leave(below or "everything", str(error.strerror))
         return sorted(found)
 
@@ -71,7 +71,7 @@ class ScratchFiles:
             if len(name.encode()) > MAX_NAME_BYTES or not name.isprintable() or "\\" in name:
                 raise ValueError
         except ValueError:
-            self._leave(name, "its name is too long, or not text")
+            self._leave(name, "the name is too long, or has characters that are not allowed")
             return
         try:
             fd = os.open(os.path.join(self._home, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

@@ -1,1 +1,1 @@
-"""JavaScript programs: acorn parses them, our compiler adds holes and probes, QuickJS-ng runs them in the guest."""
+"""JavaScript programs: acorn parses them, the compiler adds holes and probes, QuickJS-ng runs them in the guest."""

@@ -1,7 +1,7 @@
 """The MCP server: lets the models of other programs ask questions, run programs and verify answers.
 
-Requests of clients read no files, name no packages and raise no limits: a program gets its text, its inputs and the
-sandbox; so does the trace that is verified.
+Requests of clients cannot read files, grant packages or raise limits: a program gets only its inputs and the sandbox.
+The same holds for the program of a trace that is verified.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def streamable_app(server: MCPServer[Any], *, hosts: Sequence[str] = ()) -> Star
         Starlette(routes=[*others, *app.routes], lifespan=…)  # within it: async with server.session_manager.run(): …
 
     `hosts` are the allowed Host headers, such as `coc.example.org` or `localhost:*`; by default, local names only.
-    There is no authentication: that is for the application around it.
+    There is no authentication: the application around it must provide it.
     """
     security = None
     if hosts:

@@ -1,4 +1,4 @@
-"""MCP in `coc serve`, at /mcp: runs of its tools are stored, counted and limited like all others."""
+"""MCP in `coc serve`, at /mcp: runs of its tools are stored, counted and limited like all other runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .tool_list import ProgressReporter, ToolRequest, build_server
 
 _MAX_CONTAINERS, _MAX_ITEMS = 150_000, 500_000  # in the body of a request
 _MAX_SESSIONS = 1000  # shared equally by the tokens; idle sessions end after half an hour
-_IDLE_SECONDS = 2000.0  # without a request, after which an owner has no session any more
+_IDLE_SECONDS = 2000.0  # without a request, after which all sessions of an owner have ended
 
 
 class HostedBackend:
@@ -51,7 +51,7 @@ class HostedBackend:
         try:
             await self._follow(active.run, progress)
         finally:
-            active.cancel()  # the client has left, or the run is over
+            active.cancel()  # the client has disconnected, or the run is over
             await active.over.wait()
         check_ran(active.run)
         return active.run.id, await self._intake.trace(active.run)
@@ -159,7 +159,7 @@ class McpEndpoint:
                     return
 
     def drain(self) -> None:
-        """End the sessions once no call is under way: the event streams of clients never end by themselves."""
+        """End the sessions once no call is active: the event streams of clients would never end."""
         self._is_draining = True
         self._end_if_idle()
 
@@ -180,7 +180,7 @@ def _new_sessions(intake: Intake, most: int) -> StreamableHTTPSessionManager:
 
 
 def _check_parts(body: bytes) -> None:
-    """Raise Refusal for a body that the SDK, in the event loop, would read for too long: it copies each part."""
+    """Raise Refusal for a body that would block the event loop for too long: the SDK copies each part."""
     if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS or body.count(b",") > _MAX_ITEMS:
         raise Refusal(413, "too_large", "the body has too many lists, objects or values")
 
@@ -190,7 +190,7 @@ def _raw(values: Mapping[str, Any]) -> dict[str, msgspec.Raw]:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Receive a body again that was read before, then what follows it."""
+    """Receive a body that was already read, then what follows it."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_again() -> Message:

@@ -1,4 +1,4 @@
-"""MCP tools with one model and one sandbox, without a server; the last traces are kept in memory."""
+"""MCP tools with one model and one sandbox, without a server. The last traces are kept in memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_KEPT_BYTES = 100_000_000
 class StandaloneBackend:
     """Runs the tools in this process, which holds keys; traces are verified in worker processes.
 
-    There are no owners: a run is open to everyone who knows its ID.
+    There are no owners: anyone who knows the ID of a run can read it.
     """
 
     def __init__(self, lm: LM | None, sandbox: Sandbox, limits: Limits, *, workers: Workers, at_once: int) -> None:

@@ -28,7 +28,7 @@ from ..refusal import Refusal
 from ..settings import MAX_QUESTION_CHARS
 
 _MAX_PROGRAM_CHARS = 1_000_000
-_ID = re.compile(r"[0-9a-f]{16,24}")  # of a run, which a trace cannot look like
+_ID = re.compile(r"[0-9a-f]{16,24}")  # of a run; no trace looks like this
 _MAX_TRACE_CHARS = 32_000_000
 _MAX_TEXT_CHARS = 20_000
 _MAX_VALUE_BYTES = 200_000
@@ -248,7 +248,7 @@ def _error_text(answer: Answer) -> str | None:
 
 
 def _owner_of(context: Context[Any, Any]) -> str:
-    """The owner of a request, as the request guard found it; empty without one."""
+    """The owner of a request, as set by the request guard; empty without one."""
     scope = getattr(context.request_context.request, "scope", None) or {}
     return str(scope.get("owner", ""))
 

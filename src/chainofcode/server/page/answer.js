@@ -1,11 +1,11 @@
 // @ts-check
-// The question and its answer; without an answer, why, and what to do next.
+// The question and its answer; without an answer, the reason and what to do next.
 
 import { byId, el, setText, show } from "./dom.js";
 import { answerText, factsOf } from "./record.js";
 import { pythonText, shortened } from "./values.js";
 
-const FOLDED_CHARS = 2000; // of an answer, until a reader asks for the rest
+const FOLDED_CHARS = 2000; // of an answer, until a reader expands it
 const UNNAMED_ERRORS = ["NotAProgram", "NoAnswer"];
 const MAX_REPLY_CHARS = 100000;
 const NEXT_STEPS = {
@@ -13,9 +13,9 @@ const NEXT_STEPS = {
   "emulation failed": "Next: press “Edit” and let the model answer new calls, choose another model, or give the call a value.",
   "guest died": "Next: ask again. If it ends the same way, the program uses more than the sandbox allows.",
   "no answer": "Next: ask again, or say in the question what the answer should be.",
-  cancelled: "Next: ask again.",
-  interrupted: "The server stopped during this run. Next: ask again.",
-  failed: "Next: read the message, then ask again. The server’s log and /readyz have more.",
+  cancelled: "Next: resume the run, or ask again.",
+  interrupted: "The server stopped during this run. Next: resume the run, or ask again.",
+  failed: "Next: read the message, then ask again. See the server’s log and /readyz for details.",
 };
 const NEXT_BY_TYPE = {
   model: "The model could not be reached. Next: choose another model, or check the provider’s address and key on the server.",
@@ -32,7 +32,7 @@ export function wholeAnswer(answer) {
   return isCut ? pythonText(answer.value, 10_000_000) : said;
 }
 
-/** Draw question and answer; `isWhole`: a reader asked for all of a long one. */
+/** Draw question and answer; `isWhole`: all of a long answer. */
 export function drawAnswer(recording, title, isWhole) {
   const { answer, header } = recording;
   setText(byId("asked"), questionOf(header, title));
@@ -70,7 +70,7 @@ export function drawWords(attempt) {
 function questionOf(header, title) {
   const question = header?.question;
   const asked = typeof question === "string" ? question : question ? pythonText(question) : title || "A program";
-  const edited = header?.settings?.edited; // a what-if says so itself
+  const edited = header?.settings?.edited; // a what-if run names its changes
   const changed = Array.isArray(edited) && edited.length ? `What if: ${shortened(edited.join("; "), 300)}` : "";
   return [asked, changed].filter(Boolean).join(" — ");
 }
@@ -81,7 +81,7 @@ function sizeOf(text) {
   return text.length > 36 ? "middling" : "";
 }
 
-/** Why there is no answer, as far as it is known. */
+/** Why there is no answer; empty if unknown. */
 function causeOf({ reason, error }) {
   if (!error) return "";
   const where = error.line ? `Line ${error.line}: ` : "";

@@ -1,5 +1,5 @@
 // @ts-check
-// Talking to the server: JSON both ways, a token where it wants one, events as they come.
+// Requests to the server: JSON both ways, a token if it requires one, events as a stream.
 
 import { kept } from "./dom.js";
 import { parseJson } from "./values.js";
@@ -8,7 +8,7 @@ const MAX_STREAMS = 4; // of all tabs together: browsers open six connections to
 const POLL_MS = { seen: 1500, hidden: 5000 };
 const RETRY_MS = [500, 1000, 2000, 4000, 8000];
 
-/** What went wrong, in words for a reader. */
+/** An error, with a message for a reader. */
 export class ServerError extends Error {
   constructor(status, message, retrySeconds = null) {
     super(message);
@@ -17,7 +17,7 @@ export class ServerError extends Error {
   }
 }
 
-/** The server; `askToken` resolves to a token when it wants one. */
+/** The server; `askToken` resolves to a token if it requires one. */
 export class Server {
   constructor(askToken) {
     this.askToken = askToken;
@@ -50,7 +50,7 @@ export class Server {
     return parseJson(await (await this.fetch(path)).text());
   }
 
-  /** As `get`, across lost connections; null where it is called off. `onGone` hears whether the server is away. */
+  /** Like `get`, but retries when the connection is lost; null if it was aborted. `onGone` gets whether the server is unreachable. */
   async getPatiently(path, signal, onGone) {
     for (let failures = 0; !signal.aborted; failures++) {
       try {
@@ -82,7 +82,7 @@ export class Server {
     return parseJson(await (await this.fetch(path, options)).text());
   }
 
-  /** The events of a run, each once, across lost connections. `onGone` hears whether the server is away. */
+  /** The events of a run without duplicates, also when the connection is lost. `onGone` gets whether the server is unreachable. */
   async *events(id, signal, onGone) {
     let last = -1;
     for (let failures = 0; ; failures++) {
@@ -117,7 +117,7 @@ export class Server {
   }
 }
 
-/** Whether it may go away by itself: no connection, one that broke, a server in trouble. */
+/** Whether an error may be temporary: no connection, a broken one, a rate limit or a server error. */
 function isPassing(error) {
   if (!(error instanceof ServerError)) return error instanceof TypeError;
   return error.status < 400 || error.status >= 500 || error.status === 429;
@@ -131,7 +131,7 @@ function sleep(milliseconds) {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
-/** A place among the open streams of all tabs: a function that gives it back, or null where none is free. */
+/** Take one of the streams that all tabs share: a function that releases it, or null if none is free. */
 async function takeStream() {
   if (!navigator.locks) return document.hidden ? null : () => {}; // plain HTTP from another machine
   for (let number = 0; number < MAX_STREAMS; number++) {
@@ -149,7 +149,7 @@ async function errorOf(response) {
   try {
     message = (await response.json()).error.message;
   } catch {
-    message = `The server says ${response.status} ${response.statusText}.`;
+    message = `The server replied ${response.status} ${response.statusText}.`;
   }
   const seconds = Number(response.headers.get("Retry-After"));
   const when = response.status === 429 ? (seconds > 0 ? ` Try again in ${Math.ceil(seconds)} s.` : " Try again in a moment.") : "";

@@ -17,11 +17,11 @@ import { Versions } from "./versions.js";
 import { parseJson, shortened, unquoted, visible } from "./values.js";
 
 const OVER = ["done", "cancelled", "interrupted", "failed"];
-const TELL_MS = 2500; // how often progress is read out
-const WAITING_MS = 2000; // how often a run that waits for a person is looked at
+const TELL_MS = 2500; // how often progress is announced to screen readers
+const WAITING_MS = 2000; // how often a run that waits for a person is polled
 const FINAL = ["answered", "error"]; // reasons after which nothing is left to do
 
-/** A recorded run in a file of its own: nothing is asked of anyone. */
+/** A recorded run in its own file, which sends no requests. */
 function startShared(data) {
   document.body.classList.add("shared");
   const recording = new Recording();
@@ -58,8 +58,8 @@ class App {
     this.models = new ModelStates(this.server, () => this.tellProgress?.());
     this.draft = new Draft();
     this.questions = new Questions(this.server, { answered: () => this.reopen() });
-    this.whyOf = new WeakMap(); // by recording, what is asked for once
-    this.answers = new Map(); // of runs that were open: what a reader saw
+    this.whyOf = new WeakMap(); // by recording, its dependencies, which are requested once
+    this.answers = new Map(); // by run that was open, the answer that a reader saw
     this.id = undefined; // no page is open yet
     this.listen();
   }
@@ -101,7 +101,7 @@ class App {
     this.go(made.id);
   }
 
-  /** The same question once more; a program of one’s own is run once more. */
+  /** Ask the same question again, or run the same program again. */
   async again() {
     const { question, method, model, files = [] } = this.about;
     byId("again").disabled = true;
@@ -115,7 +115,7 @@ class App {
     byId("again").disabled = false;
   }
 
-  /** Go on where a run was interrupted. */
+  /** Resume a run that was interrupted. */
   async resume() {
     byId("resume").disabled = true;
     try {
@@ -127,7 +127,7 @@ class App {
     byId("resume").disabled = false;
   }
 
-  /** On an empty page: a finished run to look at. */
+  /** Show a finished run on the start page. */
   async showExample() {
     try {
       const data = parseJson(await (await this.server.fetch("static/example.json")).text());
@@ -160,15 +160,15 @@ class App {
     this.answers.delete(id);
     this.runs.forget(id);
     if (this.id === id) {
-      history.replaceState(null, "", location.pathname); // the way back does not lead to it
+      history.replaceState(null, "", location.pathname); // so that the Back button does not lead to it
       await this.openHash();
     }
-    say("The run is deleted.");
+    say("The run was deleted.");
   }
 
   // --- one run ---------------------------------------------------------------------------------------------------
 
-  /** Follow the run on the page from its start: it goes on. */
+  /** Follow the open run again, from its start. */
   async reopen() {
     this.id = undefined;
     await this.openHash();
@@ -193,7 +193,7 @@ class App {
     this.asking.open(false);
     this.check.offer(null);
     this.removal.offer(null);
-    if (this.player.recording?.isExample) this.player.open(null); // its answer is not that of a run
+    if (this.player.recording?.isExample) this.player.open(null); // its answer must not look like that of a run
     if (id === null) {
       document.title = "chainofcode";
       this.player.open(null);
@@ -220,7 +220,7 @@ class App {
     await this.compare(about);
     this.progress(recording, about.state, []);
     if (!OVER.includes(about.state)) {
-      this.runs.refresh().catch(() => {}); // it is in the list from its first moment
+      this.runs.refresh().catch(() => {}); // so that it is in the list at once
       this.models.look();
     }
     let waiting = [];
@@ -242,7 +242,7 @@ class App {
     else await this.ended(id, recording, about, signal);
   }
 
-  /** A run that waits for a person: it goes on when all of its questions are answered, here or elsewhere. */
+  /** Poll a run that waits for a person: it continues when all of its questions are answered, here or elsewhere. */
   async wait(id, recording, about, signal) {
     this.runs.refresh().catch(() => {});
     while (!signal.aborted && about.state === "waiting") {
@@ -286,7 +286,7 @@ class App {
         const parent = await this.server.get(pathOf(about.parent));
         before = parent.answer == null ? parent.reason : unquoted(parent.answer);
       } catch {
-        before = "the run before";
+        before = "unknown";
       }
     }
     this.player.compare(String(before), `#run=${encodeURIComponent(about.parent)}`);
@@ -298,7 +298,7 @@ class App {
     recording.why = await this.whyOf.get(recording);
   }
 
-  // --- telling ---------------------------------------------------------------------------------------------------
+  // --- messages --------------------------------------------------------------------------------------------------
 
   progress(recording, state, waiting) {
     this.tellProgress = () => this.progress(recording, state, waiting);
@@ -331,7 +331,7 @@ class App {
     show(byId("notice"), true);
   }
 
-  /** A token, from whoever sits here; everybody who needs one waits for the same. */
+  /** Ask the user for a token; all requests that need one wait for the same dialog. */
   askToken(wasWrong) {
     this.token ??= new Promise((resolve, reject) => {
       const dialog = byId("token-dialog");

@@ -1,5 +1,5 @@
 // @ts-check
-// Files that a program left: figures are shown, the others can be saved. Names and bytes are a program's: never trusted.
+// Files that a program wrote: figures are shown, other files can be saved. Their names and contents are untrusted.
 
 import { byId, el } from "./dom.js";
 
@@ -39,7 +39,7 @@ async function sourceOf(file, bytesOf, inlined) {
     const kind = MAGIC.find(([, start]) => start.every((byte, place) => bytes[place] === byte))?.[0];
     return kind ? URL.createObjectURL(new Blob([bytes], { type: kind })) : null;
   } catch {
-    return null; // its entry below still says that it is there
+    return null; // its entry below remains
   }
 }
 
@@ -51,7 +51,7 @@ function entry(file, bytesOf) {
   return el("li", { class: "chip" }, button, el("span", { class: "faint" }, ` ${size}`));
 }
 
-/** Save bytes as a file of the reader’s; the browser is told no type that it could open. */
+/** Save bytes as a file, with a type that the browser does not open. */
 export function saveFile(bytes, name) {
   const url = URL.createObjectURL(new Blob([bytes], { type: "application/octet-stream" }));
   const link = el("a", { href: url });

@@ -1,5 +1,5 @@
 // @ts-check
-// The form: a question for the model, or a program of one's own with values; and the files that go along.
+// The form: a question for the model, or the user's own program with values; and files for either.
 
 import { byId, el, setText, show, targetOf } from "./dom.js";
 import { literalFault, shortened } from "./values.js";
@@ -10,7 +10,7 @@ const TEXTS = {
 };
 
 export class Asking {
-  /** `begun(id)` hears of a run that was started, `notice(text)` of what went wrong. */
+  /** `begun(id)` is called when a run was started; `notice(text)` reports errors. */
   constructor(server, { begun, notice }) {
     this.server = server;
     this.begun = begun;
@@ -72,11 +72,11 @@ export class Asking {
     });
   }
 
-  /** Open, the form shows all of itself; beside a run it is one line. */
+  /** Show the whole form, or, while a run is open, one line of it. */
   open(isOpen) {
     byId("ask").classList.toggle("open", isOpen);
-    if (!isOpen) byId(this.mode).scrollTo(0, 0); // the one line that is seen is the first
-    if (!isOpen && byId("ask").contains(document.activeElement)) byId("main").focus({ preventScroll: true }); // keys step now
+    if (!isOpen) byId(this.mode).scrollTo(0, 0); // show the first line
+    if (!isOpen && byId("ask").contains(document.activeElement)) byId("main").focus({ preventScroll: true }); // from now on, keys step through the run
   }
 
   turn(mode) {
@@ -132,7 +132,7 @@ export class Asking {
     const program = byId("program").value;
     const values = byId("values").value.split("\n").map((line) => line.trim()).filter((line) => line && !line.startsWith("#"));
     const wrong = values.find((line) => !isValue(line));
-    setText(byId("values-fault"), wrong ? `${shortened(wrong, 80)}: a value is given as CALL = VALUE, text in quotes.` : "");
+    setText(byId("values-fault"), wrong ? `${shortened(wrong, 80)}: write a value as CALL = VALUE, with text in quotes.` : "");
     if (wrong) byId("values").focus();
     return wrong || !program.trim() ? null : { program, values, model: byId("model").value || null };
   }
@@ -158,7 +158,7 @@ export class Asking {
   drawFiles() {
     byId("files").replaceChildren(
       ...this.files.map((file) => {
-        const remove = el("button", { type: "button", class: "quiet", "aria-label": `Leave out ${file.name}` }, "✕");
+        const remove = el("button", { type: "button", class: "quiet", "aria-label": `Remove ${file.name}` }, "✕");
         remove.addEventListener("click", () => {
           this.files = this.files.filter((one) => one !== file);
           this.drawFiles();
@@ -170,7 +170,7 @@ export class Asking {
   }
 }
 
-/** Whether a line is a call and its value: some `=` in it has a literal to its right. The server has the last word. */
+/** Whether a line is a call and its value: some `=` in it has a literal to its right. The server checks it again. */
 function isValue(line) {
   for (let place = line.lastIndexOf("="); place > 0; place = line.lastIndexOf("=", place - 1)) {
     if (!literalFault(line.slice(place + 1))) return true;

@@ -1,5 +1,5 @@
 // @ts-check
-// Several attempts at an answer: a tab for each, and what was tried after one that failed.
+// Several attempts at an answer: a tab for each, and what was tried after a failed one.
 
 import { byId, el, setText, show } from "./dom.js";
 import { answerText } from "./record.js";

@@ -1,5 +1,5 @@
 // @ts-check
-// Whether the answer follows from the reasoning: what the server finds out about it, in plain words.
+// The server’s verdict on whether the answer follows from the reasoning, in plain words.
 
 import { byId, el, setText, show } from "./dom.js";
 import { howSure, perCent, plural } from "./record.js";
@@ -33,7 +33,7 @@ export class Check {
     return !byId("check-panel").hidden;
   }
 
-  /** Another run, or none; one that can be checked is over. */
+  /** Offer to check another run, which must be over; null hides the button. */
   offer(id) {
     this.id = id;
     this.close();
@@ -47,7 +47,7 @@ export class Check {
 
   async look() {
     const { id } = this;
-    byId("check-found").replaceChildren(el("p", { class: "faint" }, "running it again …"));
+    byId("check-found").replaceChildren(el("p", { class: "faint" }, "running the program again …"));
     setText(byId("check-text"), "");
     show(byId("check-panel"), true);
     byId("check").setAttribute("aria-expanded", "true");
@@ -55,7 +55,7 @@ export class Check {
       const found = await this.fetch(id);
       if (this.id === id) this.draw(found);
     } catch (error) {
-      if (this.id === id) byId("check-found").replaceChildren(el("p", { class: "fault" }, `It cannot be checked: ${error.message}`));
+      if (this.id === id) byId("check-found").replaceChildren(el("p", { class: "fault" }, `The answer could not be checked: ${error.message}`));
     }
   }
 
@@ -64,24 +64,24 @@ export class Check {
     setText(byId("check-text"), `in ${Number(found.seconds).toFixed(1)} s, without a model`);
     byId("check-found").replaceChildren(
       el("p", { class: `score ${isGood ? "good" : "bad"}` }, el("b", {}, Number(found.score).toFixed(2)), el("span", { class: "faint" }, "of 1"), el("span", {}, headline(found))),
-      isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on it" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
+      isGood ? "" : el("ul", { class: "flags", "aria-label": "Reasons not to rely on the answer" }, ...found.flags.map((flag) => el("li", {}, shortened(flag, 400)))),
       found.hangs_on ? el("p", { class: "hangs" }, shortened(found.hangs_on.told, 600)) : "",
       el("dl", {}, ...partsOf(found).flatMap(([name, ...told]) => [el("dt", {}, name), el("dd", {}, ...told)])),
-      el("p", { class: "faint" }, "This says whether the answer follows from the program and its values, not whether those are right."),
+      el("p", { class: "faint" }, "The check shows whether the answer follows from the program and its values, not whether these are right."),
     );
   }
 }
 
 function headline(found) {
   if (found.flags.length) return "Do not rely on it.";
-  return `The answer follows from the reasoning${Number(found.used) < 0.9 ? ", but a part of the work makes no difference to it" : ""}.`;
+  return `The answer follows from the reasoning${Number(found.used) < 0.9 ? ", but it does not depend on a part of the work" : ""}.`;
 }
 
 function partsOf(found) {
   const done = Object.entries(found.shares ?? {}).filter(([, share]) => Number(share) > 0);
   const parts = [
     found.chain && ["Recording", FILES[found.chain.state] ?? found.chain.state],
-    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "there is no run to repeat" : "not the same"],
+    ["Run again", found.replays ? "the same, step for step" : found.origin === "reply" || found.origin === "none" ? "there is no program to run again" : "not the same"],
     ["Comes from", ORIGINS[found.origin] ?? found.origin],
     ["Rests on", `${perCent(found.used)} of the work${found.inputs.length ? `, and on ${found.inputs.map((name) => (name === "question" ? "the question" : name)).join(", ")}` : ""}`],
     done.length && ["Done by", done.map(([who, share]) => `${WHO[who] ?? who} ${perCent(share)}`).join(", ")],
@@ -93,7 +93,7 @@ function partsOf(found) {
 function flipsOf(found) {
   const rest = found.flips.length - MAX_FLIPS + Number(found.untried);
   const items = found.flips.slice(0, MAX_FLIPS).map((flip) => {
-    const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "unknown: the program then makes other calls";
+    const came = { changes: shortened(unquoted(flip.answer || "no answer"), 80), keeps: "the same answer" }[flip.outcome] ?? "unknown: the program then makes different calls";
     const sure = howSure(flip.confidence);
     return el("li", {}, el("code", {}, `${shortened(flip.call ?? "", 80)} = ${pythonText(flip.instead, 60)}`), ` → ${came}`, sure ? el("span", { class: "faint" }, ` (now ${pythonText(flip.value, 30)}, ${sure})`) : null);
   });

@@ -1,18 +1,18 @@
 // @ts-check
-// Elements, made of text: nothing that comes from a run is ever read as markup.
+// Elements made of text: nothing from a run is ever read as markup.
 
 import { visible } from "./values.js";
 
 export const ACTORS = { python: "py", javascript: "js", sql: "sq", lm: "lm", tool: "tl" };
 export const ACTOR_WORDS = { python: "Python", javascript: "JavaScript", sql: "SQL", lm: "the model", tool: "a tool" };
 
-/** Whether a step is the program's own, in whichever language, and no value that was asked for. */
+/** Whether a step is code of the program, in any language, and not a call that a model or a tool answered. */
 export function isCode(by) {
   return by !== "lm" && by !== "tool";
 }
 
 /**
- * An element of the page, with what its kind may have: a control, a form, a dialog, or a list that can be opened.
+ * An element of the page, with the members of controls, forms, dialogs and details.
  * @typedef {HTMLElement & {
  *   value: string, max: string, disabled: boolean, open: boolean, files: FileList,
  *   requestSubmit(): void, showModal(): void, close(): void,
@@ -30,7 +30,7 @@ export function targetOf(event) {
   return event.target;
 }
 
-/** An element with attributes of ours and children: elements, or text, which stays text. */
+/** Make an element with attributes and children: elements, or text, which stays text. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -64,7 +64,7 @@ export function badge(by) {
   return el("b", { class: `badge ${isCode(by) ? "python" : by}`, title: ACTOR_WORDS[by] }, ACTORS[by] ?? "");
 }
 
-/** A function that runs once a frame, however often it is called. */
+/** A function that runs at most once per frame. */
 export function onceAFrame(run) {
   let asked = 0;
   return () => {
@@ -75,7 +75,7 @@ export function onceAFrame(run) {
   };
 }
 
-/** Something kept in this browser; a page from a file may not be allowed to.
+/** Read, write or (with null) remove an item in the browser’s storage, which a page from a file may not be allowed to use.
  * @param {"localStorage" | "sessionStorage"} store
  * @param {string} name
  * @param {string | null} [value] */
@@ -90,11 +90,11 @@ export function kept(store, name, value) {
   }
 }
 
-/** Light, dark, or as the system has it, by turns. */
+/** The button that switches between light and dark; at first the page follows the system. */
 export function startTheme(button) {
   const set = (theme) => {
     if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
-    button.setAttribute("aria-label", `Light or dark: ${theme ?? "as the system"}`);
+    button.setAttribute("aria-label", `Light or dark: ${theme ?? "same as the system"}`);
   };
   set(kept("localStorage", "coc-theme"));
   button.addEventListener("click", () => {

@@ -1,11 +1,11 @@
 // @ts-check
-// What if: another value for a call, in a small form below its line; or another program in the place of the old one.
+// What if: another value for a call, in a small form below its line; or another program in place of the old one.
 
 import { el } from "./dom.js";
 import { howSure, oneLine, otherwise } from "./record.js";
 import { literalFault, pythonText, shortened } from "./values.js";
 
-/** The form. `send` takes the change and gives nothing, or throws; without it, the form says how else it is done. */
+/** The form. `send` submits the change, or throws; without it, the form shows a command to run instead. */
 export function editorOf(step, times, { send, close, hint = null }) {
   const call = shortened(oneLine(step.call), 200);
   const now = pythonText(step.value, 2000);
@@ -25,7 +25,7 @@ export function editorOf(step, times, { send, close, hint = null }) {
     el("div", { class: "row" }, input, send ? submit : null, quit),
     times > 1 ? el("label", { class: "check" }, everywhere, `wherever this call is made (${times} times)`) : null,
     fault,
-    send ? null : el("p", { class: "faint" }, hint ?? "This page is a file. Run this command where the trace is: "),
+    send ? null : el("p", { class: "faint" }, hint ?? "This page is a file. Run this command in the directory of the trace: "),
     send || hint ? null : command,
   );
   const check = () => {
@@ -64,7 +64,7 @@ export function editorOf(step, times, { send, close, hint = null }) {
   return form;
 }
 
-/** How sure the model was of a value, and what it would have said instead, in a sentence. */
+/** How sure the model was of a value, and its alternatives, in a sentence. */
 function sureness({ value, confidence }) {
   const sure = howSure(confidence);
   const others = otherwise(confidence);
@@ -73,11 +73,11 @@ function sureness({ value, confidence }) {
   return `${said}${others && `; otherwise: ${others}`}.`;
 }
 
-/** The program as text that can be changed. `send` takes the new one and gives nothing, or throws. */
+/** The program as text that can be edited. `send` submits the new program, or throws. */
 export function rewriteOf(source, models, { send, close }) {
   const whole = source.trimEnd();
-  const text = el("textarea", { class: "code-text", rows: Math.min(Math.max(whole.split("\n").length + 1, 4), 24), spellcheck: "false", autocapitalize: "off", "aria-label": "The program, to be changed", "aria-describedby": "rewrite-fault" });
-  text.value = whole; // as it is: what nobody sees stays in it
+  const text = el("textarea", { class: "code-text", rows: Math.min(Math.max(whole.split("\n").length + 1, 4), 24), spellcheck: "false", autocapitalize: "off", "aria-label": "The program to edit", "aria-describedby": "rewrite-fault" });
+  text.value = whole; // unchanged: invisible characters stay in it
   const fault = el("p", { class: "fault", id: "rewrite-fault", role: "alert" });
   const chosen = el("select", { "aria-label": "Who answers new calls" }, el("option", { value: "" }, "recorded values only"), ...models.map((name) => el("option", { value: name }, name)));
   const quit = el("button", { type: "button", class: "quiet" }, "Close");

@@ -1,14 +1,14 @@
 // @ts-check
-// What comes before a program: a model that is not ready yet, and the reply that it is writing.
+// What is shown before a program: models that are not ready yet, and the reply that a model is writing.
 
 import { byId, setText, show } from "./dom.js";
 
 const STATE_MS = 1500;
 const MAX_DRAFT_CHARS = 20000;
 
-/** Which models are not ready, and why; looked up until all are. */
+/** Which models are not ready, and why; polled until all are. */
 export class ModelStates {
-  /** `changed()` hears of every change. */
+  /** `changed()` is called after every change. */
   constructor(server, changed) {
     this.server = server;
     this.changed = changed;
@@ -30,11 +30,11 @@ export class ModelStates {
     try {
       this.offer(await this.server.get("api/info"));
     } catch {
-      this.timer = setTimeout(() => this.look(), STATE_MS); // the run on the page says that the server is gone
+      this.timer = setTimeout(() => this.look(), STATE_MS); // the open run reports that the server is unreachable
     }
   }
 
-  /** What a run of this model waits for; null where it is ready. */
+  /** What a run of this model waits for; null if the model is ready. */
   of(model) {
     return Object.hasOwn(this.waitingFor, model ?? "") ? String(this.waitingFor[model]) : null;
   }

@@ -1,5 +1,5 @@
 // @ts-check
-// One run on the page: its answer, its attempts, and a way back and forth through its steps.
+// One run on the page: its answer, its attempts, and controls to step through it.
 
 import { drawAnswer, drawWords } from "./answer.js";
 import { drawNext, drawTabs } from "./attempts.js";
@@ -12,11 +12,11 @@ import { timelineOf } from "./timeline.js";
 import { shortened } from "./values.js";
 
 const PLAY_MS = { whole: 30000, least: 40, most: 700 };
-const LOOK_MS = 90; // a glance in passing dims nothing
+const LOOK_MS = 90; // a pointer in passing dims nothing
 const MAX_CALLS = 200;
 
 export class Player {
-  /** `on.replay({set, edit})` works out what if; `on.why()` fetches what depends on what. Either may be missing. */
+  /** `on.replay({set, edit})` starts a what-if run; `on.why(recording)` fetches dependencies. Either may be missing. */
   constructor(on = {}) {
     this.on = on;
     this.program = new ProgramView(byId("lines"), {
@@ -47,13 +47,13 @@ export class Player {
     this.recording = recording;
     this.attempt = null;
     this.drawnProgram = undefined;
-    this.chosen = null; // the attempt that was picked by hand
+    this.chosen = null; // the attempt that the user selected
     this.isFollowing = true;
     this.isWhole = false;
     this.count = 0;
     this.waiting = [];
     this.clearLook();
-    this.isBlind = true; // a pointer that rests, from the click before, looks at nothing
+    this.isBlind = true; // ignore a pointer that has not moved since the last click
     this.drawnTabs = undefined;
     byId("inputs").replaceChildren();
     delete byId("calls-list").dataset.drawn;
@@ -63,7 +63,7 @@ export class Player {
     if (recording) this.draw();
   }
 
-  /** The recording has grown. */
+  /** Redraw after the recording has grown. */
   grown(waiting = this.waiting) {
     this.waiting = waiting;
     this.refresh();
@@ -117,7 +117,7 @@ export class Player {
     byId("play").disabled = !size;
     const isAtEnd = count >= size;
     this.program.update(count, isAtEnd && attempt === this.recording.latest ? this.waiting : [], isAtEnd ? (attempt.answer?.error?.line ?? null) : null);
-    this.isDrawing = true; // a row that is made anew keeps the focus
+    this.isDrawing = true; // a row that is drawn again keeps the focus
     this.state.update(attempt, count);
     this.isDrawing = false;
     showOutput(byId("output-panel"), byId("output"), attempt, count);
@@ -168,12 +168,12 @@ export class Player {
     list.replaceChildren(
       timelineOf(this.attempt) ?? "",
       ...calls.slice(0, MAX_CALLS).map((call, number) =>
-        el("article", {}, el("h3", {}, `${number + 1}  ${call.tool ?? call.model ?? ""}  ${Number(call.seconds ?? 0).toFixed(1)} s`), el("details", {}, el("summary", {}, "what was asked"), el("pre", { tabindex: 0 }, call.prompt)), el("pre", { class: "reply", tabindex: 0 }, call.reply)),
+        el("article", {}, el("h3", {}, `${number + 1}  ${call.tool ?? call.model ?? ""}  ${Number(call.seconds ?? 0).toFixed(1)} s`), el("details", {}, el("summary", {}, "the prompt"), el("pre", { tabindex: 0 }, call.prompt)), el("pre", { class: "reply", tabindex: 0 }, call.reply)),
       ),
     );
   }
 
-  // --- going through it ------------------------------------------------------------------------------------------
+  // --- stepping --------------------------------------------------------------------------------------------------
 
   go(count, isByHand = true) {
     if (!this.attempt) return;
@@ -182,7 +182,7 @@ export class Player {
     this.isFollowing = this.count === size;
     if (isByHand) this.pause();
     this.clearLook();
-    this.isBlind = true; // what comes to lie under a pointer that rests is not looked at
+    this.isBlind = true; // ignore what moves under a resting pointer
     this.isStepping = true;
     this.drawStep();
     if (isByHand) this.tell();
@@ -254,7 +254,7 @@ export class Player {
     this.watchPointer();
   }
 
-  /** Whether the pointer, or the focus, went somewhere by itself. */
+  /** Notice when the user moves the pointer or the focus. */
   watchPointer() {
     let at = "";
     for (const name of ["pointerover", "pointermove"]) {
@@ -284,7 +284,7 @@ export class Player {
 
   // --- what depends on what --------------------------------------------------------------------------------------
 
-  /** Someone looks at these steps (by number), at the answer, or away. */
+  /** The user points at these steps (by number), at the answer, or (null) at nothing. */
   look(numbers) {
     if (numbers !== null && this.isBlind) return;
     clearTimeout(this.lookTimer);
@@ -302,7 +302,7 @@ export class Player {
     const { looked, recording, attempt } = this;
     if (looked === null || !attempt || attempt !== recording.followed) return this.markSlice(null, [], true);
     if (!recording.why && this.on.why && recording.answer) {
-      setText(byId("slice-text"), "working out what it depends on …");
+      setText(byId("slice-text"), "computing what it depends on …");
       await this.on.why(recording);
       if (this.looked !== looked || this.recording !== recording) return;
     }
@@ -351,7 +351,7 @@ export class Player {
     row.after(el("li", { class: "editor-row" }, this.editor));
   }
 
-  /** The whole program as text, in the place of its lines. */
+  /** The whole program as text, in place of its lines. */
   editProgram() {
     this.closeEditor();
     this.rewrite = rewriteOf(this.attempt.program.source, this.models ?? [], {
@@ -374,7 +374,7 @@ export class Player {
     this.editor = this.rewrite = null;
   }
 
-  /** Beside the answer: what it was before a value was changed. */
+  /** Next to the answer, show what it was before a value was changed. */
   compare(before, link) {
     const place = byId("was");
     show(place, before !== null);

@@ -1,5 +1,5 @@
 // @ts-check
-// The program as lines that light up: who ran each, and what came of it, beside it.
+// The program as lines that light up, each with who ran it and its result.
 
 import { ACTORS, ACTOR_WORDS, badge, el, isCode, scrollTo } from "./dom.js";
 import { cameOf, changesOf, howSure, leastSure, oneLine, otherwise, perCent } from "./record.js";
@@ -11,7 +11,7 @@ const MAX_SPREAD = 200;
 const MAX_RESULT_CHARS = 400;
 
 export class ProgramView {
-  /** `on` hears of `line` (go there), `edit` (a value), `over` (what is looked at, or null). */
+  /** Callbacks in `on`: `line` (go there), `edit` (a value), `over` (the steps that a reader points at, or null). */
   constructor(list, on) {
     this.list = list;
     this.on = on;
@@ -36,7 +36,7 @@ export class ProgramView {
     this.list.replaceChildren(...this.rows.map((row) => row.element));
     if (this.rows.length) this.rows[0].element.tabIndex = 0;
     const forgot = program?.imports ?? [];
-    if (forgot.length) this.list.prepend(el("li", { class: "note" }, `Imports that the program lacked: ${forgot.join(", ")}`));
+    if (forgot.length) this.list.prepend(el("li", { class: "note" }, `Missing imports that were added: ${forgot.join(", ")}`));
   }
 
   row(parts, number, isStart) {
@@ -51,7 +51,7 @@ export class ProgramView {
     return { element, who, came, number, isStart, drawn: "" };
   }
 
-  /** After so many steps, with these calls in flight; `failed` is the line that an error is at. */
+  /** Draw the lines after `count` steps, with these calls in flight; `failed` is the line of an error. */
   update(count, waiting, failed) {
     this.count = count;
     const current = count > 0 ? this.attempt.steps[count - 1] : null;
@@ -74,7 +74,7 @@ export class ProgramView {
     if (current) scrollTo(this.list, this.rowOf(current.line));
   }
 
-  /** Several values of one line, in the room of one: pressed, they are spread out below it. */
+  /** One button for several values of a line: a press lists them below the line. */
   group(asked, line) {
     const values = asked.map((step) => cameOf(step).replace("→ ", ""));
     const isOpen = this.opened === line;
@@ -90,7 +90,7 @@ export class ProgramView {
     );
   }
 
-  /** The values of a line, each as something to press; without a line, none. */
+  /** List the values of a line below it, each as a button; null: close the list. */
   spread(line) {
     this.list.querySelector(".values-row")?.remove();
     this.opened = line;
@@ -98,7 +98,7 @@ export class ProgramView {
     const asked = line === null ? [] : (this.attempt.lastOf(line, this.count)?.asked ?? []);
     if (asked.length < 2) return;
     const shown = asked.slice(0, MAX_SPREAD).map((step) => chip(step));
-    if (asked.length > MAX_SPREAD) shown.push(el("span", { class: "faint" }, `and ${asked.length - MAX_SPREAD} more, among the steps`));
+    if (asked.length > MAX_SPREAD) shown.push(el("span", { class: "faint" }, `and ${asked.length - MAX_SPREAD} more, in the list of steps`));
     this.rowOf(line).after(el("li", { class: "values-row" }, ...shown));
   }
 
@@ -140,7 +140,7 @@ export class ProgramView {
     return this.rows[line - 1]?.element ?? null;
   }
 
-  // --- hands -----------------------------------------------------------------------------------------------------
+  // --- input -----------------------------------------------------------------------------------------------------
 
   clicked(event) {
     const value = event.target.closest("button[data-step]");
@@ -192,7 +192,7 @@ export class ProgramView {
   }
 }
 
-/** A value that was asked for, as something to press. */
+/** The value of a call, as a button. */
 export function chip(step) {
   const call = shortened(oneLine(step.call ?? ""), 90);
   const came = shortened(cameOf(step), 120);
@@ -207,7 +207,7 @@ export function chip(step) {
   );
 }
 
-/** Calls that wait for their values, in the room of one: how many, and the first of them. */
+/** One chip for all calls in flight: how many there are, and the first ones. */
 function inFlight(calls) {
   const texts = calls.slice(0, MAX_VALUES).map((call) => shortened(oneLine(call.text), 80));
   const text = texts.join(", ") + (calls.length > texts.length ? ", …" : "");
@@ -220,7 +220,7 @@ function inFlight(calls) {
   );
 }
 
-/** What a line changed; nothing for a line that only asked for values, because these are shown. */
+/** What a line changed; nothing for a line that only called functions, because their values are shown. */
 function resultOf(step, hasAsked) {
   const changes = changesOf(step);
   return hasAsked && changes.length === 1 && changes[0][0] === null ? [] : changes;

@@ -9,7 +9,7 @@ const CHOICES = { bool: ["yes", "no"] };
 const MAX_CALL_CHARS = 2000;
 
 export class Questions {
-  /** `answered()` hears that an answer was taken. */
+  /** `answered()` is called when all questions are answered. */
   constructor(server, { answered }) {
     this.server = server;
     this.answered = answered;
@@ -17,7 +17,7 @@ export class Questions {
   }
 
   clear() {
-    this.forms = new Map(); // by the id of the question: what was typed stays
+    this.forms = new Map(); // by the id of the question; kept, so that typed text is not lost
     byId("questions").replaceChildren();
     show(byId("questions"), false);
   }

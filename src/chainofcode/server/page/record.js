@@ -1,12 +1,12 @@
 // @ts-check
-// A run as it was recorded, or as far as it has come: attempts, steps, the state after each, what depends on what.
+// A recorded run, or the part so far: attempts, steps, the state after each, dependencies.
 
 import { ACTOR_WORDS, isCode } from "./dom.js";
 import { pythonText, readable, shortened } from "./values.js";
 
-const KEPT_EVERY = 200; // states that are kept whole; those between are worked out
+const KEPT_EVERY = 200; // states that are kept whole; the states between are computed
 const MAX_OUTPUT_CHARS = 20000;
-const MAX_OTHERS = 8; // values that the model might have given instead
+const MAX_OTHERS = 8; // values that the model might have returned instead
 const COMPOUND = new Set(["For", "AsyncFor", "While", "If", "With", "AsyncWith", "Try", "TryStar", "FunctionDef", "AsyncFunctionDef", "ClassDef", "Match"]);
 
 /** Everything that is known of a run. Events are the lines of a trace file. */
@@ -19,7 +19,7 @@ export class Recording {
     this.isEarlier = false; // whether the answer is one that an attempt had given before
     this.calls = 0;
     this.tokens = 0;
-    this.why = null; // what depends on what, in the last program that was run
+    this.why = null; // dependencies in the last program that was run
   }
 
   add(event) {
@@ -30,7 +30,7 @@ export class Recording {
     let attempt = this.attempts.at(-1);
     if (!attempt || attempt.answer || (event.event === "program" && attempt.program)) {
       if (event.event === "answer" && attempt?.answer && !event.then) {
-        this.answer = event; // a vote's, or an earlier one's: a program before it is where it comes from
+        this.answer = event; // the answer of a vote, or an earlier one: an earlier program computed it
         this.isEarlier = true;
         return;
       }
@@ -45,7 +45,7 @@ export class Recording {
     }
   }
 
-  /** Whether the answer of an attempt, though something was tried after it, is the answer in the end. */
+  /** Whether the answer of an attempt is the final one, although something was tried after it. */
   stayed(attempt) {
     const said = answerText(attempt.answer);
     return Boolean(this.isEarlier && attempt.answer?.then && said !== null && said === answerText(this.answer));
@@ -56,13 +56,13 @@ export class Recording {
     return this.attempts.findLast((one) => one.program && (one.steps.length || !one.answer || one.answer.sandbox)) ?? null;
   }
 
-  /** The attempt to look at first. */
+  /** The attempt to show first. */
   get latest() {
     const answering = this.answer && this.attempts.find((one) => one.answer === this.answer);
     return answering || (this.attempts.findLast((one) => one.program) ?? this.attempts.at(-1) ?? null);
   }
 
-  /** All steps that these depend on, themselves included, by number; null where it is not known. */
+  /** All steps that these depend on, themselves included, by number; null if unknown. */
   slice(numbers) {
     const { steps, unused } = this.why ?? {};
     if (!steps) return null;
@@ -86,7 +86,7 @@ export class Recording {
   }
 }
 
-/** One program and what came of it; without a program, words of the model. */
+/** One program and its outcome; without a program, words of the model. */
 export class Attempt {
   constructor(number, inputs) {
     this.number = number;
@@ -117,7 +117,7 @@ export class Attempt {
     if (this.steps.length % KEPT_EVERY === 0) this.kept.push(this.stateAt(this.steps.length));
   }
 
-  /** Variables after so many steps: name → its text and the place of the step that set it. */
+  /** Variables after `count` steps: name → its text and the place of the step that set it. */
   stateAt(count) {
     const from = Math.min(Math.floor(count / KEPT_EVERY), this.kept.length - 1);
     const state = new Map(this.kept[from]);
@@ -130,7 +130,7 @@ export class Attempt {
     return state;
   }
 
-  /** What was printed in so many steps; the end of it, where it is long. */
+  /** The output of the first `count` steps; only the end of a long one. */
   outputAt(count) {
     const parts = [];
     let size = 0;
@@ -142,7 +142,7 @@ export class Attempt {
     return size > MAX_OUTPUT_CHARS ? "…" + text.slice(-MAX_OUTPUT_CHARS) : text;
   }
 
-  /** The last step of a line among the first `count`, and those that belong to it: values asked for in the same run. */
+  /** The last step of a line among the first `count`, and the calls that belong to it. */
   lastOf(line, count) {
     const places = this.byLine.get(line) ?? [];
     const end = placeBefore(places, count, (place) => place);
@@ -155,13 +155,13 @@ export class Attempt {
     return { last, place: places[end], times: end + 1, asked: asked.reverse() };
   }
 
-  /** The next step of a line after so many; the first one where there is no other. */
+  /** The next step of a line after `count` steps, or else its first one. */
   nextOf(line, count) {
     const places = this.byLine.get(line) ?? [];
     return places.find((place) => place >= count) ?? places[0] ?? null;
   }
 
-  /** The lines that a statement takes up by itself: of an `if` or a `def` only the first. */
+  /** The lines of a statement, without the body of an `if` or a `def`. */
   linesOf(step) {
     const place = this.program?.statements?.[step.statement];
     if (!place || COMPOUND.has(place[4])) return [step.line];
@@ -174,7 +174,7 @@ export class Attempt {
   }
 }
 
-/** Where in a sorted list the last item below a bound is; -1 for none. */
+/** The place of the last item below a bound in a sorted list; -1 for none. */
 function placeBefore(items, bound, key) {
   let low = 0;
   let high = items.length;
@@ -186,12 +186,12 @@ function placeBefore(items, bound, key) {
   return low - 1;
 }
 
-/** What came of a step, in words. */
+/** The outcome of a step, in words. */
 export function whatOf(step) {
   return partsOfStep(step).filter(Boolean).join(" ");
 }
 
-/** The call that a step is about, if it is, what came of it, how sure the model was, and how it was answered. */
+/** The call of a step, if it has one, its outcome, how sure the model was, and how the call was answered. */
 export function partsOfStep(step) {
   const isCall = step.call != null && !Object.keys(step.delta ?? {}).length;
   const parts = [...(isCall ? [cameOf(step)] : []), ...changesOf(step).map(([name, text]) => (name === null ? text : text === null ? `${name} is gone` : `${name} = ${text}`))];
@@ -218,19 +218,19 @@ export function howSure(confidence) {
   return Number(confidence.samples ?? 0) ? `${share} of ${Number(confidence.samples)} replies` : `${share} sure`;
 }
 
-/** The values that the model might have given instead, the likeliest first. */
+/** The values that the model might have returned instead, the likeliest first. */
 export function otherwise(confidence) {
-  const others = Object.entries(confidence?.alternatives ?? {}).sort((one, other) => other[1] - one[1]); // JavaScript puts numbers in order
+  const others = Object.entries(confidence?.alternatives ?? {}).sort((one, other) => other[1] - one[1]); // objects list keys that are integers first
   return others.slice(0, MAX_OTHERS).map(([text, share]) => `${shortened(text, 60)} ${perCent(share)}`).join(", ");
 }
 
-/** How sure the model was of the value that it was least sure of, null where nothing is known. Scores do not count: they are means. */
+/** How sure the model was of its least certain value, null if unknown. Scores do not count: they are means. */
 export function leastSure(steps) {
   const judged = steps.filter((step) => step.confidence && step.confidence.spread == null);
   return judged.reduce((least, step) => Math.min(least ?? 1, Number(step.confidence.probability)), null);
 }
 
-/** A probability as people read it; only what is certain is 100 %. */
+/** A probability for readers; only certainty is shown as 100%. */
 export function perCent(share) {
   const number = Number(share);
   if (number > 0.99 && number < 1) return ">99%";
@@ -270,7 +270,7 @@ export function factsOf(recording) {
   ].filter(Boolean).join("  ·  ");
 }
 
-/** How sure the model was of the answer that it states, or of the value that it was least sure of. */
+/** How sure the model was of the answer that it states, or of its least certain value. */
 function sureOf(answer, attempt) {
   if (answer?.source === "reply") return answer.confidence != null && `${perCent(answer.confidence)} sure`;
   const least = answer?.reason === "answered" ? leastSure(attempt?.steps ?? []) : null;

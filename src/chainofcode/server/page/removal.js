@@ -1,9 +1,9 @@
 // @ts-check
-// Deleting a run: asked once more, in its own place, before it is done.
+// Deletes a run, after a confirmation next to the button.
 
 import { byId, show } from "./dom.js";
 
-/** The button and the question after it. `remove(id)` does it; `notice(text)` hears why it could not be done. */
+/** The button and its confirmation. `remove(id)` deletes the run; `notice(text)` reports an error. */
 export class Removal {
   constructor(remove, notice) {
     this.id = null;
@@ -22,7 +22,7 @@ export class Removal {
     });
   }
 
-  /** Another run, or none; one that can be deleted is over. */
+  /** Offer to delete another run, which must be over; null hides the button. */
   offer(id) {
     this.id = id;
     this.ask(false);
@@ -31,7 +31,7 @@ export class Removal {
   ask(isAsked) {
     show(byId("remove"), this.id !== null && !isAsked);
     show(byId("remove-panel"), isAsked);
-    if (isAsked) byId("remove-no").focus(); // pressed twice by mistake, it keeps the run
+    if (isAsked) byId("remove-no").focus(); // a second press by mistake keeps the run
   }
 
   keep() {

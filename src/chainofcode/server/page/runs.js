@@ -1,5 +1,5 @@
 // @ts-check
-// The list of runs: newest first, searched, walked through by keys.
+// The list of runs: newest first, with search, filters and keys.
 
 import { byId, el, setText, show, targetOf } from "./dom.js";
 import { shortened, unquoted } from "./values.js";
@@ -10,7 +10,7 @@ const ASKED_CHARS = 120;
 const PAGE = 50;
 const MAX_WORDS_CHARS = 200;
 const REFRESH_MS = 4000;
-const TYPING_MS = 150; // what is typed in one go is searched for once
+const TYPING_MS = 150; // a pause in typing, after which the search starts
 
 export class Runs {
   constructor(server) {
@@ -53,7 +53,7 @@ export class Runs {
     byId("filter-model").replaceChildren(...[["", "any"], ...models.map((name) => [name, name])].map(option));
   }
 
-  /** What is asked for, as a query: words, filters, a day of the reader’s own time zone. */
+  /** The search as a query string: words, filters, a day in the reader’s time zone. */
   get query() {
     const query = new URLSearchParams();
     if (this.words) query.set("q", this.words);
@@ -96,7 +96,7 @@ export class Runs {
     }
   }
 
-  /** A run that is no more. */
+  /** Remove a run that was deleted from the list. */
   forget(id) {
     this.runs = this.runs.filter((run) => run.id !== id);
     this.draw();
@@ -178,7 +178,7 @@ function costOf({ dollars, tokens }) {
   return Number(tokens ?? 0) > 0 ? `${Number(tokens).toLocaleString("en")} tokens` : "";
 }
 
-/** When a run began: a moment as text or as seconds. */
+/** When a run was created, from a date as text or as seconds. */
 function when(created) {
   if (created === null || created === undefined) return "";
   const date = new Date(typeof created === "string" ? created : Number(created) * 1000);

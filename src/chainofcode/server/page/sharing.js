@@ -9,7 +9,7 @@ import { pythonText } from "./values.js";
 const TOLD_MS = 1600;
 const CSV_COLUMNS = ["number", "by", "line", "call", "value", "changes", "printed", "seconds", "confidence"];
 
-/** The buttons. `run()` is what is shown: {recording, attempt, id}; `fetchBytes(path)` asks the server; `notice(text)` reports errors. */
+/** The buttons. `run()` is what is shown: {recording, attempt, id}; `fetchBytes(id, what)` downloads from the server; `notice(text)` reports errors. */
 export class Sharing {
   /** @param {{ run: () => any, fetchBytes?: any, notice?: (text: string) => void }} on */
   constructor({ run, fetchBytes = null, notice = () => {} }) {
@@ -65,7 +65,7 @@ async function copy(button, text) {
   setTimeout(() => (button.textContent = before), TOLD_MS);
 }
 
-/** Over plain HTTP from another machine, browsers have no clipboard for pages. */
+/** Over plain HTTP from another machine, browsers do not give pages access to the clipboard. */
 function copyOldWay(text) {
   const place = el("textarea", { class: "unseen" });
   place.value = text;
@@ -91,7 +91,7 @@ function rowOf(step) {
   return [step.number, step.by, step.line, step.call ?? "", value, changes, step.output ?? "", step.seconds ?? "", step.confidence?.probability ?? ""];
 }
 
-/** A cell. Spreadsheets read a text that starts with = + - @ as a formula: an apostrophe keeps it text. */
+/** A cell. Spreadsheets treat text that starts with = + - @ as a formula: an apostrophe keeps it text. */
 function cell(value) {
   const text = String(value);
   const isFormula = /^[=+\-@\t\r]/.test(text) && !/^-?[\d.]+(e[+-]?\d+)?$/i.test(text);

@@ -1,5 +1,5 @@
 // @ts-check
-// Beside the program: the state, what was printed, and the list of steps, of which only those in sight are drawn.
+// Next to the program: the state, the output, and the list of steps, of which only the visible ones are drawn.
 
 import { badge, el, onceAFrame, scrollTo, setText, show } from "./dom.js";
 import { changeParts } from "./program.js";
@@ -7,7 +7,7 @@ import { changesOf, partsOfStep, plural } from "./record.js";
 import { readable, shortened } from "./values.js";
 
 const MAX_NAMES = 300;
-const AROUND = 6; // steps drawn above and below those in sight
+const AROUND = 6; // steps drawn above and below the visible ones
 
 /** Variables, the changed ones marked. */
 export class StateView {
@@ -46,7 +46,7 @@ export class StateView {
   }
 }
 
-/** Modules, functions and classes: there, but seldom what one looks for. */
+/** Whether a variable is a module, function or class, which readers seldom look for. */
 function isFurniture(value) {
   return /^<(module|function|class|built-in)/.test(value.text);
 }

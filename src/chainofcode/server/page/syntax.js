@@ -20,7 +20,7 @@ const SQL = {
 const LANGUAGES = { python: PYTHON, javascript: JAVASCRIPT, sql: SQL };
 const KINDS = ["comment", "string", "number", "name"];
 
-/** The lines of a source, each a list of [kind, text]. `holes` are undefined names, used where `places` says: [line, first column, last column], in UTF-8 bytes. Traces without places mark every use of such a name. */
+/** The lines of a source, each a list of [kind, text]. `holes` are undefined names, `places` are their uses: [line, start, end], with columns in UTF-8 bytes. Without places, every use of such a name is marked. */
 export function coloured(source, holes = [], places = [], language = "python") {
   const lines = tokenised(source, places.length ? [] : holes, Object.hasOwn(LANGUAGES, language) ? LANGUAGES[language] : PYTHON);
   const byLine = new Map();
@@ -31,7 +31,7 @@ export function coloured(source, holes = [], places = [], language = "python") {
   return lines.map((parts, number) => marked(parts, byLine.get(number + 1) ?? []));
 }
 
-/** The parts of a line with these stretches as holes, wherever the tokens begin and end: also inside an f-string. */
+/** The parts of a line with these stretches as holes, even inside a token such as an f-string. */
 function marked(parts, stretches) {
   if (!stretches.length) return parts;
   const ordered = stretches.toSorted((one, other) => one[0] - other[0]);

@@ -1,12 +1,12 @@
 // @ts-check
-// Requests to models and tools on a line of time: what overlapped, what waited, what came from a cache or was wasted.
+// Requests to models and tools as a timeline: what overlapped, what waited, what was cached or wasted.
 
 import { el } from "./dom.js";
 import { oneLine, plural } from "./record.js";
 import { shortened } from "./values.js";
 
 const MAX_BARS = 100;
-const LEAST_PERCENT = 0.6; // of a bar: shorter ones could not be seen
+const LEAST_PERCENT = 0.6; // of a bar: a shorter one would be invisible
 
 /** The view of one attempt’s requests; null where their times are unknown. */
 export function timelineOf(attempt) {
@@ -54,7 +54,7 @@ function summaryOf(attempt, calls, whole) {
   ].filter(Boolean).join(" · ");
 }
 
-/** The largest number of requests that were under way together. */
+/** The largest number of requests that were in flight at once. */
 function mostAtOnce(calls) {
   const edges = calls.flatMap((one) => [[one.from, 1], [one.to, -1]]).sort((one, other) => one[0] - other[0] || other[1] - one[1]);
   let now = 0;

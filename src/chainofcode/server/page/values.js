@@ -1,5 +1,5 @@
 // @ts-check
-// Tagged values (see guest/values.py) as Python writes them, and Python literals that a person types.
+// Tagged values (see values/codec.py) as Python writes them, and Python literals that a person types.
 
 /** JSON as data; numbers that JavaScript would change (2.0, 2**60) stay as they are written. */
 export function parseJson(text) {
@@ -39,7 +39,7 @@ const NAMED = {
   $object: (body) => String(body.text),
 };
 
-/** A tagged value as text, of about so many characters. */
+/** A tagged value as text of about `limit` characters. */
 export function pythonText(value, limit = 400) {
   if (value === null || value === undefined) return "None";
   if (value === true) return "True";
@@ -63,7 +63,7 @@ function tagged(tag, body, limit) {
   try {
     return Object.hasOwn(NAMED, tag) ? shortened(NAMED[tag](body), limit) : "?";
   } catch {
-    return "?"; // a tag with a body that is none of its own
+    return "?"; // a body that does not fit its tag
   }
 }
 
@@ -95,7 +95,7 @@ function quoted(text) {
   return mark + (mark === "'" ? escaped.replaceAll("'", "\\'") : escaped) + mark;
 }
 
-/** Text that Python's `repr` wrote, without its quotes; everything else as it is. */
+/** Text that Python's `repr` wrote, without its quotes; anything else unchanged. */
 export function unquoted(text) {
   const inner = /^(['"])([^\\]*)\1$/s.exec(String(text));
   return inner ? inner[2] : String(text);
@@ -106,16 +106,16 @@ export function readable(text) {
   return String(text).replace(/(\\\\)|\\(?:u(200[c-f]|061c)|U(000e00[0-7][0-9a-f]))/g, (_all, backslash, short, long) => backslash ?? String.fromCodePoint(parseInt(short ?? long, 16)));
 }
 
-/** Text of at most so many characters; no character is cut in two. */
+/** Text of at most `limit` characters; no character is cut in two. */
 export function shortened(text, limit) {
   return text.length <= limit ? text : text.slice(0, Math.max(limit - 1, 1)).replace(/[\ud800-\udbff\u200d]+$/, "") + "…";
 }
 
-// What a reader would not see, or what would turn the text around it: written out instead.
+// Characters that are invisible, or reverse the text around them: written out instead.
 const UNSEEN = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 // Where such characters belong to the writing: emoji made of several, flags, joiners inside words of scripts that join
-// letters, and marks of direction beside letters that run from right to left.
+// letters, and marks of direction next to letters that run from right to left.
 const JOINING = "\\p{Script=Arabic}\\p{Script=Syriac}\\p{Script=Mongolian}\\p{Script=Devanagari}\\p{Script=Bengali}\\p{Script=Gurmukhi}\\p{Script=Gujarati}\\p{Script=Oriya}\\p{Script=Tamil}\\p{Script=Telugu}\\p{Script=Kannada}\\p{Script=Malayalam}\\p{Script=Sinhala}\\p{Script=Khmer}\\p{Script=Myanmar}";
 const LEFTWARD = "\\p{Script=Arabic}\\p{Script=Hebrew}\\p{Script=Syriac}\\p{Script=Thaana}\\p{Script=Nko}";
 const EMOJI = "\\p{Extended_Pictographic}(?:\\ufe0f|[\\u{1f3fb}-\\u{1f3ff}])?";
@@ -140,13 +140,13 @@ const STRING = /^[rRuUbB]{0,2}("""(?:\\[^]|[^\\])*?"""|'''(?:\\[^]|[^\\])*?'''|"
 const NUMBER = /^[+-]?\s*(0[xX][\da-fA-F_]+|0[oO][0-7_]+|0[bB][01_]+|(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)([eE][+-]?\d+)?[jJ]?)(?![\w.])/;
 const CLOSING = { "[": "]", "(": ")", "{": "}" };
 
-/** What is wrong with a Python literal, or "". The server has the last word. */
+/** What is wrong with a Python literal, or "". The server checks it again. */
 export function literalFault(text) {
   const rest = { text: text.trim(), depth: 0 };
-  if (!rest.text) return "A value is needed.";
+  if (!rest.text) return "Enter a value.";
   const fault = takeLiteral(rest);
   if (fault) return fault;
-  return rest.text ? `What is “${shortened(rest.text, 20)}” at the end? Text needs quotes.` : "";
+  return rest.text ? `Unexpected “${shortened(rest.text, 20)}” at the end. Text needs quotes.` : "";
 }
 
 function takeLiteral(rest) {
@@ -157,17 +157,17 @@ function takeLiteral(rest) {
   }
   const closing = CLOSING[rest.text[0]];
   if (closing) return takeItems(rest, rest.text[0], closing);
-  if (/^["']/.test(rest.text)) return "A quote is open.";
+  if (/^["']/.test(rest.text)) return "A quote is not closed.";
   const word = /^\w+/.exec(rest.text)?.[0];
   if (word && /^(true|false|null)$/.test(word)) return `Python writes ${{ true: "True", false: "False", null: "None" }[word]}.`;
-  return `“${shortened(word ?? rest.text, 20)}” is no Python literal. Text needs quotes.`;
+  return `“${shortened(word ?? rest.text, 20)}” is not a Python literal. Text needs quotes.`;
 }
 
 function takeItems(rest, opening, closing) {
-  if (++rest.depth > 50) return "That is nested too deep.";
+  if (++rest.depth > 50) return "The value is nested too deeply.";
   rest.text = rest.text.slice(1).trimStart();
   while (rest.text[0] !== closing) {
-    if (!rest.text) return `A “${opening}” is open.`;
+    if (!rest.text) return `A “${opening}” is not closed.`;
     const fault = takeLiteral(rest);
     if (fault) return fault;
     if (opening === "{" && rest.text[0] === ":") {
@@ -176,7 +176,7 @@ function takeItems(rest, opening, closing) {
       if (second) return second;
     }
     if (rest.text[0] === ",") rest.text = rest.text.slice(1).trimStart();
-    else if (rest.text[0] !== closing) return rest.text ? `A comma or “${closing}” is missing.` : `A “${opening}” is open.`;
+    else if (rest.text[0] !== closing) return rest.text ? `A comma or “${closing}” is missing.` : `A “${opening}” is not closed.`;
   }
   rest.text = rest.text.slice(1).trimStart();
   rest.depth--;

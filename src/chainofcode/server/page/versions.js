@@ -1,5 +1,5 @@
 // @ts-check
-// What-if runs beside the run they come from: what changed, and the tree of all versions.
+// What-if runs and the run they come from: what changed, and the tree of all versions.
 
 import { byId, el, show } from "./dom.js";
 import { Recording, oneLine } from "./record.js";
@@ -43,7 +43,7 @@ function statesBetween(one, other) {
   return names.map((name) => ["state", `${name}: ${text(was, name)} → ${text(is, name)}`]);
 }
 
-/** The view. `server` is asked for the parent’s events and for the runs around it. */
+/** The view. It gets the parent’s events and the related runs from `server`. */
 export class Versions {
   constructor(server) {
     this.server = server;
@@ -56,7 +56,7 @@ export class Versions {
     }
   }
 
-  /** Compare a finished run with its parent, and show the family. */
+  /** Compare a finished run with its parent, and show all versions. */
   async draw(about, recording, signal) {
     this.clear();
     const { runs } = await this.server.get(`api/runs?method=replay&limit=${MAX_KNOWN}`);

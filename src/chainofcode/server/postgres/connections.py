@@ -1,4 +1,4 @@
-"""Threads with a connection to PostgreSQL each, and what happens while it cannot be reached."""
+"""Threads with their own connections to PostgreSQL, and what happens while it cannot be reached."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from . import schema
 T = TypeVar("T")
 Postgres = psycopg.Connection[Any]
 _CONNECT_SECONDS = 3
-_DOWN_SECONDS = 1.0  # after a failed connection: others do not wait for the same failure
-_FRESH_SECONDS = 1.0  # since the last use, in which a connection is not checked
+_DOWN_SECONDS = 1.0  # after a failed connection, in which other threads fail at once
+_FRESH_SECONDS = 1.0  # a connection used within this time is not checked
 _RETRY_SECONDS = 0.5
-PATIENCE_SECONDS = 120.0  # that runs wait for a database that restarts
+PATIENCE_SECONDS = 120.0  # how long runs wait for a database that restarts
 _SETTINGS = "SET search_path = {schema}, public; SET statement_timeout = '30s'; SET lock_timeout = '10s'"
 
 
@@ -110,7 +110,7 @@ class Connections:
 
 
 def connected(url: str) -> Postgres:
-    """A new connection. A peer that vanished is noticed within seconds."""
+    """A new connection. It notices within seconds if the server vanishes."""
     connection = psycopg.connect(
         url,
         autocommit=True,
@@ -144,6 +144,6 @@ def storage_errors() -> Iterator[None]:
 
 
 def reason(error: Exception) -> str:
-    """Why PostgreSQL failed, without the address and name of the user."""
+    """Why PostgreSQL failed, without its address and user name."""
     state = getattr(error, "sqlstate", None)
     return f"PostgreSQL error {state}" if state else "PostgreSQL cannot be reached"

@@ -14,12 +14,12 @@ from ..objects import ObjectStorage
 from ..refusal import StorageError
 
 _MAX_BYTES = 4 * 1024**3
-_IN_USE_SECONDS = 3600.0  # since the last use, in which a copy stays
+_IN_USE_SECONDS = 3600.0  # a copy used within this time is kept
 _LOOK_SECONDS = 60.0
 
 
 class LocalCopies:
-    """Copies in a directory, which has a limited size apart from what was used in the last hour."""
+    """Copies in a directory of limited size; only copies used in the last hour may exceed it."""
 
     def __init__(self, directory: Path, objects: ObjectStorage) -> None:
         self._directory, self._objects = directory, objects
@@ -47,7 +47,7 @@ class LocalCopies:
             partial.unlink(missing_ok=True)
 
     def use(self, path: Path) -> None:
-        """Note that a copy is used; from time to time, remove the ones that were not."""
+        """Note that a copy is used; from time to time, remove old copies."""
         with contextlib.suppress(OSError):
             os.utime(path)
         if time.monotonic() - self._looked > _LOOK_SECONDS:

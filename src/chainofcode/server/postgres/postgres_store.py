@@ -1,8 +1,8 @@
 """The store of several servers: rows in PostgreSQL; uploads, artifacts and long traces in object storage.
 
-Covered: acknowledged writes survive the death of any server; a run goes on where its last model reply was stored. While
-PostgreSQL is down, requests are refused (503) and runs wait for it. An object is noted in `garbage` before it is stored
-and until a row names it, so that nothing is left behind. Not covered: the loss of PostgreSQL or of the object storage.
+Covered: acknowledged writes survive the death of any server; runs continue after their last stored reply. While
+PostgreSQL is down, requests are refused (503) and runs wait. An object is listed in `garbage` before it is stored, and
+until a row refers to it, so that nothing is left behind. Not covered: loss of PostgreSQL or of the object storage.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from .shared_queue import PostgresQueue
 from .shipped_traces import NOTIFY, ShippedTrace, TraceCopies
 
 _THREADS, _SEARCH_THREADS, _OBJECT_THREADS = 8, 2, 4
-_LARGE_BYTES = 1024**2  # a finished trace above that is an object
-_LEAST_BYTES = 4096  # that an upload counts
+_LARGE_BYTES = 1024**2  # a larger finished trace is stored as an object
+_LEAST_BYTES = 4096  # the minimum that an upload counts
 _REMOVED_AT_ONCE = 100
-_GARBAGE_SECONDS = 3600  # an object may be under way that long
+_GARBAGE_SECONDS = 3600  # the storing of an object may take this long
 _USED = "SELECT coalesce(sum(greatest(bytes, %s)), 0) FROM files WHERE owner = %s"
 _SPEND = """INSERT INTO spent VALUES (%s, %s, %s, %s) ON CONFLICT (day, owner)
 DO UPDATE SET tokens = spent.tokens + excluded.tokens, dollars = spent.dollars + excluded.dollars"""
@@ -51,7 +51,7 @@ _FACTS = {
 
 
 class PostgresStore:
-    """A `Store` for several servers. `directory` has local copies only, and belongs to this server."""
+    """A `Store` for several servers. `directory` has only local copies, and belongs to this server."""
 
     def __init__(self, url: str, directory: Path, objects: ObjectStorage) -> None:
         self._lock = _locked(directory)
@@ -88,7 +88,7 @@ class PostgresStore:
         if isinstance(trace, ShippedTrace):
             await trace.flush()
             if trace.bytes > _LARGE_BYTES and run.is_over:
-                with contextlib.suppress(StorageError):  # then it stays in the database
+                with contextlib.suppress(StorageError):  # if it fails, the trace stays in the database
                     key = await self._keep_large(trace)
 
         def keep(connection: Postgres) -> None:
@@ -181,7 +181,7 @@ class PostgresStore:
         return path
 
     def _forget_local(self, kind: str, name: str) -> None:
-        """Remove the copy of what another server has removed: a run, or an object."""
+        """Remove the copy of a run or an object that another server has removed."""
         if kind == "removed":
             self._traces.forget(name)
         else:
@@ -224,7 +224,7 @@ class PostgresStore:
         def check_room(connection: Postgres) -> None:
             used = connection.execute(_USED, (_LEAST_BYTES, owner)).fetchone()
             if used is None or used[0] + size > MAX_FILES_BYTES:
-                raise Refusal(413, "too_large", f"all files together have {MAX_FILES_BYTES:,} bytes at most")
+                raise Refusal(413, "too_large", f"all uploads together can have at most {MAX_FILES_BYTES:,} bytes")
 
         def keep(connection: Postgres) -> None:
             locking = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
@@ -262,13 +262,13 @@ class PostgresStore:
         await self._database.do_patiently(lambda connection: connection.execute(_DISCARD, (list(keys),)))
 
     async def _put(self, objects: Mapping[str, bytes]) -> None:
-        """Store objects that a row will name soon."""
+        """Store objects that a row will soon refer to."""
         await self._discard(list(objects))
         for key, data in objects.items():
             await asyncio.to_thread(self._objects.put, key, data)
 
     async def _sweep(self) -> None:
-        """Remove objects that no row names, of uploads that failed and servers that died."""
+        """Remove objects without a row, left by uploads that failed and servers that died."""
         await self._collect(await self._database.do(_garbage))
 
     async def _collect(self, keys: Iterable[str]) -> None:
@@ -282,7 +282,7 @@ class PostgresStore:
 
     async def spend(self, day: str, amounts: Mapping[str, tuple[int, float]]) -> None:
         def spend(connection: Postgres) -> None:
-            for owner, (tokens, dollars) in sorted(amounts.items()):  # in one order: no deadlock
+            for owner, (tokens, dollars) in sorted(amounts.items()):  # in a fixed order, to prevent deadlocks
                 connection.execute(_SPEND, (day, owner, tokens, dollars))
 
         await self._database.do(spend)
@@ -294,12 +294,12 @@ class PostgresStore:
 
 
 def _locked(directory: Path) -> int:
-    """Take a directory for local copies; what an earlier server left in it is removed."""
+    """Lock a directory for local copies, and remove what an earlier server left in it."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         held = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
-        raise InputError(f"cannot keep copies in {directory}: {error.strerror}") from None
+        raise InputError(f"cannot store copies in {directory}: {error.strerror}") from None
     try:
         lock(held, waits=False)
     except OSError:
@@ -347,7 +347,7 @@ def _linked(objects: ObjectStorage, run: str, sha256: str, data: bytes) -> Calla
 
 
 def _garbage(connection: Postgres) -> list[str]:
-    """Keys of objects that no row names and that are not under way any more."""
+    """Keys of objects without a row that are no longer being stored."""
     sql = "SELECT key FROM garbage WHERE since < now() - %s * interval '1 second' LIMIT %s"
     return [row[0] for row in connection.execute(sql, (_GARBAGE_SECONDS, _REMOVED_AT_ONCE))]
 

@@ -14,7 +14,7 @@ from .shipped_traces import NOTIFY
 _INSERT = """INSERT INTO runs (id, owner, state, method, model, created, record, words, server)
 VALUES (%(id)s, %(owner)s, %(state)s, %(method)s, %(model)s, %(created)s, %(record)s, %(words)s, %(server)s)
 ON CONFLICT (id) DO NOTHING"""
-# A run belongs to its server; without one it may be changed unless it is queued.
+# A run belongs to its server; without a server it may be changed unless it is active.
 _UPDATE = """UPDATE runs SET state = %(state)s, model = %(model)s, record = %(record)s, words = %(words)s,
 server = %(server)s, is_cancelled = false
 WHERE id = %(id)s AND (server = %(me)s OR (server IS NULL AND state NOT IN ('queued', 'running')))"""
@@ -34,10 +34,10 @@ def write(
 ) -> None:
     """Insert or replace a run. Raises TakenOver if it belongs to another server.
 
-    A shared run can be claimed by any server; an unfinished one that is not belongs to this server, `me`.
+    A shared run can be claimed by any server; any other active run belongs to this server, `me`.
     """
     if run.state == "waiting" and _is_answered(connection, run.id):
-        run = msgspec.structs.replace(run, state="queued", resumed=run.resumed + 1)  # answered in this moment
+        run = msgspec.structs.replace(run, state="queued", resumed=run.resumed + 1)  # answered just now
         is_shared = True
     is_held = run.state in ("queued", "running") and not is_shared
     row = {
@@ -76,7 +76,7 @@ def _is_answered(connection: Postgres, run: str) -> bool:
 
 
 def answer(connection: Postgres, id: str, said: str) -> bool:
-    """Keep an answer, unless there is one. Its run is locked, so that it does not begin to wait in this moment."""
+    """Keep an answer, unless there is one. The run is locked, so that it does not begin to wait at the same time."""
     locking = "SELECT 1 FROM runs WHERE id = (SELECT run FROM questions WHERE id = %s) FOR UPDATE"
     connection.execute(locking, (plain(id),))
     sql = "UPDATE questions SET answer = %s WHERE id = %s AND answer IS NULL"
@@ -84,7 +84,7 @@ def answer(connection: Postgres, id: str, said: str) -> bool:
 
 
 def read_run(record: bytes, state: str) -> RunRecord:
-    """A run; its state is that of the row."""
+    """Decode a run; its state comes from the row, not from the record."""
     run = msgspec.json.decode(record, type=RunRecord)
     run.state = state  # type: ignore[assignment]
     return run
@@ -112,5 +112,5 @@ def as_text(data: bytes) -> str:
 
 
 def plain(text: str) -> str:
-    """Text that PostgreSQL can hold: ids and names of clients may have any character."""
+    """Text that PostgreSQL can hold: ids and names from clients may contain any character."""
     return text.replace("\0", "\ufffd").encode(errors="replace").decode()

@@ -71,14 +71,14 @@ def prepare(connection: psycopg.Connection[Any]) -> None:
             _index_words(connection)
         found = connection.execute("SELECT number FROM version").fetchone()
         if found is None or found[0] > _VERSION:
-            raise InputError("the database is of a newer version of chainofcode: upgrade this server")
+            raise InputError("the database was made by a newer version of chainofcode: upgrade this server")
         for number in range(found[0] + 1, _VERSION + 1):
             connection.execute(_UPGRADES[number])
             connection.execute("UPDATE version SET number = %s", (number,))
 
 
 def _index_words(connection: psycopg.Connection[Any]) -> None:
-    """Index searches, if the database has the extension `pg_trgm`, which comes with PostgreSQL."""
+    """Index the words of runs, if the database has the extension `pg_trgm`, which comes with PostgreSQL."""
     with contextlib.suppress(psycopg.Error), connection.transaction():
         connection.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm SCHEMA public")
         connection.execute(_SEARCHED)

@@ -1,6 +1,6 @@
 """The queue of all servers in PostgreSQL: claims in turn by token, heartbeats, and runs of servers that died.
 
-A server that sent no heartbeat for `LEASE_SECONDS` is dead: another one puts its runs back into the queue. If the dead
+A server without a heartbeat for `LEASE_SECONDS` is dead: another one puts its runs back into the queue. If the dead
 server was only slow, its later writes are refused.
 """
 
@@ -24,7 +24,7 @@ from .shipped_traces import NOTIFY
 
 BEAT_SECONDS = 2.0
 LEASE_SECONDS = 10.0
-_MAX_RESUMED = 5  # a run that brings servers down is not resumed for ever
+_MAX_RESUMED = 5  # so that a run that crashes servers is not resumed forever
 _AT_ONCE = 100
 _RETRY_SECONDS = 0.5
 _NEXT = """SELECT first.id, first.server FROM (
@@ -128,12 +128,12 @@ class PostgresQueue:
         self._thread.start()
 
     def _listen(self, heard: Callable[[str, str], None]) -> None:
-        """Its own thread and connection: a busy event loop does not delay heartbeats."""
+        """Beat in a thread with its own connection, so that a busy event loop does not delay heartbeats."""
         while not self._is_over.is_set():
             try:
                 with connected(self._url) as connection:
                     connection.execute("LISTEN coc")
-                    heard("changed", "")  # what was missed
+                    heard("changed", "")  # some may have been missed
                     self._beat_on(connection, heard)
             except psycopg.Error:
                 self._is_over.wait(_RETRY_SECONDS)
@@ -162,7 +162,7 @@ class PostgresQueue:
         try:
             self._database.now(lambda connection: connection.execute("DELETE FROM servers WHERE id = %s", (self.me,)))
         except StorageError:
-            return  # the lease runs out
+            return  # the lease will expire
 
 
 def take_over(connection: Postgres) -> None:
@@ -184,7 +184,7 @@ def _is_detached(request: bytes | None) -> bool:
 
 
 def _settle(connection: Postgres, run: RunRecord) -> None:
-    """Write a run that no server has any more."""
+    """Write a run that no longer belongs to a server."""
     sql = "UPDATE runs SET state = %s, record = %s, server = NULL, is_cancelled = false WHERE id = %s"
     connection.execute(sql, (run.state, as_json(run), run.id))
     connection.execute(NOTIFY, (f"changed {run.id}",))
@@ -197,4 +197,4 @@ def _check_room(connection: Postgres, owner: str, places: QueueRoom) -> None:
     assert row is not None
     held, taken, servers = row
     if not has_room(held, taken, places.per_server * servers, is_shared=places.is_shared):
-        raise Refusal(429, "busy", "too many runs are under way or waiting", retry_seconds=5)
+        raise Refusal(429, "busy", "too many runs are active or waiting", retry_seconds=5)

@@ -1,4 +1,4 @@
-"""Tokens that hold on all servers with one database."""
+"""Tokens that are valid on all servers that share one database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WRITE = "UPDATE tokens SET record = %s WHERE sha256 = %s"
 
 
 class SharedTokens:
-    """A `TokenStore` in PostgreSQL. It has one connection, which is opened again after a failure."""
+    """A `TokenStore` in PostgreSQL. Its only connection is opened again after a failure."""
 
     def __init__(self, url: str) -> None:
         prepare(url)
@@ -48,9 +48,9 @@ class SharedTokens:
         try:
             return self._database.wait_for(function)
         except StorageError as error:
-            raise InputError(f"cannot keep tokens: {error.message}") from None
+            raise InputError(f"cannot store tokens: {error.message}") from None
         except (psycopg.Error, msgspec.DecodeError) as error:
-            raise InputError(f"cannot keep tokens: {str(error).partition(chr(10))[0][:300]}") from None
+            raise InputError(f"cannot store tokens: {str(error).partition(chr(10))[0][:300]}") from None
 
 
 def _read(connection: Postgres) -> list[AccessToken]:

@@ -1,7 +1,7 @@
 """Traces in PostgreSQL: the server that carries out a run writes a local file and ships it in chunks of whole lines.
 
-Other servers keep a local copy, and bring it up to date before they read it. Each time a trace is begun or replaced,
-its generation grows: a copy of an older one is made again.
+Other servers keep a local copy, and update it before they read it. Each time a trace is begun or replaced, it gets a
+higher generation: copies of an older generation are made again.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..trace_files import PARTIAL, TraceWriter
 from .connections import Connections, Postgres
 
 _MAX_CHUNK_BYTES = 4 * 1024**2
-_MAX_UNSHIPPED_BYTES = 1024**2  # then a run waits
-_TOGETHER_SECONDS = 0.02  # events that come at once travel in one transaction
+_MAX_UNSHIPPED_BYTES = 1024**2  # above this, a run waits
+_TOGETHER_SECONDS = 0.02  # events within this time share one transaction
 _READ_AT_ONCE = 8  # chunks
 NOTIFY = "SELECT pg_notify('coc', %s)"
 _BEGIN = """UPDATE runs SET generation = generation + 1, trace_key = NULL WHERE id = %s AND server = %s
@@ -51,7 +51,7 @@ class ShippedTrace:
         if self._shipping is None:
             self._shipping = asyncio.create_task(self._ship_all())
         elif self._shipping.done() and not self._shipping.cancelled():
-            self._shipping.result()  # raises why it stopped
+            self._shipping.result()  # raises the error that stopped it
 
     @property
     def is_behind(self) -> bool:
@@ -109,7 +109,7 @@ class ShippedTrace:
         return int(row[0])
 
     def close(self) -> None:
-        """Stop writing. Unless the trace has ended, other servers may go on with it: the local file is removed."""
+        """Stop writing. Unless the trace has ended, other servers may continue it, so remove the local file."""
         self._file.close()
         self._copies.leave(self)
 
@@ -132,7 +132,7 @@ class TraceCopies:
         return self._directory / f"{run}.jsonl"
 
     def _lock(self, run: str) -> asyncio.Lock:
-        """Hold it to write the local file, apart from the trace that is open."""
+        """The lock for writing the local file of a trace, unless this server writes the trace itself."""
         return self._locks.setdefault(run, asyncio.Lock())
 
     async def begin(self, run: str, server: str) -> ShippedTrace:
@@ -154,13 +154,13 @@ class TraceCopies:
         return trace
 
     def end(self, trace: ShippedTrace) -> None:
-        """The local file of a trace that was shipped as a whole is a copy from now on."""
+        """Treat the local file of a trace that was shipped completely as a copy from now on."""
         if self._open.pop(trace.run, None) is trace:
             self._copies[trace.run] = _Copy(trace.generation, trace.bytes)
         trace.close()
 
     def leave(self, trace: ShippedTrace) -> None:
-        """Forget a trace that this server does not write any more."""
+        """Forget a trace that this server no longer writes."""
         if self._open.get(trace.run) is trace:
             self.forget(trace.run)
 
@@ -209,7 +209,7 @@ class TraceCopies:
         return path.stat().st_size
 
     async def _append_chunks(self, run: str, path: Path, have: _Copy) -> None:
-        """Append what is new; a copy from the beginning is a new file, so that readers of the old one notice."""
+        """Append new chunks. A copy from the beginning is a new file, so that readers of the old one notice."""
         while True:
             data = await self.database.do(functools.partial(_read, run, have))
             if not data:

@@ -1,4 +1,4 @@
-// Holes: functions that a program calls and nothing defines; which of them are awaited, and the types expected of them.
+// Finds holes, functions that a program calls but nothing defines: which of them are awaited, and their expected types.
 "use strict";
 
 // What the runtime adds to the engine's own globals.
@@ -74,7 +74,7 @@ class Holes {
   addFree(name, nodes, tools) {
     const isKnown = (GLOBALS.has(name) || ABSENT.has(name)) && !tools.has(name);
     if (isKnown || this.global.has(name) || nodes.some(isTarget)) return;
-    if (nodes.some((node) => isTypeof(node))) return;  // the program asks whether it exists
+    if (nodes.some((node) => isTypeof(node))) return;  // the program tests whether it exists
     const dotted = nodes.filter((node) => dottedCall(node) !== null);
     for (const node of dotted) {
       const { path, call } = dottedCall(node);
@@ -131,7 +131,7 @@ class Holes {
   }
 
   finish() {
-    // Specifications in `declare function …`, and the types that the uses show.
+    // Adds specifications from `declare function …`, and types inferred from uses.
     for (const spec of this.specs) {
       const hole = this.names.get(spec.name);
       if (hole === undefined) continue;
@@ -181,7 +181,7 @@ function isCallee(node) {
 }
 
 function isConstructed(node) {
-  // `new Review(text)`: where nothing defines the class, a model makes the object.
+  // `new Review(text)`: if nothing defines the class, a model supplies the object.
   return node.parent.type === "NewExpression" && node.parent.callee === node;
 }
 
@@ -211,7 +211,7 @@ function isTypeof(node) {
 }
 
 function dottedCall(node) {
-  // `nlp.sentiment(x)`, where nothing declares `nlp`.
+  // `nlp.sentiment(x)`, if nothing declares `nlp`.
   let at = node, path = node.name;
   while (at.parent.type === "MemberExpression" && at.parent.object === at && !at.parent.computed && !at.parent.optional) {
     at = at.parent;
@@ -328,7 +328,7 @@ function inTry(node, home) {
 }
 
 function awaited(node, seen) {
-  // Calls whose value is only ever waited for: they give promises, and go out together.
+  // Marks calls whose value is only awaited: they return promises, and their requests go out together.
   if (!node || seen.has(node)) return;
   seen.add(node);
   if (node.type === "ConditionalExpression") {

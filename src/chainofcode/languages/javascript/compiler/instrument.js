@@ -1,4 +1,4 @@
-// Writes a program again with probes after its statements and holes in place of undefined functions.
+// Rewrites a program, with probes after its statements and holes in place of undefined functions.
 // Lines stay unchanged; marks show where each piece of the result comes from, and are removed at the end.
 "use strict";
 
@@ -7,7 +7,7 @@ const MAX_NAMES = 20;
 
 class Writer {
   constructor(parsed, holes, prefix, views) {
-    this.views = views; // null: the variables are not used
+    this.views = views; // null if models do not see variables
     this.source = parsed.text;
     this.tree = parsed.tree;
     this.prefix = prefix;
@@ -182,7 +182,7 @@ class Writer {
   ThrowStatement(node) {
     const { argument } = node;
     const value = this.lines(node.start, argument.start) + this.text(argument) + this.lines(argument.end, node.end);
-    return `throw ${this.prefix}.x(${value});`;  // it may have no stack
+    return `throw ${this.prefix}.x(${value});`;  // the value may have no stack
   }
 
   BreakStatement(node) {
@@ -259,7 +259,7 @@ function isKept(node) {
 }
 
 function unnamed(node) {
-  // Before a value that we keep in a variable: a function without a name would be called like the variable.
+  // The text before a value kept in a variable: without it, an anonymous function would get the variable's name.
   return /^(Arrow)?FunctionExpression$|^ClassExpression$/.test(node.type) && !node.id ? "0," : "";
 }
 
@@ -269,7 +269,7 @@ function unusedCharacter(source) {
 }
 
 function unmarked(code, mark) {
-  // The code without marks, and for each change of statement its line and column (in characters). Our own head is line 0.
+  // The code without marks, and the line and column (in characters) of each change of statement. The added head is line 0.
   const parts = code.split(mark), places = [];
   let out = "", line = 0, column = 0;
   parts.forEach((part, index) => {
@@ -341,7 +341,7 @@ function touchedNames(node) {
 // --- the entry points -----------------------------------------------------------------------------------------------
 
 function prepare(json) {
-  // A program in both forms: for the trace, and to run. Errors are data.
+  // Returns a program as JSON, with its description for the trace and its code to run. Errors are data.
   const given = JSON.parse(json);
   try {
     return JSON.stringify(prepared(given));
@@ -354,7 +354,7 @@ function prepare(json) {
 }
 
 function explained(message, source, at) {
-  // acorn does not say which token it did not expect.
+  // acorn does not name the unexpected token.
   if (message !== "Unexpected token") return message;
   if (/\bawait\s+$/.test(source.slice(0, at))) return "'await' needs an async function around it";
   const [token] = /^(?:[\w$]+|\S)?/.exec(source.slice(at));
@@ -401,7 +401,7 @@ function usesOf(holes) {
 }
 
 function statesItsAnswer(tree) {
-  // Whether the last thing assigned to `answer` is a literal, and nothing else is.
+  // Whether `answer` is assigned exactly once: a literal, at the top level.
   const values = [];
   walk(tree, (node) => {
     if (node.type === "VariableDeclarator" && node.id.name === "answer" && node.init) values.push(node.init);

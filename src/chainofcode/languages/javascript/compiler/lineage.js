@@ -1,4 +1,4 @@
-// What the statements of a program depend on: an over-approximation, made without running it.
+// Computes what the statements of a program depend on, without running it: an over-approximation.
 //
 // A statement depends on every statement that may set a variable it reads, on every one that may change an object that such a
 // variable may share, on the returns of the functions it mentions, and on what decides whether it runs.
@@ -13,14 +13,14 @@ const THIS = { name: "this" };
 class Lineages {
   constructor(parsed, statements) {
     this.statements = statements;
-    this.group = new Map(); // binding → the binding that stands for its group of aliases
+    this.group = new Map(); // binding → the binding that represents its group of aliases
     this.globals = new Map();
     this.hubs = [];
-    this.numbers = new Map(); // what a hub is of → its number
+    this.numbers = new Map(); // key of a hub → its number
     this.groups = new Map();
     this.jumps = new Map(); // function, or null for the program → the statements around its jumps
     this.functions = new Map(); // binding, or a property's name → functions
-    this.returned = new Map(); // function → the binding that stands for its value
+    this.returned = new Map(); // function → the binding that represents its value
     walk(parsed.tree, (node) => this.noteFunction(node));
     this.facts = statements.map((node) => this.factsOf(node));
     walk(parsed.tree, (node) => this.noteFlow(node));
@@ -69,7 +69,7 @@ class Lineages {
   }
 
   mentioned(node) {
-    // The functions of the program that an expression may be.
+    // The functions of the program that an expression may evaluate to.
     if (FUNCTIONS.has(node.type)) return [node];
     if (node.type === "Identifier") return this.functions.get(this.binding(node)) || [];
     if (node.type === "MemberExpression" && !node.computed) return this.functions.get(`.${node.property.name}`) || [];
@@ -77,7 +77,7 @@ class Lineages {
   }
 
   roots(node, depth = 0) {
-    // The variables whose objects the value of an expression may be, or hold.
+    // The variables whose objects the value of an expression may be, or contain.
     if (!node || depth > 50 || (node.type !== "ThisExpression" && FRESH.has(node.type)) || (node.hole && node.hole.call)) return [];
     if (node.type === "ThisExpression") return [THIS];
     if (node.type === "Identifier") return [this.binding(node)];
@@ -236,7 +236,7 @@ class Lineages {
   }
 
   inside(own) {
-    // The statements of a function's body that give its value: returns, yields, throws.
+    // The statements of a function's body that determine its value: returns, yields, throws.
     const found = [];
     walk(own.body, (node) => {
       if (node.number !== undefined && (/^(Return|Throw)Statement$/.test(node.type) || holdsYield(node))) found.push(node.number);
@@ -300,7 +300,7 @@ function lineageOf(parsed, statements) {
 }
 
 function lastExpressions(tree) {
-  // The statements that may give a program its last value: from the end, up to one that always does.
+  // The statements that may have a program's last value: from the end, up to one that always has it.
   const found = [];
   for (const top of tree.body.toReversed()) {
     const own = [];

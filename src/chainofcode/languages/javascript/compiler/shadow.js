@@ -1,5 +1,5 @@
-// Writes a program as its shadow runs it: a statement that needs a value which has not arrived is skipped, and what it would
-// have set is unknown from then on.
+// Rewrites a program for its shadow: a statement that needs a missing value is skipped, and the variables that it would
+// have set are unknown from then on.
 "use strict";
 
 const WRAPPED = new Set(["IfStatement", "ForStatement", "ForOfStatement", "ForInStatement", "WhileStatement", "DoWhileStatement", "SwitchStatement", "TryStatement"]);
@@ -82,7 +82,7 @@ function isSettable(node) {
 }
 
 function isLookedAt(node) {
-  // Whether the engine looks at the value of an expression without calling any method of it.
+  // Whether the engine reads the value of an expression without calling any method of it.
   const parent = node.parent;
   if (!parent || node.number !== undefined || parent.type === "BlockStatement") return false;
   if (isTest(node, parent)) return true;
@@ -96,7 +96,7 @@ function isLookedAt(node) {
 }
 
 function escapes(statement) {
-  // Whether a part of a statement may leave it: then what comes after it is unknown, too.
+  // Whether a part of a statement may leave it: then the effects of the code after it are unknown, too.
   const look = (node, inLoop, inSwitch) => {
     if (FUNCTIONS.has(node.type)) return false;
     if (node.type === "ReturnStatement" || node.type === "ThrowStatement") return true;

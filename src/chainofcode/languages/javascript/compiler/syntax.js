@@ -8,7 +8,7 @@ const OPTIONS = {
 };
 const FUNCTIONS = new Set(["FunctionDeclaration", "FunctionExpression", "ArrowFunctionExpression"]);
 const NOT_STATEMENTS = new Set(["BlockStatement", "EmptyStatement", "LabeledStatement", "StaticBlock"]);
-// Kinds of statements as traces name them: those of Python's syntax tree, for one reader of all languages.
+// Kinds of statements as traces name them: those of Python's syntax tree, for all languages.
 const KINDS = {
   VariableDeclaration: "Assign", IfStatement: "If", ForStatement: "For", ForOfStatement: "For", ForInStatement: "For",
   WhileStatement: "While", DoWhileStatement: "While", ReturnStatement: "Return", FunctionDeclaration: "FunctionDef",
@@ -96,7 +96,7 @@ const NAMED = {
   TSEnumDeclaration: "an enum", TSModuleDeclaration: "a namespace", TSParameterProperty: "a parameter property",
   TSImportEqualsDeclaration: "an import assignment",
 };
-const NEAR = 100; // characters in which a mark follows a name
+const NEAR = 100; // a mark follows a name within this many characters
 const MODIFIERS = /\b(?:public|private|protected|readonly|override|declare|abstract)\b/g;
 
 function stripTypes(source) {
@@ -202,7 +202,7 @@ function noteSignature(node, source, found) {
 const PLAIN_TYPES = { TSBooleanKeyword: "bool", TSNumberKeyword: "number", TSStringKeyword: "str", TSBigIntKeyword: "int" };
 
 function typeText(type, depth = 0) {
-  // The text of a Python annotation, which is how programs of all languages state types. Empty: any.
+  // Returns a type as the text of a Python annotation, as for all languages; empty for any type.
   if (depth > 8) return "";
   const inner = (part) => typeText(part, depth + 1) || "Any";
   if (type.type in PLAIN_TYPES) return PLAIN_TYPES[type.type];

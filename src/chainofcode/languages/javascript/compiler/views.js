@@ -1,5 +1,5 @@
 // Views: the variables that a model sees with a call. Those that its statement mentions come first, then the others in
-// scope, from the inside out. The code of a view reads them when the call is made.
+// scope, innermost first. The code of a view reads them when the call is made.
 "use strict";
 
 const MAX_VIEW_NAMES = 24;
@@ -49,7 +49,7 @@ function mentionedNames(statement) {
 }
 
 function insideWith(node) {
-  // There, reading a name may run code of the program.
+  // Inside `with`, reading a name may run code of the program.
   for (let at = node; at; at = at.parent) if (at.type === "WithStatement") return true;
   return false;
 }

@@ -1,7 +1,7 @@
 """Runs a JavaScript program to its end, inside the guest process: compile, run on QuickJS, report the answer.
 
-Standard library only, and `_quickjs`. The program can reach this process only through the functions of `runtime.js`,
-which take and return text; the host trusts neither.
+Standard library only, and `_quickjs`. The program can reach this process only through the functions of `runtime/`,
+which exchange text with it; the host trusts nothing that this process sends.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class ProgramEngine:
         self._context = _quickjs.Context()
         self._context.set_max_stack_size(stack_bytes())
         self._program, self._given = program, given
-        self.failures: list[BaseException] = []  # of our own functions that the program called
+        self.failures: list[BaseException] = []  # raised by guest functions that the program called
         self._settings = {
             "seed": int(start["seed"]) & 0xFFFFFFFF,
             "clock": 1000 * start["clock"],
@@ -152,7 +152,7 @@ class ProgramEngine:
         return self._context.eval("\n" * (LINES_ABOVE - 1) + self._program.compiled["code"])
 
     def run_jobs(self) -> None:
-        """Run what promises have made ready."""
+        """Run the jobs that promises have queued."""
         while self._context.execute_pending_job():
             pass
 
@@ -180,7 +180,7 @@ class _Run:
             self._take_error("limit:memory", "", "")
         except FileError as error:
             self._take_error("FileError", str(error), "")
-        except Exception as error:  # of the engine: a program that exceeds what it can express
+        except Exception as error:  # raised by the engine itself: the program exceeds its limits
             del reserve
             self._take_engine_error(error)
         self._watch.post()
@@ -217,7 +217,7 @@ class _Run:
             elif self._error is not None or not engine.next_timer():
                 return
 
-    # --- what the program's engine tells --------------------------------------------------------------------------
+    # --- reports from the program's engine ------------------------------------------------------------------------
 
     def _fail(self, name: str, message: str, stack: str) -> None:
         if self._error is None:

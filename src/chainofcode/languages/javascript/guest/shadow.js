@@ -39,7 +39,7 @@
   settings.check = need;
   const holes = new WeakSet(), noted = WeakSet.prototype.add, isNoted = WeakSet.prototype.has;
   settings.note = (hole) => apply(noted, holes, [hole]);
-  // A hole as a callback takes one argument, as it does from native methods.
+  // A hole as a callback gets one argument, as it does from native methods.
   const meant = (callback, args) => (apply(isNoted, holes, [callback]) ? [args[0]] : args);
   settings.known = (reply, valueOf) => (reply[0] === "?" ? promised(reply.slice(1)) : valueOf(reply));
   settings.extra = {
@@ -55,13 +55,13 @@
     },
   };
 
-  // Native methods read values without calling the program: these would mistake a promise for a value.
+  // These native methods would mistake a promise for a value: they read values without an operation that a proxy traps.
   const replace = (home, name, make) => {
     const native = home[name];
     defineProperty(home, name, { value: make(native), writable: true, configurable: true });
   };
   const each = (list, callback, self, found) => {
-    // Calls back for every item, also after one whose value is unknown: the calls go out together.
+    // Calls back for every item, even after one whose value is unknown, so that the calls go out together.
     let unknown = null;
     const length = list.length;
     for (let at = 0; at < length; at++) {

@@ -1,7 +1,7 @@
-"""Compiles JavaScript: acorn and our own compiler run in a QuickJS engine of their own. Standard library only.
+"""Compiles JavaScript: acorn and the compiler run in a separate QuickJS engine. Standard library only.
 
-The files are read when this module is imported, before the sandbox closes. `_quickjs` is granted after that: it is
-imported when it is needed.
+The files are read when this module is imported, before the sandbox closes. `_quickjs` is granted after that, so it is
+imported lazily.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 _HOME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _COMPILER = ("syntax", "holes", "types", "views", "instrument", "shadow", "lineage")
 _RUNTIME = ("natives", "brief", "encoder", "requests", "probes", "ending", "world", "console", "clone", "locale")
-_STACK_BYTES, _STACK_RESERVE = 32 << 20, 8 << 20  # a call takes about 1.7 KB: as many calls as in Node, and some more
+_STACK_BYTES, _STACK_RESERVE = 32 << 20, 8 << 20  # a call takes about 1.7 KB: deeper recursion than in Node
 # Possessive quantifiers, so that the line of a fence is never scanned twice.
 _FENCE = re.compile(
     r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[\w+-]*+)[^\n`]*+\n"
@@ -36,14 +36,14 @@ def _read(*path: str) -> str:
 
 
 def _typescript() -> str:
-    """acorn-typescript is a module: bind what it imports, and drop what it exports."""
+    """Return acorn-typescript as a script: it is a module, so replace its import and remove its exports."""
     text = _read("acorn", "acorn-typescript.js")
     text = text.replace('import * as acornNamespace from "acorn";', "const acornNamespace = acorn;")
     return text[: text.rindex("export {")]
 
 
 def _runtime() -> str:
-    """The runtime is one function of its settings and inputs, in several files."""
+    """Return the runtime: several files that are the body of one function of its settings and inputs."""
     parts = "\n".join(_read("guest", "runtime", f"{name}.js") for name in _RUNTIME)
     return f'(function (settings, inputs) {{"use strict";\n{parts}\nreturn {{ start, end, arrived, nextTimer }};\n}})'
 
@@ -70,7 +70,7 @@ def stack_bytes() -> int:
 
 
 class SourceCompiler:
-    """An engine with acorn and our compiler in it."""
+    """An engine that contains acorn and the compiler."""
 
     def __init__(self) -> None:
         import _quickjs
@@ -91,7 +91,7 @@ class SourceCompiler:
 
 
 def _prefix() -> str:
-    """Return the prefix of the compiler's variables in a program, which cannot guess it, not even in `eval`."""
+    """Return the prefix of the compiler's variables in a program. It is random: no program can guess it."""
     return "$" + os.urandom(8).hex()
 
 
@@ -99,14 +99,14 @@ _kept: list[SourceCompiler] = []
 
 
 def compiler() -> SourceCompiler:
-    """Return the compiler of this process, made once; forks of the process have it too."""
+    """Return the compiler of this process, created on first use; forks of the process inherit it."""
     if not _kept:
         _kept.append(SourceCompiler())
     return _kept[0]
 
 
 def find_program(reply: str, *, is_reply: bool) -> str:
-    """Return the program in a reply: its last block of JavaScript, else its last block, else all of it."""
+    """Return the program in a reply: its last block of JavaScript, else its last unmarked block, else all of it."""
     check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     blocks = [(found["language"].lower(), found["body"]) for found in _FENCE.finditer(text)] if is_reply else []

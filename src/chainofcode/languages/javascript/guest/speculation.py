@@ -68,7 +68,7 @@ class SpeculativeRounds:
             engine.run_jobs()
             while self._error is None and engine.next_timer():
                 engine.run_jobs()
-        except Exception as error:  # of the engine: this round has found what it could
+        except Exception as error:  # raised by the engine: the round ends here
             self._fail(json.dumps(type(error).__name__), json.dumps(str(error)[:1000]), json.dumps(""))
 
     def _reach(self, told: str) -> str:
@@ -93,7 +93,7 @@ class SpeculativeRounds:
         return f"?{origin}"
 
     def _next_reply(self, key: str, replies: list[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the reply to a call that is made once more: the next one, or always the same."""
+        """Return the reply to a call, if it has arrived. A reply without `once` also answers repeated calls."""
         turn = self._taken[key] = self._taken.get(key, 0) + 1
         if replies and not replies[0].get("once"):
             return replies[0]

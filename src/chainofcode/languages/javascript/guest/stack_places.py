@@ -1,4 +1,4 @@
-"""Where in a program a stack trace of QuickJS points. Standard library only."""
+"""Maps stack traces of QuickJS to statements of a program. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest modules
     from collections.abc import Sequence
 
-# QuickJS names every text `<input>`. The program's begins below all lines of the runtime: a line tells them apart.
+# QuickJS names every source `<input>`. The program begins below all lines of the runtime, so line numbers identify it.
 LINES_ABOVE = 2000
 _MAX_STACK_CHARS = 20_000
 _FRAME = re.compile(r"<input>:(\d{1,9})(?::(\d{1,9}))?\)?$", re.MULTILINE)

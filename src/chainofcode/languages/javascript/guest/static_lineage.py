@@ -68,14 +68,14 @@ def _read(hubs: Sequence[Sequence[int]], own: Iterable[int]) -> list[list[int]]:
 
 
 def _ran(parents: Sequence[int], statements: Sequence[Sequence[Any]], seen: set[int]) -> set[int]:
-    """Return the statements that ran, or may have: some have no probe, and those around one that ran did run."""
+    """Return the statements that ran, or may have: those with visits, those around them, and some without a probe."""
     ran = set(seen)
     for number in seen:
         around = parents[number]
         while around >= 0 and around not in ran:
             ran.add(around)
             around = parents[around]
-    for number, around in enumerate(parents):  # parents come before what stands in them
+    for number, around in enumerate(parents):  # parents come before the statements in them
         if statements[number][4] in _UNSEEN and (around < 0 or around in ran):
             ran.add(number)
     return ran

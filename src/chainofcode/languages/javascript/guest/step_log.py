@@ -24,7 +24,7 @@ class StepLog:
         self._steps: list[dict[str, object]] = []
         self._count = self._chars = 0
         self.visits: dict[int, int] = {}
-        self._printed, self._printed_at = "", 0  # by which statement
+        self._printed, self._printed_at = "", 0  # the output, and the statement that printed it
         self._flushed_at = time.monotonic()
         self._open_line = self.printed_line = ""  # the last line printed that is not empty
         self._lock = threading.RLock()  # the thread that ends the program posts, too
@@ -65,7 +65,7 @@ class StepLog:
                 self._link.flush()
 
     def _add_printed(self) -> None:
-        """Add a step for what a statement printed, where no visit of it was recorded."""
+        """Add a step for the output of a statement, if no visit of it was recorded."""
         if self._printed:
             here = self._printed_at
             self.visits[here] = visit = self.visits.get(here, 0) + 1
@@ -73,7 +73,7 @@ class StepLog:
             self._printed = ""
 
     def post(self) -> None:
-        """Post the steps since the last time, and what was printed after them."""
+        """Post the steps since the last post, and the output after them."""
         with self._lock:
             self._add_printed()
             if self._steps:

@@ -1,7 +1,7 @@
 """Requests of a JavaScript program for the values of calls: one at a time, or several in flight. Standard library only.
 
-Values that the program awaits are handed over in the order in which they were requested, regardless of the order in
-which they arrive, so that a run can be repeated.
+Awaited values are passed to the program in the order in which they were requested, regardless of the order in which
+they arrive, so that a run can be repeated.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def reply_text(reply: dict[str, Any]) -> str:
 
 
 def plain(value: Any) -> tuple[Any, bool]:
-    """Return a value as JSON, and whether some numbers are written as `{"$number": …}`."""
+    """Convert a value to data for JSON; also return whether some numbers are written as `{"$number": …}`."""
     special = False
 
     def told(part: Any) -> Any:
@@ -116,11 +116,11 @@ class ValueRequests:
         return self._promises
 
     def next_awaited(self) -> tuple[int, str] | None:
-        """Wait for the awaited call that was made first: the number of its promise, and its value."""
+        """Wait for the first awaited call without a value. Returns the number of its promise, and its value."""
         if not self._open:
             return None
         promise, number, called = self._open.popleft()
-        if number in self._settled and self._replies[number].get("once"):  # the value was for another call alone
+        if number in self._settled and self._replies[number].get("once"):  # the value was for one other call only
             number = self._number(called)
         return promise, self._take(number, called.statement)
 
@@ -133,12 +133,12 @@ class ValueRequests:
         return self._tells_state and "state" not in called.message and self._earlier(called) is None
 
     def _earlier(self, called: JsCall) -> int | None:
-        """Return the pause of the same call made before, if its value may be reused."""
+        """Return the pause of an earlier identical call, if its value may be reused."""
         known = self._known.get(called.key) if called.key is not None else None
         return None if known is None or self._replies.get(known, {}).get("once") else known
 
     def _number(self, called: JsCall) -> int:
-        """Return the pause of a call: of the same call made before, or a new one."""
+        """Return the pause of a call: that of an earlier identical call, or a new one."""
         known = self._earlier(called)
         if known is not None:
             return known

@@ -1,7 +1,7 @@
-"""What a program leaves open: its holes, the imports it forgot, and which `try` answers for which error.
+"""What a program leaves open: its holes, its missing imports, and which `try` catches which errors.
 
 A hole is a name used as a function, method, class or module that is not defined, or a function declared but left
-empty. Nothing of the program runs here. Standard library only.
+empty. No program code runs here. Standard library only.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ class Analysis:
     def __init__(self, syntax: Syntax, names: Names) -> None:
         self.syntax, self.names, self.reaching = syntax, names, Reaching(syntax, names)
         self.facts = TreeFacts(syntax.tree)
-        self.given = ALWAYS_DEFINED  # names that are there before the program starts
-        self.holes: set[str] = set()  # undefined names that are called or handed on as functions
+        self.given = ALWAYS_DEFINED  # names defined before the program starts
+        self.holes: set[str] = set()  # undefined names that are called or passed as functions
         self.module_holes: set[str] = set()  # undefined names whose attributes are called
-        self.awaited: set[str] = set()  # functions whose calls must give awaitables, if they are holes
+        self.awaited: set[str] = set()  # functions whose calls must return awaitables, if they are holes
         self.imports: list[MissingImport] = []
-        self.unknown_modules: set[str] = set()  # names bound by imports of no module of the library
+        self.unknown_modules: set[str] = set()  # names bound by imports of unknown modules
         self.shadowed: list[ast.Name] = []  # the called `name` in `name = name(…)`
-        self.methods: list[ast.Attribute] = []  # called attributes that nothing known has
+        self.methods: list[ast.Attribute] = []  # called attributes that no known object has
         self.stubs: list[Function] = []
         self.text_runners: list[ast.Name] = []  # `eval`, `exec`, `compile`, where they are the builtins
         self.guards: list[GuardedLines] = []
 
     def hole_calls(self) -> Iterator[ast.AST]:
-        """The parts of the program where the LM may be asked."""
+        """Return the parts of the program at which a value may be requested."""
         return (self.syntax.parents.get(name, name) for name in self.hole_names())
 
     def hole_names(self) -> Iterator[ast.Name | ast.Attribute]:
@@ -79,8 +79,8 @@ class Analysis:
 def analyse(
     tree: ast.Module, *, defined: Collection[str] = (), packages: Collection[str] = (), tools: Collection[str] = ()
 ) -> Analysis:
-    """Find what the program leaves open; `defined` are names it is given, `packages` those it was granted, `tools`
-    functions that the host runs: holes too, even if the library has the name, too.
+    """Find what the program leaves open. `defined`: names of its inputs; `packages`: granted packages; `tools`:
+    functions that the host runs, which are holes even if the library exports the name.
     """
     found = Analysis(Syntax(tree), Names(tree))
     given = ALWAYS_DEFINED | set(defined) | _star_imported(found.syntax)
@@ -111,7 +111,7 @@ def analyse(
 
 
 def hole_places(found: Analysis, source: str) -> list[list[int]]:
-    """Where the names of holes are in the source: line, first and last column, in UTF-8 bytes. For readers."""
+    """Return the places of hole names in the source, for display: line, first and last column, in UTF-8 bytes."""
     lines, encoded, places = source.split("\n"), dict[int, bytes](), list[list[int]]()
     for node in found.hole_names():
         name = (node.attr if isinstance(node, ast.Attribute) else node.id.removeprefix("$")).encode()
@@ -140,15 +140,15 @@ def _is_hole(name: str, uses: Iterable[Occurrence], known: Iterable[str]) -> boo
 
 
 def near_match(name: str, known: Iterable[str]) -> str | None:
-    """The defined name that `name` probably misspells."""
-    import difflib  # late: few programs need it
+    """Return the defined name that `name` probably misspells."""
+    import difflib  # imported lazily: few programs need it
 
     matches = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.75)
     return matches[0] if matches else None
 
 
 def _star_imported(syntax: Syntax) -> set[str]:
-    """What `from math import *` brings."""
+    """Return the names that `from math import *` binds."""
     names: set[str] = set()
     for node in syntax.imports:
         name = node.module if isinstance(node, ast.ImportFrom) and node.names[0].name == "*" else None
@@ -159,7 +159,7 @@ def _star_imported(syntax: Syntax) -> set[str]:
 
 
 def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
-    """How an occurrence of a name, or of an attribute, is used."""
+    """Return how an occurrence of a name, or of an attribute, is used."""
     syntax = reaching.syntax
     parent = syntax.parents.get(node)
     use: Occurrence | None = None
@@ -170,7 +170,7 @@ def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
             outer: ast.expr = parent
             while isinstance(around := syntax.parents.get(outer), ast.Attribute):
                 outer = around
-            is_called = _use(outer, reaching).how in _CALLED  # `a.b.c` ends in a call, or is handed on as a function
+            is_called = _use(outer, reaching).how in _CALLED  # `a.b.c` is called, or passed as a function
             use = Occurrence("attribute", attribute=parent.attr, is_called=is_called)
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() if node in parent.decorator_list:
             use = Occurrence("call", arity=1)
@@ -184,7 +184,7 @@ def _use(node: ast.expr, reaching: Reaching) -> Occurrence:
 
 
 def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax) -> Occurrence | None:
-    """How a name is used as the function or as an argument of a call, if that tells."""
+    """Return how a name is used as the function or an argument of a call, if the call determines it."""
     call = parent if isinstance(parent, ast.Call) else syntax.parents[parent]
     if not isinstance(call, ast.Call):
         return None
@@ -203,7 +203,7 @@ def _use_in_call(node: ast.expr, parent: ast.Call | ast.keyword, syntax: Syntax)
 
 
 def _self_shadowing(names: Names, given: Collection[str]) -> Iterator[ast.Name]:
-    """The called `name` of `name = name(…)` where nothing else in sight binds that name."""
+    """Yield the called `name` of `name = name(…)` if nothing else in scope binds that name."""
     calls_in = functools.cache(_calls_in)
     for scope in names.scopes:
         for name, sources in scope.bindings.items():
@@ -224,7 +224,7 @@ def _may_be_function(source: ast.AST | None) -> bool:
 
 
 def _calls_in(source: ast.AST | None) -> dict[str, list[ast.Name]]:
-    """The names called while `source` is evaluated; calls inside a lambda come later."""
+    """Return the names called while `source` is evaluated, without calls inside a lambda, which run later."""
     calls: dict[str, list[ast.Name]] = {}
     pending = [] if source is None or isinstance(source, ast.Lambda) else [source]
     while pending:
@@ -239,7 +239,7 @@ def _calls_in(source: ast.AST | None) -> dict[str, list[ast.Name]]:
 
 
 def _stubs(syntax: Syntax) -> Iterator[Function]:
-    """Functions that are declared and left empty, and whose value is used."""
+    """Yield functions that are declared and left empty, and whose value is used."""
     overridden = _overridden_methods(syntax)
     handlers = [node for node in syntax.nodes if isinstance(node, ast.ExceptHandler)]
     is_handled = any("NotImplementedError" in (_caught([handler.type]) or ()) for handler in handlers)
@@ -248,7 +248,7 @@ def _stubs(syntax: Syntax) -> Iterator[Function]:
     for node in filter(_is_empty, functions):
         is_left_open = not (is_handled and isinstance(node.body[-1], ast.Raise))
         if is_left_open and not _is_empty_on_purpose(node, syntax, overridden):
-            # `def f(x): pass`: nothing says that it should give a value; one that is handed on may just do nothing.
+            # `def f(x): pass` without an annotation may be meant to do nothing: a call must use its value.
             is_bare = node.returns is None and all(isinstance(line, ast.Pass) for line in node.body)
             if node.name in (called if is_bare else used):
                 yield node
@@ -276,7 +276,7 @@ def _is_empty(function: Function) -> bool:
 
 
 def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
-    """(base class, method) pairs that a subclass in the program, at any distance, defines again."""
+    """Return (base class, method) pairs that a subclass in the program, at any distance, overrides."""
     bases = {node.name: [last_name(base) or "" for base in node.bases] for node in syntax.classes}
     pairs = set()
     for node in {node.name: node for node in syntax.classes}.values():
@@ -290,7 +290,7 @@ def _overridden_methods(syntax: Syntax) -> set[tuple[str, str]]:
 
 
 def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
-    """Names and attributes mentioned elsewhere than in a call whose value is dropped; those called for their value."""
+    """Return names and attributes that are used, except by calls whose value is dropped; and those called for it."""
     used, called = set(), set()
     for node in syntax.nodes:
         name = text_of(node)
@@ -305,11 +305,11 @@ def _used_names(syntax: Syntax) -> tuple[set[str], set[str]]:
     return used, called
 
 
-# --- methods nobody has -------------------------------------------------------------------------------------------
+# --- unknown methods ----------------------------------------------------------------------------------------------
 
 
 def _unknown_methods(found: Analysis) -> Iterator[ast.Attribute]:
-    """Called attributes that no builtin, no imported class and nothing in the program has."""
+    """Yield called attributes that no builtin, no imported class and nothing in the program has."""
     known = _known_attributes(found)
     modules = {name for name, _ in found.syntax.imported_names()} | {missing.name for missing in found.imports}
     modules |= found.module_holes
@@ -334,7 +334,7 @@ def _builtin_attributes() -> frozenset[str]:
 
 
 def _known_attributes(found: Analysis) -> set[str]:
-    """The attributes of builtins and of the modules that are imported, and those that the program sets."""
+    """Return the attributes of builtins and of imported modules, and those that the program sets."""
     known = set(_builtin_attributes())
     for module_name in {module for _, module in found.syntax.imported_names()} & sys.stdlib_module_names:
         known |= _module_attributes(module_name)
@@ -350,7 +350,7 @@ def _known_attributes(found: Analysis) -> set[str]:
 
 
 def _module_attributes(name: str) -> set[str]:
-    """What a module and the classes in it have."""
+    """Return the attributes of a module and of its classes."""
     if name in NOISY_MODULES:
         return set()
     try:
@@ -383,7 +383,7 @@ def _guard(body: Sequence[ast.stmt], types: Sequence[ast.expr | None], *, is_try
 
 
 def _caught(types: Sequence[ast.expr | None]) -> frozenset[str] | None:
-    """The names of exceptions that handlers catch; None when one of them catches all, or that is not known."""
+    """Return the names of exceptions that handlers catch; None if one of them catches all, or is not known."""
     flat = [kind for kinds in types for kind in (kinds.elts if isinstance(kinds, ast.Tuple) else [kinds])]
     names = [last_name(kind) or "" for kind in flat]
     are_known = all(name in _EXCEPTIONS or name.endswith(("Error", "Exception")) for name in names)

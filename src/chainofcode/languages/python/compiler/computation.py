@@ -1,7 +1,7 @@
-"""How much of the work a statement does itself: none, when it states a literal or hands a value on.
+"""How much work each statement does itself: none if it states a literal or passes a value on.
 
-What a hole gives is not Python's work; nor is a literal, however it is written down, kept or taken out again, nor a
-condition that nothing could change. Standard library only.
+The value of a hole is not Python's work. Nor is a literal in any notation, even if it is stored and taken out again, or
+a condition with a fixed outcome. Standard library only.
 """
 
 from __future__ import annotations
@@ -13,22 +13,23 @@ from .library import BUILDERS, PICKERS, RETYPERS
 from .statements import prose_number
 from .syntax import called_name, display_parts, is_target, root_name
 
-# A literal; somebody else's value, perhaps in other words; one of several values; what a hole is asked with; its own.
+# What a statement does: states a literal; passes a value on, perhaps reformatted; chooses one of several values;
+# prepares the arguments of a hole; computes.
 STATES, HANDS_ON, CHOOSES, PREPARES, WORKS = range(5)
 _EMPTY = ("", b"", 0, None)
-_PASSING = {  # expressions that give the value of a part of theirs
+_PASSING = {  # expressions that have the value of one of their parts
     ast.FormattedValue: "value", ast.Starred: "value", ast.Await: "value", ast.NamedExpr: "value", ast.Lambda: "body",
     ast.Yield: "value", ast.YieldFrom: "value",
 }  # fmt: skip
 
 
 def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
-    """What each statement of a program does, in the order they are written."""
+    """Return what each statement of a program does, in source order."""
     statements, found = list(nodes), list[int]()
     for node in statements:
         try:
             found.append(works(node, holes))
-        except RecursionError:  # no honest literal is nested that deep
+        except RecursionError:  # no real literal is nested that deep
             found.append(WORKS)
     for place in range(len(statements) - 2):
         if _is_swap(statements[place : place + 3]):
@@ -37,9 +38,9 @@ def works_of(nodes: Iterable[ast.stmt], holes: Collection[str]) -> list[int]:
 
 
 def works(statement: ast.stmt, holes: Collection[str]) -> int:
-    """What a statement (of a compound one, the header) does: the most that any part of it does.
+    """Return what a statement (of a compound one, the header) does: the most that any part of it does.
 
-    `holes` are the names whose calls are the work of others: the LM's, or that of statements elsewhere.
+    `holes` are the names whose calls are not its own work, but that of the LM or of other statements.
     """
     if prose_number(statement) is not None:
         return HANDS_ON
@@ -50,7 +51,7 @@ def works(statement: ast.stmt, holes: Collection[str]) -> int:
 
 
 def _header_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
-    """What the header of a compound statement does; None for another one."""
+    """Return what the header of a compound statement does; None for another statement."""
     match statement:
         case ast.If(body=body, orelse=[*others]) if list(map(ast.unparse, body)) == list(map(ast.unparse, others)):
             return STATES  # the same either way
@@ -69,7 +70,7 @@ def _header_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
 
 
 def _line_works(statement: ast.stmt, holes: Collection[str]) -> int | None:
-    """What a simple statement does; None for one without a value."""
+    """Return what a simple statement does; None for one without a value."""
     match statement:
         case ast.Assert():
             return decides(statement.test, holes)
@@ -93,27 +94,27 @@ def _stores(target: ast.expr, value: ast.expr, holes: Collection[str]) -> int:
         case ast.Tuple() | ast.List() if isinstance(value, (ast.Tuple, ast.List)) and _moves(target.elts, value.elts):
             return WORKS
         case ast.Subscript(slice=key) if not is_fixed(key):
-            return WORKS  # it builds something up
+            return WORKS  # it builds a container
         case ast.Subscript() if takes_out(value):
-            return WORKS  # from one place to another
+            return WORKS  # moves an item from one place to another
     return does(value, holes)
 
 
 def _moves(targets: Sequence[ast.expr], values: Sequence[ast.expr]) -> bool:
-    """Whether values change places: `a, b = b, a`."""
+    """Whether values are swapped: `a, b = b, a`."""
     own, others = [ast.unparse(target) for target in targets], [ast.unparse(value) for value in values]
     return any(name in own and own.index(name) != place for place, name in enumerate(others))
 
 
 def takes_out(node: ast.AST) -> bool:
-    """Whether a part of something is taken: `d[k]`, `xs.pop()`."""
+    """Whether an item is taken out of a container: `d[k]`, `xs.pop()`."""
     parts = list(ast.walk(node))
     is_popped = any(isinstance(part, ast.Call) and called_name(part) in ("pop", "popleft") for part in parts)
     return is_popped or any(isinstance(part, ast.Subscript) for part in parts)
 
 
 def _is_swap(three: Sequence[ast.stmt]) -> bool:
-    """Whether statements change places by way of a third: `t = a`, `a = b`, `b = t`."""
+    """Whether statements swap values through a third variable: `t = a`, `a = b`, `b = t`."""
     names = []
     for one in three:
         match one:
@@ -130,7 +131,7 @@ def _most(parts: Iterable[ast.AST], holes: Collection[str]) -> int:
 
 
 def does(node: ast.AST, holes: Collection[str]) -> int:
-    """What an expression does: the most that any part of it does."""
+    """Return what an expression does: the most that any part of it does."""
     match node:
         case ast.BinOp():
             return _combines(node, holes)
@@ -161,7 +162,7 @@ def _collects(node: ast.AST, holes: Collection[str]) -> int:
             made = WORKS if takes_out(node.elt) else does(node.elt, holes)
             return max(made, _most([each.iter for each in node.generators], holes))
         case ast.BoolOp(op=ast.Or(), values=[ast.Constant(value=str(text)), *_]) if text:
-            return STATES  # what comes after is never asked for
+            return STATES  # the rest is never evaluated
     return WORKS
 
 
@@ -175,7 +176,7 @@ def _selects(node: ast.IfExp, holes: Collection[str]) -> int:
 
 
 def key_does(key: ast.expr, holes: Collection[str]) -> int:
-    """A part at a fixed place is handed on; one at another is chosen, also where its place is counted from one."""
+    """Return what a key does: an item at a fixed place is passed on, an item at any other place is chosen."""
     if is_fixed(key) or (not isinstance(key, ast.Slice) and does(key, holes) == STATES):
         return STATES
     return WORKS if isinstance(key, ast.Slice) else max(CHOOSES, _moved(key, holes))
@@ -193,7 +194,7 @@ def is_fixed(key: ast.expr) -> bool:
 
 
 def _moved(node: ast.expr, holes: Collection[str]) -> int:
-    """A number that a fixed one is added to or taken from is still that number to choose by."""
+    """Return what an index does, without the addition or subtraction of a constant: `n - 1` chooses as `n` does."""
     match node:
         case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
             for one, other in ((left, right), (right, left)):
@@ -203,7 +204,7 @@ def _moved(node: ast.expr, holes: Collection[str]) -> int:
 
 
 def decides(test: ast.expr, holes: Collection[str]) -> int:
-    """What a condition does: nothing is computed by one that always holds, or that only asks for anything at all."""
+    """Return what a condition does: one with a fixed outcome, or a test for emptiness, computes nothing."""
     if _known(test) is not None:
         return STATES
     match test:
@@ -221,9 +222,9 @@ def decides(test: ast.expr, holes: Collection[str]) -> int:
 
 
 def _compares(test: ast.Compare, holes: Collection[str]) -> int:
-    """A comparison with a label, or with nothing, only chooses."""
+    """Return what a comparison does: with a label or an empty value, it only chooses."""
     operands = [test.left, *test.comparators]
-    sides = [  # to ask whether there is any is not to count
+    sides = [  # `len(xs) > 0` does not count
         side.args[0] if isinstance(side, ast.Call) and ast.unparse(side.func) == "len" and len(side.args) == 1 else side
         for side in operands
     ]
@@ -236,7 +237,7 @@ def _compares(test: ast.Compare, holes: Collection[str]) -> int:
 
 
 def _known(test: ast.expr) -> bool | None:
-    """What a condition comes to for all values, as far as that can be read off it."""
+    """Return the outcome that a condition has for all values, if its syntax shows one."""
     match test:
         case ast.Constant(value=value):
             return bool(value)
@@ -260,7 +261,7 @@ def _known(test: ast.expr) -> bool | None:
 
 
 def _combines(node: ast.BinOp, holes: Collection[str]) -> int:
-    """Two values made one: text put together is handed on, and so is a number that stays as it is."""
+    """Return what an operation does: concatenated text is passed on, and so is a number that stays the same."""
     left, right = node.left, node.right
     if isinstance(node.op, (ast.Add, ast.Mod)) and (_is_text(left) or _is_text(right)):
         return _most([left, right], holes)
@@ -309,7 +310,7 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
         return _moved(node.args[0], holes)
     if isinstance(function, ast.Attribute):
         parts.append(function.value)
-    if name in holes:  # its arguments may be worked out, its value is not
+    if name in holes:  # its arguments may be computed, its value is not
         return PREPARES if _most(parts, holes) >= PREPARES else HANDS_ON
     if name in BUILDERS:
         return WORKS if any(map(takes_out, node.args)) else _most(parts, holes)
@@ -321,7 +322,7 @@ def _calls(node: ast.Call, holes: Collection[str]) -> int:
 
 
 def _keeps_values(node: ast.Call, parts: Sequence[ast.AST]) -> bool:
-    """Whether a call only words, keeps or picks what it is given."""
+    """Whether a call only formats, stores or picks its arguments."""
     name, function = called_name(node), node.func
     if isinstance(function, ast.Attribute) and ast.unparse(function.value) == "random":
         return True
@@ -340,14 +341,14 @@ def _is_one(parts: Sequence[ast.AST]) -> bool:
 
 
 def states_its_answer(tree: ast.Module) -> bool:
-    """Whether the answer is a literal with nothing behind it: `answer = 42`, also by way of other names.
+    """Whether the answer is only a literal: `answer = 42`, directly or through other names.
 
     A literal that is chosen by a condition, or changed later, counts as computed.
     """
     changed = set(_changed(tree))
     if "answer" in changed:
         return False
-    assigned: dict[str, list[ast.expr | None]] = {}  # to each name; None: in another way, or not at the top
+    assigned: dict[str, list[ast.expr | None]] = {}  # to each name; None: in another way, or not at the top level
     top = set(tree.body)
     for node in ast.walk(tree):
         is_plain = isinstance(node, (ast.Assign, ast.AnnAssign)) and node in top
@@ -369,13 +370,13 @@ def _changed(tree: ast.Module) -> Iterator[str | None]:
         match node:
             case ast.NamedExpr(target=target):
                 yield target.id
-            case ast.Call(func=function, args=args):  # what is handed to a function may come back changed
+            case ast.Call(func=function, args=args):  # a function may change its arguments
                 yield root_name(function) if isinstance(function, ast.Attribute) else None
                 yield from (arg.id for arg in args if isinstance(arg, ast.Name))
 
 
 def _printed(tree: ast.Module) -> Sequence[ast.expr]:
-    """The value of the last expression; of a `print`, what it prints."""
+    """Return the last expression; of a `print`, the printed arguments."""
     match tree.body[-1:]:
         case [ast.Expr() as last] if prose_number(last) is not None:
             return []

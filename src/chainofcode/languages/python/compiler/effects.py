@@ -2,7 +2,7 @@
 
 A *name* is a pair of its home and its text: the home is `g` for the module's names, `l` for those of one call of a
 function, and the number of the scope for those that inner functions share. A *path* is a name and steps from it, as in
-`self.rows[i]`. What is not known is taken to be the most that it could be. Standard library only.
+`self.rows[i]`. Unknown effects are overstated. Standard library only.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Effects:
         known: Known,
         first: Name | None = None,
     ) -> None:
-        self._name = name  # what a text means where it stands; None for the variable of a comprehension
+        self._name = name  # resolves a text at a node; None for the variable of a comprehension
         self._known, self._first = known, first  # `first`: the object of `super()`
         self._facts, self._nodes, self._node = facts, facts.nodes, facts.node
         self._called = {id(call.func) for call in facts.calls}
@@ -128,12 +128,12 @@ class Effects:
         self.may_fail = self._has(_FAILING)  # another value may have made it raise an error
         self.has_yield = self._has((ast.Yield, ast.YieldFrom, ast.Await))
         self.stores = tuple(self._stores())
-        self.touched = tuple(self._touched())  # the same of `d[k]` that is only read
+        self.touched = tuple(self._touched())  # the same for each `d[k]` that is only read
         self.reads = tuple(self._reads())
-        self.perhaps = tuple(self._perhaps())  # names that are bound, or not
+        self.perhaps = tuple(self._perhaps())  # names that may be bound
         bound = [self._name(text, where) for text, where in facts.bindings]
         surely = [name for name in bound if name is not None and name not in self.perhaps]
-        self.writes = tuple(dict.fromkeys(surely))  # names that are bound when it is through
+        self.writes = tuple(dict.fromkeys(surely))  # names that are bound when it completes
         self.calls = tuple(self._calls())
         # It changes an object that has no path: the result of a call, or one of several.
         self.is_loose = any(part == LOOSE for _, part in self.stores) or any(call.is_loose for call in self.calls)
@@ -142,7 +142,7 @@ class Effects:
         self.may_call = isinstance(self._node, _CALLING) or any(map(self._may_call, self._nodes))
         self.handed = tuple(self._handed())  # arguments and receivers of its calls that are paths
         self.makes = self._makes()
-        self.consumes = not all(map(self._is_kept, facts.calls))  # what a call in it gives is used at once
+        self.consumes = not all(map(self._is_kept, facts.calls))  # the result of a call in it is used at once
         is_loop = isinstance(self._node, (ast.For, ast.AsyncFor))
         self.iterated = self._path(self._node.iter) if is_loop else None  # type: ignore[attr-defined]
         self.own_region = self._region()
@@ -167,7 +167,7 @@ class Effects:
         return {path: None for path in reads if not _is_unhashable(path)}
 
     def _read(self, node: ast.AST) -> Iterator[Path]:
-        """The longest paths in an expression."""
+        """Yield the longest paths in an expression."""
         if isinstance(node, ast.Name):
             yield from self._named(node) if isinstance(node.ctx, ast.Load) else ()
             return
@@ -217,7 +217,7 @@ class Effects:
         return None
 
     def _evaluated(self) -> tuple[Any, ...]:
-        """The texts that are evaluated; none where one of them is not known before."""
+        """Return the texts that are evaluated; none if one of them is not known statically."""
         found: list[Any] = []
         for call in self._facts.calls:
             match call:
@@ -241,14 +241,14 @@ class Effects:
             base = self._path(part.value)
             if base is not None:
                 yield base, self._step(part)
-            else:  # `f(x).y = …` may be anything that it is made of
+            else:  # `f(x).y = …` may change anything that it is made of
                 yield from ((path, LOOSE) for path in self._made_of(part.value))
         if isinstance(self._node, ast.AugAssign):  # `xs += …` changes a list
             path = self._path(self._node.target)
             yield from [(path, None)] if path is not None else []
 
     def _made_of(self, *nodes: ast.AST) -> list[Path]:
-        """The paths that expressions may get their objects from; the variables of a comprehension, from anywhere."""
+        """Return the paths that expressions may get objects from. A comprehension's variable may come from any path."""
         found = self._read_all(nodes)
         inner = [part for node in nodes for part in ast.walk(node) if isinstance(part, ast.Name)]
         if any(self._name(part.id, part) is None for part in inner):
@@ -256,7 +256,7 @@ class Effects:
         return found
 
     def _touched(self) -> Iterator[Store]:
-        """What is asked for a key: some dicts make what they lack."""
+        """Yield the objects in which a key is looked up, which adds a missing key to a `defaultdict`."""
         for part in self._nodes:
             if isinstance(part, ast.Subscript) and isinstance(part.ctx, ast.Load):
                 base = self._path(part.value)
@@ -267,7 +267,7 @@ class Effects:
 
     @property
     def has_unnamed_targets(self) -> bool:
-        """Whether it stores into, or calls a method of, something that is no path."""
+        """Whether it stores into, or calls a method of, an object that has no path."""
         if any(self._path(part.value) is None for part in self._facts.targets):
             return True
         return any(call.method and call.receiver is None and not call.is_super for call in self.calls)
@@ -287,7 +287,7 @@ class Effects:
         return region
 
     def _changed_by(self, call: Called) -> Iterator[Path]:
-        """The receiver of a call, and its arguments unless the call only keeps them."""
+        """Yield the receiver of a call, and its arguments unless the call only stores them."""
         is_plain = call.method in CONTAINER_MUTATORS and call.method not in self._known.defined
         only_keeps = call.function is not None and call.function[1] in self._known.keeping
         if call.receiver is not None:
@@ -331,7 +331,7 @@ class Effects:
         return (path for argument in given if (path := self._path(argument)) is not None)
 
     def _is_kept(self, call: ast.Call) -> bool:
-        """Whether what a call gives is just kept or handed on, and not used at once, as in `C(1).x`."""
+        """Whether the result of a call is only stored or passed on, not used at once as in `C(1).x`."""
         child: ast.AST = call
         while True:
             around = self._facts.parents.get(child)
@@ -347,7 +347,7 @@ class Effects:
             child = around
 
     def _keeps_its_value(self) -> bool:
-        """Whether a statement does no more with the value of its expression than to keep it."""
+        """Whether a statement only stores the value of its expression."""
         if isinstance(self._node, ast.Assign):
             return not any(isinstance(target, (ast.Tuple, ast.List)) for target in self._node.targets)
         return isinstance(self._node, (ast.AnnAssign, ast.Return, ast.Expr))

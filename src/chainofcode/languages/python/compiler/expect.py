@@ -1,7 +1,7 @@
-"""What type of value the program expects from each hole, read off the program: how it is declared, used and named.
+"""Infers the type that the program expects from each hole: from its declaration, its uses and its name.
 
-A type is given as the text of a Python annotation (`bool`, `list[str]`, `Literal['a', 'b']`), with `number` for what
-may be an int or a float, and `{'name': str}` for a class of the program's. Standard library only.
+A type is given as the text of a Python annotation (`bool`, `list[str]`, `Literal['a', 'b']`), with `number` for an int
+or a float, and `{'name': str}` for a class of the program. Standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 MAX_TYPE_CHARS = 2000
 _MAX_HOPS = 4  # through variables and functions of the program
-_MAX_LOOKS = 50_000  # a long program's types are not worth seconds
+_MAX_LOOKS = 50_000  # bounds the time for a long program
 _MAX_LOADS = 50  # of one variable
 _TEXT_WORDS = {"name", "surname", "title", "word", "letter", "label", "city", "country", "language", "color", "colour"}
 _TIME_WORDS = {"date", "day", "birthday", "time", "when", "deadline", "year", "month"}
@@ -49,7 +49,7 @@ class ExpectedType(Data):
 
 
 def expected(found: Analysis) -> list[ExpectedType]:
-    """The uses of holes about which something is known. Look before the tree is lowered."""
+    """Return the uses of holes that have a known type or a declaration. Call it before the tree is lowered."""
     occurrences = list(_occurrences(found))
     if not occurrences and not found.stubs:
         return []
@@ -64,7 +64,7 @@ def expected(found: Analysis) -> list[ExpectedType]:
     merged = {name: merge(kinds) for name, kinds in everywhere.items()}
     told = []
     for (statement, name), kinds in uses.items():
-        # What all places say of the function: the same call has the same value wherever it is made.
+        # Merged from all places: the same call has the same value everywhere.
         kind = merged[name] or merge(kinds).replace("truth", "")
         kind = settled(kind, by_name(name))
         told.append(ExpectedType(statement, name, kind if len(kind) <= MAX_TYPE_CHARS else "", declared.get(name)))
@@ -72,7 +72,7 @@ def expected(found: Analysis) -> list[ExpectedType]:
 
 
 def _occurrences(found: Analysis) -> Iterator[tuple[str, ast.expr]]:
-    """Each hole of the program by the name under which it is asked for, and where it stands."""
+    """Yield each use of a hole: its name in requests, and its node."""
     stubs = {stub.name for stub in found.stubs}
     names, chosen = found.holes | stubs, {*found.shadowed, *found.methods}
     modules = found.module_holes | found.unknown_modules
@@ -89,7 +89,7 @@ def _occurrences(found: Analysis) -> Iterator[tuple[str, ast.expr]]:
 
 
 class _Reader:
-    """Answers from one walk over the tree; a type is empty where nothing is known."""
+    """Infers types after one walk over the tree; a type is empty if nothing is known."""
 
     def __init__(self, found: Analysis) -> None:
         self._found, self._parents = found, found.syntax.parents
@@ -108,7 +108,7 @@ class _Reader:
         return self._numbers[statement] if isinstance(statement, ast.stmt) else 0
 
     def type_of(self, name: str, node: ast.expr) -> str:
-        """`ret_type=`, then an annotation, then how the value is used."""
+        """Return the type from `ret_type=`, else from an annotation, else from how the value is used."""
         parent = self._parents.get(node)
         called = parent if isinstance(parent, ast.Call) and parent.func is node else None
         for keyword in called.keywords if called is not None else ():
@@ -127,7 +127,7 @@ class _Reader:
     # --- how a value is used ----------------------------------------------------------------------------------
 
     def _handed_on(self, node: ast.expr) -> str:
-        """A hole given as a function: `filter(f, xs)`, `sorted(xs, key=f)`, `map(f, xs)`."""
+        """Return the type of a hole passed as a function: `filter(f, xs)`, `sorted(xs, key=f)`, `map(f, xs)`."""
         parent = self._parents.get(node)
         call = self._parents.get(parent) if isinstance(parent, ast.keyword) else parent
         name = called_name(call) if isinstance(call, ast.Call) else ""
@@ -142,7 +142,7 @@ class _Reader:
         return ""
 
     def _used(self, node: ast.expr, hops: int) -> str:
-        """The type that the place where a value stands asks for."""
+        """Return the type that the context of a value requires."""
         parent = self._parents.get(node)
         self._looks_left -= 1
         if hops > _MAX_HOPS or parent is None or self._looks_left < 0:
@@ -157,7 +157,7 @@ class _Reader:
         return used(parent, node, hops) if used is not None else self._told_by(parent, node, hops)
 
     def _told_by(self, parent: ast.AST, node: ast.expr, hops: int) -> str:
-        """The type that the syntax around a value tells by itself."""
+        """Return the type that the syntax around a value shows on its own."""
         match parent:
             case ast.UnaryOp(op=operator):
                 return "truth" if isinstance(operator, ast.Not) else "number"
@@ -207,7 +207,7 @@ class _Reader:
         return "date" if beside == "date" else ""
 
     def _has_else(self, compare: ast.Compare) -> bool:
-        """Whether what equals none of the literals has a branch of its own."""
+        """Whether a value that equals none of the literals has a branch of its own."""
         parent = self._parents.get(compare)
         while isinstance(parent, ast.If):
             if not parent.orelse:
@@ -228,13 +228,13 @@ class _Reader:
         return "int" if beside == "list" and isinstance(operation.op, ast.Mult) else ""
 
     def _in_AugAssign(self, statement: ast.AugAssign, node: ast.expr, hops: int) -> str:
-        """`total += f(x)`: what the variable began as."""
+        """`total += f(x)`: the type of the variable's first value."""
         sources = self._looks.sources(statement.target)
         kinds = {self._looks.like(source) for source in sources if not isinstance(source, ast.AugAssign)} - {""}
         return kinds.pop() if len(kinds) == 1 and kinds <= {"number", "str", "list"} else ""
 
     def _in_Call(self, call: ast.Call, node: ast.expr, hops: int) -> str:
-        """A value handed to a function: a well-known one, or one of the program's own with annotations."""
+        """Return the type of an argument of a well-known function, or of the program's own annotated function."""
         name = called_name(call) or ""
         if isinstance(call.func, ast.Attribute):
             if name in ("append", "add", "insert"):
@@ -257,7 +257,7 @@ class _Reader:
         return ""
 
     def _field(self, node: ast.expr, name: str, hops: int) -> str:
-        """`f(x).city`, `f(x)["city"]`: an object with that field. A method that no object has says nothing."""
+        """`f(x).city`, `f(x)["city"]`: an object with that field. A called attribute shows no type."""
         parent = self._parents.get(node)
         if isinstance(parent, ast.Call) and parent.func is node:
             return ""
@@ -282,7 +282,7 @@ class _Reader:
         return self._remembered(self._element, target, hops + 1)
 
     def _remembered(self, look: Callable[[ast.expr, int], str], target: ast.expr, hops: int) -> str:
-        """What all the reads of the variable that a name stands for ask of it; looked up once."""
+        """Return the type that all reads of a variable require; computed once."""
         names = self._found.names
         scope = names.scope_of.get(target)
         if not isinstance(target, ast.Name) or scope is None:
@@ -290,7 +290,7 @@ class _Reader:
         home = names.resolve(target.id, scope)
         key = (look.__name__, target.id, home, hops)
         if key not in self._known:
-            self._known[key] = ""  # a variable that depends on itself says nothing about itself
+            self._known[key] = ""  # ends the recursion if a variable depends on itself
             loads = self._loads.get(target.id, [])[:_MAX_LOADS]
             here = [load for load in loads if names.resolve(target.id, names.scope_of.get(load, scope)) is home]
             self._known[key] = merge([look(load, hops) for load in here])
@@ -312,7 +312,7 @@ class _Reader:
     # --- elements of containers -------------------------------------------------------------------------------
 
     def _element(self, container: ast.expr, hops: int) -> str:
-        """The type asked of what a comprehension, a display or `map` yields."""
+        """Return the type required of the elements of a comprehension, a display or `map`."""
         parent = self._parents.get(container)
         if hops > _MAX_HOPS:
             return ""
@@ -332,7 +332,7 @@ class _Reader:
         return ""
 
     def _element_given(self, call: ast.Call, hops: int) -> str:
-        """The type that a function asks of the elements of its argument."""
+        """Return the type that a function requires of the elements of its argument."""
         name = called_name(call) or ""
         if name in ELEMENT_TYPES:
             return ELEMENT_TYPES[name]
@@ -341,7 +341,7 @@ class _Reader:
         return self._element(call, hops + 1) if name in ("list", "tuple", "set", "sorted", "Counter") else ""
 
     def _element_of_method(self, method: ast.Attribute, hops: int) -> str:
-        """The type that a method of a container asks of its elements."""
+        """Return the type that a method of a container requires of its elements."""
         parent = self._parents.get(method)
         call = parent if isinstance(parent, ast.Call) else None
         if method.attr == "count" and call is not None:
@@ -353,7 +353,7 @@ class _Reader:
 
 
 def _annotations_of(function: Function | ast.Lambda, call: ast.Call, node: ast.expr) -> Iterator[ast.expr]:
-    """The annotation of the parameter that an argument of a call is bound to."""
+    """Yield the annotation of the parameter that an argument of a call is bound to."""
     named = {keyword.arg for keyword in call.keywords if keyword.value is node}
     for index, parameter in enumerate([*function.args.posonlyargs, *function.args.args]):
         is_taken = node in call.args[index : index + 1] or parameter.arg in named

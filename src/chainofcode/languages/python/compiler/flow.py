@@ -1,7 +1,8 @@
-"""What each statement of a program has to do with the others: the facts that provenance is made of, from syntax alone.
+"""How the statements of a program may affect each other: the static facts that provenance needs.
 
-Of a condition, what could have been changed had it gone another way; of a function, what calling it may change. Names
-and paths are those of compiler/effects.py; guest/follow/recorder.py follows a run with them. Standard library only.
+For a condition: what could have been changed if it had gone the other way. For a function: what calling it may change.
+Names and paths are those of compiler/effects.py; guest/follow/recorder.py follows a run with them. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ _CONTROLS = (ast.If, *LOOPS, *_CATCHERS, ast.Match)
 
 
 class Surroundings(Data):
-    """Where a statement stands, by numbers of other statements."""
+    """The place of a statement, as numbers of other statements."""
 
     parent: int | None  # the statement around it that decides whether it runs
-    catchers: tuple[int, ...]  # `try` and `with` statements that stand around it
+    catchers: tuple[int, ...]  # `try` and `with` statements around it
     loop: int | None
-    function: int  # the statement that defines the function (or class) it stands in; -1 is the module
-    else_of: int | None  # the loop whose `else` holds it: it runs unless `break` left that loop
+    function: int  # the statement that defines the function (or class) around it; -1 is the module
+    else_of: int | None  # the loop whose `else` contains it: it runs unless `break` left that loop
 
     def but(self, **changed: Any) -> Surroundings:
         return Surroundings(**{**self.__dict__, **changed})
 
 
 class Flow(Effects):
-    """The effects of one statement, where it stands, and what it may do to others."""
+    """The effects of one statement, its place, and how it may affect others."""
 
     parent: int | None
     catchers: tuple[int, ...]
@@ -52,12 +53,12 @@ class Flow(Effects):
     function: int
     else_of: int | None
     region: Region  # what it and everything inside may change
-    jumps: frozenset[tuple[str, int | None]]  # what it may do inside: break and continue, of which loop; return; raise
+    jumps: frozenset[tuple[str, int | None]]  # ways out of it: break and continue, of which loop; return; raise
     decides: bool  # another value could have made it evaluate another part, or call another function
 
 
 class Flows:
-    """The flow of every statement of a program, by its number. To be made before the tree is lowered."""
+    """The flow of every statement of a program, by its number. Create it before the tree is lowered."""
 
     def __init__(self, found: Analysis) -> None:
         self._found, self._names, self._numbers = found, found.names, found.facts.numbers
@@ -82,7 +83,7 @@ class Flows:
         self.classes: set[int] = set()
         self.yields: dict[int, list[int]] = {}  # function → statements that make it a generator
         self._lay_out(found.syntax.tree.body, Surroundings(None, (), None, -1, None))
-        # Of each statement, the first number after everything inside of it.
+        # For each statement, the first number after everything inside it.
         self.ends = [number + len(list(statements([node]))) for node, number in self._numbers.items()]
         holes = found.holes | {stub.name for stub in found.stubs} | {method.attr for method in found.methods}
         self.works = works_of(self._numbers, holes | known.functions)
@@ -105,7 +106,7 @@ class Flows:
         )
 
     def _find_captured(self) -> set[tuple[Scope, str]]:
-        """Names of functions that functions inside of them use."""
+        """Return the names of functions that functions inside them use."""
         captured = set()
         for user in self._names.scopes:
             for name in [*(node.id for node in user.loads), *user.nonlocal_names]:
@@ -126,7 +127,7 @@ class Flows:
         return False
 
     def _find_firsts(self) -> dict[Scope, Name]:
-        """What `super()` stands for in each function: its first parameter."""
+        """Return the object of `super()` in each function: its first parameter."""
         firsts: dict[Scope, Name] = {}
         for node in self._numbers:
             if isinstance(node, FUNCTIONS) and (given := [*node.args.posonlyargs, *node.args.args]):
@@ -144,7 +145,7 @@ class Flows:
         return frozenset(node.name for node in defined if counts[node.name] == 1 and not node.decorator_list)
 
     def name(self, text: str, node: ast.AST) -> Name | None:
-        """What a name means where it stands; None for the variable of a comprehension or a lambda."""
+        """Return what a name means at a node; None for the variable of a comprehension or a lambda."""
         scope: Scope = self._names.scope_of.get(node, self._names.module)
         home = self._names.resolve(text, scope)
         if home is None or home.kind == "module":
@@ -156,7 +157,7 @@ class Flows:
     # --- what calling a function may change -------------------------------------------------------------------
 
     def _summarise(self) -> None:
-        """Find out what calling each function may change, seen from outside."""
+        """Compute what calling each function may change, as seen from outside."""
         bodies = self._find_bodies()
         self._mentions = {name: Region() for name in bodies}
         mentioned = {
@@ -185,7 +186,7 @@ class Flows:
     def _find_implicit(self, bodies: dict[str, list[ast.stmt]]) -> None:
         passed = _passed_as_values(self._found.syntax.nodes)
         functions = [node for node in self._numbers if isinstance(node, FUNCTIONS)]
-        deferred = {  # they may run other than when they are called: they are decorated, or generators
+        deferred = {  # they may run at other times than when they are called: they are decorated, or generators
             node.name
             for node in functions
             if not _is_implicit(node)
@@ -204,7 +205,7 @@ class Flows:
             self._always.names[OUTPUT] = None
 
     def _find_bodies(self) -> dict[str, list[ast.stmt]]:
-        """The statements that run when a function is called; of a class, those of its special methods, too."""
+        """Return the statements that run when a function is called; of a class, those of its special methods, too."""
         bodies: dict[str, list[ast.stmt]] = {}
         for node in self._numbers:
             if isinstance(node, DEFINITIONS):
@@ -215,7 +216,7 @@ class Flows:
         return bodies
 
     def _opened(self, name: str, body: Iterable[ast.stmt], how: str) -> Region:
-        """What calling a function may change; `how` says of what else if it changes objects that it is handed."""
+        """Return what calling a function may change; if it changes its arguments, the flag `how` is set, too."""
         region = Region()
         region.add(self._mentions[name])
         given = self._of_lines(body)
@@ -224,7 +225,7 @@ class Flows:
         return region
 
     def _of_lines(self, lines: Iterable[ast.stmt]) -> Region:
-        """What some statements may change themselves, also where they got it under another name."""
+        """Return what some statements may change themselves, directly or under another name."""
         region = Region()
         made_in: dict[Name, list[Flow]] = {}
         called: list[Name] = []
@@ -241,18 +242,18 @@ class Flows:
                 found = {**dict.fromkeys(path[0] for path in flow.reads), **self._exposed(flow)}
                 pending += [name for name in found if name not in region.objects]
                 region.objects.update(found)
-        region.objects.update(dict.fromkeys(called))  # for what a function holds on to: defaults, names around it
+        region.objects.update(dict.fromkeys(called))  # for the objects a function refers to: defaults, enclosing names
         return region
 
     def _exposed(self, flow: Flow) -> dict[Name, None]:
-        """What the functions that are called may give back."""
+        """Return what the called functions may return."""
         found: dict[Name, None] = {}
         for mentioned in flow.mentioned & self._mentions.keys():
             found.update(self._mentions[mentioned].reads)
         return found
 
     def region(self, node: ast.stmt) -> Region:
-        """What a statement and those inside may change, functions that it calls included."""
+        """Return what a statement and those inside it may change, functions that it calls included."""
         if node not in self._regions:
             lines = [node, *(() if isinstance(node, DEFINITIONS) else inside(node))]
             region = self._regions[node] = self._of_lines(lines)
@@ -262,7 +263,7 @@ class Flows:
                     region.add(self._mentions[mentioned])
         return self._regions[node]
 
-    # --- who stands around whom -------------------------------------------------------------------------------
+    # --- nesting ----------------------------------------------------------------------------------------------
 
     def _lay_out(self, body: Iterable[ast.stmt], around: Surroundings) -> None:
         for node in body:
@@ -315,7 +316,7 @@ class Flows:
                 self._lay_out(child.body if is_part else [child], place)
 
     def _jumps(self, node: ast.stmt, loop: int | None) -> Iterator[tuple[str, int | None]]:
-        """The ways out that a statement has inside, in any branch."""
+        """Yield the ways out of a statement, in any branch."""
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 return
@@ -342,7 +343,7 @@ class Flows:
         return made.makes and is_before
 
     def outermost_loop(self, statement: int) -> int | None:
-        """The loop around a statement that no other stands around; it may be one itself."""
+        """Return the outermost loop around a statement; it may be the statement itself."""
         is_loop = self.of[statement].kind in ("For", "AsyncFor", "While")
         found, loop = None, statement if is_loop else self.of[statement].loop
         while loop is not None:

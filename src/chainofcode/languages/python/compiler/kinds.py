@@ -1,4 +1,4 @@
-"""Types as texts: read off literals, attributes, names and expressions, merged, with the program's own classes put in.
+"""Types as texts: inferred from literals, attributes, names and expressions, merged, and resolved.
 
 Standard library only.
 """
@@ -22,7 +22,7 @@ _EITHER = {"count", "index", "copy", "replace", "isoformat", "hour", "minute", "
 
 
 class Resolved(ast.NodeTransformer):
-    """An annotation with the program's own classes and aliases put in: fields by name, literals."""
+    """Replaces the program's classes and aliases in an annotation: a class by its fields, an alias by its value."""
 
     def __init__(self, found: Analysis, classes: dict[str, ast.ClassDef], opened: tuple[str, ...] = ()) -> None:
         self._found, self._classes, self._opened = found, classes, opened
@@ -45,13 +45,13 @@ class Resolved(ast.NodeTransformer):
 
 
 class Appearance:
-    """What the expressions of a program look like, without running it; empty where nothing is known."""
+    """The types of a program's expressions, as far as its syntax shows them; empty if unknown."""
 
     def __init__(self, found: Analysis) -> None:
         self._names = found.names
 
     def like(self, node: ast.AST | None, depth: int = 0) -> str:
-        """`number`, `str`, `date`, `span` (of time) or `list`."""
+        """Return `number`, `str`, `date`, `span` (of time) or `list`."""
         if depth > _MAX_DEPTH:
             return ""
         match node:
@@ -76,7 +76,7 @@ class Appearance:
         return ""
 
     def sources(self, node: ast.expr) -> list[ast.AST | None]:
-        """What the variable that a name stands for is bound to; nothing where one of them is not known."""
+        """Return what a variable is bound to; None for a binding without an expression."""
         scope = self._names.scope_of.get(node)
         if not isinstance(node, ast.Name) or scope is None:
             return []
@@ -84,14 +84,14 @@ class Appearance:
         return home.bindings.get(node.id, []) if home is not None else []
 
     def display(self, node: ast.expr) -> ast.expr:
-        """A display, or the one that a variable holds."""
+        """Return the display that a variable is bound to, if that is its only binding; else the node itself."""
         match self.sources(node):
             case [ast.List() | ast.Tuple() | ast.Set() | ast.Dict() as only]:
                 return only
         return node
 
     def literals(self, node: ast.expr) -> list[object]:
-        """The literals of a display (of a dict, its keys), if it holds nothing else."""
+        """Return the literals of a display (of a dict, its keys), if it contains nothing else."""
         shown = self.display(node)
         items = shown.keys if isinstance(shown, ast.Dict) else getattr(shown, "elts", [])
         constants: list[object] = [item.value for item in items if isinstance(item, ast.Constant)]
@@ -102,7 +102,7 @@ _CONSTANTS = {int: "number", float: "number", str: "str"}
 
 
 def by_name(name: str) -> str:
-    """What a function's name promises."""
+    """Return the type that a function's name suggests."""
     words = name.rpartition(".")[2].lower().lstrip("_").split("_")
     if words[0] in _BOOL_NAMES and len(words) > 1:
         return "bool"
@@ -113,8 +113,9 @@ def by_name(name: str) -> str:
 
 
 def merge(kinds: Iterable[str]) -> str:
-    """One type for several uses, each of which may know nothing (an empty one). Uses that contradict each other know
-    nothing either. `truth`: only ever tested; `None`: compared with it; `sized`: measured with `len`.
+    """Merge the types of several uses into one. An empty type is unknown, and so is the type of contradictory uses.
+
+    `truth`: only tested; `None`: compared with None; `sized`: measured with `len`.
     """
     uses = list(dict.fromkeys(part for kind in kinds for part in _without_none(kind)))
     only_tested = _ONLY_TESTED.get(frozenset(uses))
@@ -142,7 +143,7 @@ def _without_none(kind: str) -> tuple[str, ...]:
 
 
 def _agreed(known: list[str]) -> str:
-    """The type that fits all of several types; empty if they contradict each other."""
+    """Return the type that fits all of several types; empty if they contradict each other."""
     if len(known) < 2:
         return "".join(known)
     if any(kind.startswith("Literal[") for kind in known):
@@ -165,7 +166,7 @@ _TOGETHER: tuple[tuple[set[str], str], ...] = (
 
 
 def _one_label(known: list[str]) -> str:
-    """One of all the labels that several uses mention; or a number, or any text."""
+    """Return a type for all labels that several uses mention; with other uses, a number or any text, too."""
     labels = [kind for kind in known if kind.startswith("Literal[")]
     others = set(known).difference(labels)
     inner = ", ".join(dict.fromkeys(part for kind in labels for part in _label_parts(kind)))
@@ -178,7 +179,7 @@ def _one_label(known: list[str]) -> str:
 
 
 def _one_record(records: list[str]) -> str:
-    """All the fields that several uses mention."""
+    """Return a record type with all fields that several uses mention."""
     fields: dict[str, list[str]] = {}
     for record in records:
         tree = ast.parse(record, mode="eval").body
@@ -197,7 +198,7 @@ def _label_parts(kind: str) -> list[str]:
 
 
 def settled(kind: str, named: str) -> str:
-    """The type in the end: a name that promises a bool may be counted with; one label alone leaves the others open."""
+    """Return the final type. A bool by its name stays a bool in arithmetic; a single label allows other texts, too."""
     if kind in ("truth", "None"):
         return "bool" if kind == "truth" else "Any | None"
     if not kind or (named == "bool" and kind in ("number", "int")):
@@ -207,7 +208,7 @@ def settled(kind: str, named: str) -> str:
 
 
 def literals(values: list[object], is_open: bool) -> str:
-    """The type of one of these values; text is a label. Open: it may be something else, too."""
+    """Return the type of one of some values; texts are labels. If open, it may be something else, too."""
     known = list(dict.fromkeys(value for value in values if value is not None))
     kinds = {type(value) for value in known}
     if kinds == {str}:
@@ -218,7 +219,7 @@ def literals(values: list[object], is_open: bool) -> str:
 
 
 def having(attribute: str) -> str:
-    """The type that has such an attribute."""
+    """Return the type that has an attribute."""
     if attribute in _DATE_ATTRIBUTES:
         return "date"
     if attribute in _EITHER:

@@ -1,6 +1,6 @@
-"""What the standard library does, by name: the one table of it. Every analysis of programs takes its sets from here.
+"""Tables of what the standard library's functions, methods and modules do, for every analysis of programs.
 
-The sets hold plain names, because an analysis does not know the type of an object. Standard library only.
+The sets contain plain names, because an analysis does not know the type of an object. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIRST_ARGUMENT_MUTATORS = frozenset([
 ])  # fmt: skip
 # Built-in functions that change their arguments, or anything.
 MUTATING_BUILTINS = frozenset(["next", "setattr", "delattr", "exec", "eval"])
-# Functions that give a new object, with no other reference to it.
+# Functions that return a new object, with no other reference to it.
 CONSTRUCTORS = frozenset([
     "Counter", "OrderedDict", "bool", "bytearray", "defaultdict", "deque", "dict", "float", "frozenset", "int", "iter",
     "len", "list", "range", "set", "sorted", "str", "sum", "tuple",
@@ -46,13 +46,13 @@ FUNCTION_KEYWORDS = frozenset([
 FUNCTION_MAKERS = frozenset([
     "partial", "partialmethod", "getattr", "lru_cache", "cache", "type", "namedtuple", "itemgetter", "eval",
 ])  # fmt: skip
-# Functions that take awaitables: under any name, and only as attributes of `asyncio`.
+# Functions that accept awaitables: under any name, and only as attributes of `asyncio`.
 GATHERERS = frozenset([
     "gather", "create_task", "ensure_future", "wait_for", "as_completed", "run_until_complete",
     "run_coroutine_threadsafe",
 ])  # fmt: skip
 ASYNCIO_GATHERERS = GATHERERS | {"run", "wait", "shield", "timeout"}
-# Functions and methods that only write a value in another way, keep it, or take it out again.
+# Functions and methods that only convert a value, store it, or take it out again.
 RETYPERS = frozenset([
     "str", "int", "float", "bool", "repr", "print", "format", "tuple", "list", "set", "frozenset", "dict", "bytes",
     "strip", "lstrip", "rstrip", "lower", "upper", "title", "capitalize", "casefold", "swapcase",
@@ -64,12 +64,12 @@ RETYPERS = frozenset([
     "isinstance", "callable", "hasattr", "type", "namedtuple", "round", "abs", "clear",
     "run", "gather", "wait_for", "translate", "maketrans",
 ])  # fmt: skip
-# Methods that put a value into a container, and functions that pick or combine: of one, there is nothing to pick.
+# Methods that put a value into a container, and functions that pick or combine values, which is no work on one value.
 BUILDERS = frozenset(["append", "add", "update", "extend", "setdefault"])
 PICKERS = frozenset(["max", "min", "sorted", "sum", "reversed", "shuffle"])
-# Those that take a text apart or drop what is double: work, even on a literal.
+# Those that split a text or drop duplicates, which counts as work even on a literal.
 SORTERS = frozenset(["split", "rsplit", "splitlines", "partition", "rpartition", "set", "frozenset"])
-# Functions whose result, of a literal, is as good as written down: turned, cut, decoded, counted off.
+# Functions that only re-encode a literal: they reverse, slice, decode or count it.
 REENCODERS = (RETYPERS | BUILDERS | frozenset([
     "reversed", "reverse", "filter", "insert", "rotate", "bytearray", "hex", "bin", "oct",
     "to_bytes", "from_bytes", "hexlify", "pack", "unpack", "len", "count", "index", "rindex", "find", "rfind",
@@ -78,8 +78,8 @@ REENCODERS = (RETYPERS | BUILDERS | frozenset([
 ])) - SORTERS  # fmt: skip
 COUNTERS = frozenset(["len", "count", "index", "find", "range", "enumerate"])
 ADDERS = frozenset(["sum", "max", "min"])
-SPELLERS = frozenset(["chr", "bytes", "bytearray", "range"])  # arithmetic inside of these is on codes or places
-# Functions that take parts of a text out, or count them; after `split` and `set`, all of it is there still.
+SPELLERS = frozenset(["chr", "bytes", "bytearray", "range"])  # arithmetic in their arguments is on codes or indices
+# Functions that extract parts of a text or count them; not `split` and `set`, which keep all of it.
 CUTTERS = frozenset([
     "findall", "finditer", "group", "groups", "count", "sum", "Counter", "sorted", "rsplit", "splitlines", "partition",
     "rpartition",
@@ -109,7 +109,7 @@ OPAQUE_NAMES = frozenset([
     "getcontext", "setcontext", "localcontext", "setfirstweekday", "setlocale", "field_size_limit",
     "register_dialect", "unregister_dialect", "purge",
 ])  # fmt: skip
-# Those of them that are usually plain data when they stand in a string.
+# Those of them that are usually plain data in a string.
 COMMON_WORDS = frozenset(["help", "input", "open", "modules", "signal", "ref", "gc", "mro", "purge", "compile"])
 PLAIN_SYS_NAMES = frozenset([
     "argv", "byteorder", "exit", "float_info", "getsizeof", "hash_info", "int_info", "intern", "maxsize",
@@ -151,7 +151,7 @@ HOOKS = frozenset([
     "__mro_entries__", "__prepare__", "__reduce__", "__reduce_ex__", "__set__", "__set_name__", "__setattr__",
     "__setstate__", "__subclasscheck__", "__subclasshook__",
 ])  # fmt: skip
-# Methods of protocols in which an error may be the way to say no.
+# Methods of protocols in which an error can be a normal result.
 PROTOCOL_METHODS = frozenset([
     "__getitem__", "__getattr__", "__getattribute__", "__missing__", "__contains__", "__iter__", "__next__",
     "__anext__", "__eq__", "__hash__", "__len__", "__bool__", "__repr__", "__str__", "__del__", "__get__",
@@ -179,7 +179,7 @@ FOLLOWED_MODULES = frozenset([
     "numbers", "operator", "pprint", "re", "reprlib", "shlex", "statistics", "string", "struct", "sys", "textwrap",
     "types", "typing", "unicodedata", "zlib", "zoneinfo",
 ])  # fmt: skip
-# Modules that hold no objects of the program.
+# Modules that keep no references to objects of the program.
 STATELESS_MODULES = frozenset([
     "abc", "base64", "bisect", "builtins", "calendar", "cmath", "collections", "copy", "dataclasses", "datetime",
     "decimal", "difflib", "enum", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json",
@@ -190,14 +190,14 @@ STATELESS_MODULES = frozenset([
 SHARED_STATE_MODULES = frozenset(["random", "secrets", "time", "uuid"])
 # Modules with functions that change their arguments.
 MUTATING_MODULES = frozenset(["heapq", "bisect", "random", "copy", "operator"])
-NOISY_MODULES = frozenset(["antigravity", "this"])  # they act when they are imported
+NOISY_MODULES = frozenset(["antigravity", "this"])  # importing them has side effects
 # Modules that programs commonly use without importing them.
 COMMON_MODULES = (
     "math", "collections", "itertools", "functools", "datetime", "statistics", "random", "re", "string", "fractions",
     "decimal", "heapq", "bisect", "operator", "copy", "json", "dataclasses", "enum", "typing", "abc", "contextlib",
     "textwrap", "collections.abc", "pprint", "calendar", "time", "io", "pathlib", "graphlib", "zoneinfo", "uuid",
 )  # fmt: skip
-# Words that these modules export and that programs far more often mean as a hole of their own.
+# Words that these modules export, but that programs far more often use as names of holes.
 AMBIGUOUS_EXPORTS = frozenset([
     "call", "concat", "contains", "dump", "index", "load", "match", "member", "merge", "nonmember", "property",
     "search", "split", "sub", "template", "truth", "unique", "verify",
@@ -209,7 +209,7 @@ MODULE_ALIASES = {
 
 # --- types of arguments and results -------------------------------------------------------------------------------
 
-# The type of the argument; a function that takes a text, a list or a dict says nothing.
+# The type of the argument; empty or absent if a function accepts values of several types.
 ARGUMENT_TYPES = {
     "sum": "list[number]", "any": "list", "all": "list", "sorted": "list", "list": "list", "enumerate": "list",
     "Counter": "list", "int": "", "float": "number", "round": "number", "abs": "number", "range": "int",

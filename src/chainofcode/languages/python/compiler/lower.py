@@ -45,8 +45,8 @@ class Lowered(Data):
     tree: ast.Module
     places: tuple[Place, ...]
     marks: tuple[Mark, ...]
-    stubs: tuple[str, ...]  # names of the functions left empty, as `$stub` counts them
-    writable: dict[int, frozenset[str]]  # for statements that may be emulated: the names such a delta may set
+    stubs: tuple[str, ...]  # names of the empty functions, in the order of their `$stub` numbers
+    writable: dict[int, frozenset[str]]  # for statements that may be emulated: the names that the delta may set
     hole_ranges: tuple[tuple[tuple[int, int], tuple[int, int]], ...]
     prose_of: dict[int, str]  # statement number → prose text
     policy: Policy
@@ -100,7 +100,7 @@ class _Lowering:
             if isinstance(statement, ast.Assign) and id(statement.value) in hole_nodes:
                 ranges += [_range(target) for target in statement.targets]  # unpacking a hole's value fails there
         self._rewrite_names()
-        if not any("answer" in facts.binds(line) for line in tree.body):  # else a kept value would live on for nothing
+        if not any("answer" in facts.binds(line) for line in tree.body):  # else it would be kept alive needlessly
             self.last_expressions = set(last_expressions(tree.body))
         tree.body = self._block(tree.body, self.found.names.module)
         self.marks.join(tree)
@@ -142,7 +142,7 @@ class _Lowering:
     # --- names and expressions -------------------------------------------------------------------------------
 
     def _rewrite_names(self) -> None:
-        """Give holes that have no name of their own one that the guest binds."""
+        """Give holes without a name of their own a name that the guest binds."""
         for name in self.found.shadowed:
             name.id = "$" + name.id
         for attribute in self.found.methods:
@@ -318,12 +318,12 @@ class _Lowering:
         return self._apply_delta(statement, ask, names, scope, returns=is_return)
 
     def _wrapped(self, statement: ast.stmt, core: list[ast.stmt], scope: Scope) -> ast.stmt:
-        """try: … except: unless it is the program's own error, let the LM give the statement's delta instead."""
+        """Wrap a statement in a `try`: the LM supplies its delta if it fails, unless the error is the program's bug."""
         number = self.numbers[statement]
         is_return = isinstance(statement, ast.Return)
         names = frozenset(["$value"] if is_return else self.found.facts.changed_in(statement))
         self.writable[number] = names
-        # `d["x"] = …` changes d in place; where d lives elsewhere, an assignment would make it a local.
+        # `d["x"] = …` changes d in place; if d belongs to another scope, an assignment would make it a local.
         own = scope.bindings.keys() | scope.global_names | scope.nonlocal_names
         is_bug = call("$is_bug", ast.Constant(number), load("$error"))
         ask = call("$emulate", ast.Constant(number), load("$error"))
@@ -334,9 +334,9 @@ class _Lowering:
     def _apply_delta(
         self, statement: ast.stmt, ask: ast.expr, names: frozenset[str], scope: Scope, *, returns: bool
     ) -> list[ast.stmt]:
-        """Generated assignments: before Python 3.13 a function's locals cannot be written from outside.
+        """Return code that assigns a delta: before Python 3.13, a function's locals cannot be written from outside.
 
-        Elsewhere the guest sets the names itself.
+        Outside functions, the guest sets the names itself.
         """
         if scope.kind != "function":
             return [at(statement, ast.Expr(ask))]
@@ -349,7 +349,7 @@ class _Lowering:
         return [at(statement, node) for node in body]
 
     def _prose_names(self, scope: Scope) -> frozenset[str]:
-        """Names a prose statement may set: those of its scope, and those read somewhere in it that nothing sets."""
+        """Return the names a prose statement may set: those of its scope, and those read there that nothing sets."""
         if scope in self._prose_names_of:
             return self._prose_names_of[scope]
         names = self.found.names

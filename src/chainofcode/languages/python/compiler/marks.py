@@ -1,4 +1,4 @@
-"""Watch marks: statements that lowering puts into a program where the watcher looks. Standard library only.
+"""Watch marks: statements that lowering puts into a program where the watcher records. Standard library only.
 
 Adjacent marks form one checkpoint. A checkpoint is a statement in a column that no source reaches, so that the guest
 can find it in the compiled code and turn it into one instruction (guest/run/checkpoints.py). It has the line number of
@@ -24,7 +24,7 @@ _AHEAD_OF_CODE = ("before", "reach", "start", "enter")  # phases of marks before
 
 
 class Mark(Data):
-    """A place where the watcher records: the statement, the phase of it, and the names that it wrote."""
+    """A place where the watcher records: the statement, its phase, and the names that it wrote."""
 
     statement: int
     phase: Phase
@@ -57,7 +57,7 @@ class Marks:
         return node
 
     def passing(self, mark: Mark, statement: ast.Return) -> ast.stmt:
-        """Return a mark that returns the value itself while it is on; off, the `return` after it runs."""
+        """Return a mark that returns the value itself while it is on; when it is off, the `return` after it runs."""
         checkpoint = self._added(mark)
         place = _column(first_line(statement), checkpoint)
         call = _call(checkpoint, place)

@@ -1,4 +1,4 @@
-"""Imports the author forgot: an undefined name that the standard library or a granted package exports.
+"""Missing imports: undefined names that the standard library or a granted package exports.
 
 Only modules that programs commonly use without importing are searched: the whole library exports words such as
 `category` (unicodedata) or `summary` that a program means as a hole. Standard library only.
@@ -38,7 +38,7 @@ class MissingImport(Data):
 
 
 class Occurrence(Data):
-    """How one occurrence of an undefined name is used; `attribute` and `arity` where that says more."""
+    """How one occurrence of an undefined name is used; `attribute` and `arity` only where they apply."""
 
     how: str  # call, raise, attribute, function, type, base, read
     attribute: str | None = None
@@ -48,7 +48,7 @@ class Occurrence(Data):
 
 def find_import(name: str, uses: Sequence[Occurrence], packages: Iterable[str]) -> MissingImport | None:
     """The import that makes every use of `name` work, if there is one."""
-    if len(name) == 1:  # `e` is an exception somewhere far more often than Euler's number
+    if len(name) == 1:  # `e` is far more often an exception than Euler's number
         return None
     for candidate in _candidates(name, packages):
         try:
@@ -104,12 +104,12 @@ def _fits(value: Any, use: Occurrence) -> bool:
 def _takes(value: Any, arity: int | None) -> bool:
     if arity is None:
         return True
-    import inspect  # late, like every import that few programs need
+    import inspect  # imported lazily: few programs need it
 
     try:
         signature = inspect.signature(value)
     except (ValueError, TypeError):
-        return True  # a C function that does not say
+        return True  # a C function without a signature
     try:
         signature.bind(*range(arity))
     except TypeError:

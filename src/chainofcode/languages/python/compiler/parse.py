@@ -1,6 +1,6 @@
 """From a model's reply to source that compiles: find the program in it, and isolate the lines that are not Python.
 
-Runs where a crash of the parser does no harm: in a guest process. Standard library only.
+Runs in a guest process, where a crash of the parser does no harm. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .statements import PROSE_NAME, TreeFacts
 from .tree_making import at, call
 
 _PLACEHOLDER = "__coc_prose_{}__"
-_RECOVERY_BYTES = 5_000_000  # of source compiled while looking for prose; not seconds: a busy machine must not matter
+_RECOVERY_BYTES = 5_000_000  # of source compiled while looking for prose; not seconds, which depend on the load
 
 
 class Prose(Data):
@@ -37,7 +37,7 @@ class ParsedSource(Data):
 
 
 def parse(reply: str, *, is_reply: bool = True) -> ParsedSource:
-    """The program in a reply. Never rejects a line of pseudo-code; raises NotAProgram when there is nothing to run."""
+    """Return the program in a reply. Pseudo-code is not an error; raises NotAProgram if there is nothing to run."""
     check_readable(reply)
     text = reply.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")
     source = find_program(text) if is_reply else text
@@ -65,8 +65,8 @@ _PYTHON_WORDS = {"python", "python3", "py", "py3", "pycon", "tool_code", "code",
 
 
 def find_program(reply: str) -> str:
-    """The last fenced block that parses or nearly does, else the marked part, else all of it."""
-    if _FENCE.search(reply) and not _compiles(reply):  # a whole that compiles may hold a fence inside a string
+    """Return the last fenced block that is mostly Python, else the part after CODE START, else the whole reply."""
+    if _FENCE.search(reply) and not _compiles(reply):  # a reply that compiles may have a fence in a string
         blocks = _python_blocks(reply)
         best = [block for block in blocks if block.strip() and _nearly_parses(block)]
         if best:
@@ -78,14 +78,14 @@ def find_program(reply: str) -> str:
 
 
 def _python_blocks(reply: str) -> list[str]:
-    """The fenced blocks marked as Python; where there are none, the unmarked ones that hold code."""
+    """Return the fenced blocks marked as Python; if there are none, the unmarked ones that contain code."""
     found = [(match["language"].lower(), match["body"]) for match in _FENCE.finditer(reply)]
     marked = [body for language, body in found if language in _PYTHON_WORDS]
     return marked or [body for language, body in found if language == "" and not _is_only_values(body)]
 
 
 def _is_only_values(block: str) -> bool:
-    """Whether a block shows output rather than code: nothing but literals."""
+    """Whether a block contains only literals: output, not code."""
     tree = _try_compile(_dedent(block))
     return tree is not None and all(
         isinstance(line, ast.Expr)
@@ -95,7 +95,7 @@ def _is_only_values(block: str) -> bool:
 
 
 def _join_continuing(blocks: list[str]) -> str:
-    """The last block, with the earlier ones it continues: those that set or change names it needs."""
+    """Return the last block after the earlier blocks that it continues, which set or change names that it needs."""
     chosen = [_dedent(blocks[-1])]
     needed = _needed_names(_readable_part(chosen[0]))
     for block in map(_dedent, reversed(blocks[:-1])):
@@ -132,7 +132,7 @@ def _needed_names(tree: ast.Module) -> set[str]:
 
 
 def _nearly_parses(block: str) -> bool:
-    """Whether most lines of a block are Python: a prose line or two does not make it something else."""
+    """Whether at least half of the lines of a block are Python."""
     block = _dedent(block)
     if _compiles(block):
         return True
@@ -142,7 +142,7 @@ def _nearly_parses(block: str) -> bool:
 
 
 def _dedent(source: str) -> str:
-    """Without the indentation that all lines share, if that makes it compile (strings may hold lines at column 0)."""
+    """Remove the indentation that all lines share, unless the source compiles with it."""
     if not source.lstrip("\n")[:1].isspace() or _compiles(source):
         return source
     return textwrap.dedent(source)
@@ -174,7 +174,7 @@ def _compiles(source: str) -> bool:
 
 
 def _error_line(source: str) -> int:
-    """The line of the first error, 0 when there is none. A placeholder inside an expression is an error too."""
+    """Return the line of the first error, 0 if there is none. A placeholder inside an expression is an error, too."""
     try:
         tree = _compile(source)
     except SyntaxError as error:
@@ -191,7 +191,7 @@ def _error_line(source: str) -> int:
 
 
 def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
-    """Source that compiles, with placeholders for the smallest runs of lines that do not."""
+    """Return source that compiles, with placeholders for the smallest runs of lines that do not."""
     original = source.split("\n")
     lines = list(original)
     if error := _error_line(source):
@@ -214,9 +214,9 @@ def _isolate_prose(source: str) -> tuple[str, list[Prose]]:
 
 
 def _smallest_run(lines: list[str], error: int, trials: int) -> tuple[int, int, int, int]:
-    """The smallest run of lines around an error whose removal moves the error past it.
+    """Find the smallest run of lines around an error whose removal moves the error past it, and blank it out.
 
-    Changes `lines` accordingly; gives start, end, the next error's line and how many trials it took.
+    Changes `lines`; returns start, end, the next error's line and the number of trials.
     """
     used = 0
     for start, end in _runs(lines, error):
@@ -226,7 +226,7 @@ def _smallest_run(lines: list[str], error: int, trials: int) -> tuple[int, int, 
         after = _try_without(lines, start, end, error)
         if after is not None:
             return start, end, after, used
-    # No small run helps (an open bracket or string far above, say): give up the whole block the error stands in.
+    # No small run helps, for example with an open bracket far above: blank out the whole block around the error.
     start = error
     while start > 1 and (not lines[start - 1].strip() or lines[start - 1][0].isspace()):
         start -= 1
@@ -239,8 +239,8 @@ def _smallest_run(lines: list[str], error: int, trials: int) -> tuple[int, int, 
 
 
 def _runs(lines: list[str], error: int) -> Iterator[tuple[int, int]]:
-    """Runs of lines around an error, the smallest first."""
-    # "expected an indented block after …": the header may stand above comments and blank lines
+    """Yield runs of lines around an error, the smallest first."""
+    # "expected an indented block after …": the header may be above comments and blank lines
     header = next((n for n in range(error - 1, 0, -1) if _says_something(lines[n - 1])), error)
     for size in (*range(1, 13), 16, 24, 34):
         for start in dict.fromkeys([*range(error, max(error - size, 0), -1), header, max(error - size, 1)]):
@@ -250,7 +250,7 @@ def _runs(lines: list[str], error: int) -> Iterator[tuple[int, int]]:
 
 
 def _try_without(lines: list[str], start: int, end: int, error: int) -> int | None:
-    """Blank out a run if that helps, at its own indentation or at that of the line before; the next error's line."""
+    """Blank out a run, at its own indentation or that of the line before. Returns the next error's line if it helps."""
     before = next((line for line in reversed(lines[: start - 1]) if _says_something(line)), "")
     for indent in dict.fromkeys([_indent(lines[start - 1]), _indent(before)]):
         trial = list(lines)
@@ -263,7 +263,7 @@ def _try_without(lines: list[str], start: int, end: int, error: int) -> int | No
 
 
 def _blank_out(lines: list[str], start: int, end: int, indent: str) -> None:
-    """A placeholder statement instead of lines start…end; the line count stays."""
+    """Replace lines start…end by a placeholder statement; the number of lines stays the same."""
     lines[start - 1] = indent + _PLACEHOLDER.format("")
     for index in range(start, end):
         lines[index] = ""
@@ -278,7 +278,7 @@ def _indent(line: str) -> str:
 
 
 def _whole_block(lines: list[str], start: int, end: int) -> int:
-    """The end of a run, with the block of a prose header that ends in `:` and further lines that cannot be code."""
+    """Return the end of a run, with the block of a prose header that ends in `:` and lines that cannot be code."""
     header = lines[end - 1].rstrip()
     depth = _depth(lines[start - 1])
     if header.endswith(":"):
@@ -295,7 +295,7 @@ def _whole_block(lines: list[str], start: int, end: int) -> int:
 
 
 def _hopeless(line: str) -> bool:
-    """Whether a line cannot be code wherever it stands: no bracket, quote, colon or backslash could explain it."""
+    """Whether a line cannot be code in any context: it does not parse, and has no bracket, quote, colon or the like."""
     text = line.strip()
     if not text or text[0] in "#@" or any(mark in text for mark in "()[]{}'\":\\"):
         return False
@@ -319,7 +319,7 @@ def _expand_indent(line: str) -> str:
 
 
 def _merge(runs: list[tuple[int, int]], lines: list[str]) -> list[tuple[int, int]]:
-    """Neighbouring runs at one indentation are one prose statement."""
+    """Merge adjacent runs with the same indentation into one prose statement."""
     merged: list[tuple[int, int]] = []
     for start, end in runs:
         previous = merged[-1] if merged else None
@@ -331,7 +331,7 @@ def _merge(runs: list[tuple[int, int]], lines: list[str]) -> list[tuple[int, int
 
 
 def _restore_prose(tree: ast.Module, count: int) -> ast.Module:
-    """Placeholders become `$prose(n)`, which no program can write itself."""
+    """Replace the placeholders by `$prose(n)`, which is not valid in source code."""
     numbers = {_PLACEHOLDER.format(n): n for n in range(count)}
     if not numbers:
         return tree

@@ -1,4 +1,4 @@
-"""Operations that only write a literal in another way: turned, cut, joined, decoded, counted off.
+"""Recognises operations that only re-encode a literal: they reverse, slice, join, decode or count it.
 
 Standard library only.
 """
@@ -19,7 +19,7 @@ _MAX_DEPTH = 10
 
 
 class Operations:
-    """What some statements of a program do, their headers only where they are compound."""
+    """What some statements of a program do; of compound statements, only the headers."""
 
     def __init__(self, source: str, wanted: Collection[int]) -> None:
         tree = ast.parse(source)
@@ -28,24 +28,24 @@ class Operations:
         self._nodes = [node for one in chosen for node in _own(one)]
         self._calls = [node for node in self._nodes if isinstance(node, ast.Call)]
         self._defined = {node.name for node in own if isinstance(node, DEFINITIONS)}
-        self._values = _values(own)  # what names are first set to
+        self._values = _values(own)  # the first value of each name
         stores = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
         self._fixed = {name for name in self._values if stores.count(name) == 1}
 
     @property
     def reencodes(self) -> bool:
-        """Whether nothing is sorted, compared with text, looked up, or done by a function that does more."""
+        """Whether the statements only re-encode: they do not sort, look up, compare with text or do other work."""
         if any(isinstance(node, ast.BinOp) and isinstance(node.op, _SETTING) for node in self._nodes):
             return False
         if any(map(self._compares_text, self._nodes)):
             return False
-        # To put texts together is not to turn: the order, the code or the number of parts must matter at all.
+        # Joining texts is not enough: there must be a slice with a step, a loop, or a call.
         is_called = any(called_name(call) not in ("str", "print", "format") for call in self._calls)
         return (self._is_cut or self.loops or is_called) and all(map(self._is_turning, self._calls))
 
     @property
     def counts(self) -> bool:
-        """Whether a number is how many there are of something, or a text that is cut."""
+        """Whether something is counted, or sliced with a step."""
         ones = [node.value for node in self._nodes if isinstance(node, ast.AugAssign)]
         is_called = any(called_name(call) in COUNTERS | ADDERS for call in self._calls)
         return any(map(_is_one, ones)) or is_called or self._is_cut
@@ -61,13 +61,13 @@ class Operations:
 
     @property
     def only_turns(self) -> bool:
-        """Whether nothing is asked or counted: what comes out is what was put in, in another order or code."""
+        """Whether nothing is compared or counted: the result is the input in another order or encoding."""
         is_asked = any(isinstance(node, (ast.Compare, ast.If)) for node in self._nodes)
         return not is_asked and not COUNTERS & {called_name(call) for call in self._calls}
 
     @property
     def compares_literals(self) -> bool:
-        """Whether all that is decided is decided by literals, and there is something decided."""
+        """Whether there are conditions, and all of them depend only on literals."""
         if any(isinstance(node, (ast.For, ast.comprehension, ast.Try)) for node in self._nodes):
             return False
         tests = [node.test for node in self._nodes if isinstance(node, (ast.If, ast.IfExp, ast.While))]
@@ -82,7 +82,7 @@ class Operations:
 
     @property
     def cuts(self) -> bool:
-        """Whether parts of a text are taken out or counted, rather than asked whether they are there."""
+        """Whether parts of a text are extracted or counted, not only searched for."""
         for node in self._nodes:
             match node:
                 case ast.Subscript(ctx=ast.Load()):
@@ -96,7 +96,7 @@ class Operations:
     # --- literals ---------------------------------------------------------------------------------------------
 
     def _is_literal(self, node: ast.AST | None, depth: int = 0) -> bool:
-        """Whether a value is written down, here or where a name is set."""
+        """Whether a value is a literal, here or where its name is set."""
         match node:
             case ast.Constant():
                 return True
@@ -111,7 +111,7 @@ class Operations:
         return False
 
     def _is_closed(self, test: ast.AST) -> bool:
-        """Whether all that an expression reads is written down; arithmetic on names is work."""
+        """Whether an expression reads only literals; arithmetic on names is work."""
         names = [node for node in ast.walk(test) if isinstance(node, ast.Name) and node.id not in REENCODERS]
         is_arithmetic = any(isinstance(node, ast.BinOp) for node in ast.walk(test))
         return all(map(self._is_literal, names)) and not (names and is_arithmetic)
@@ -128,11 +128,11 @@ class Operations:
         match call:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text))), args=[_]) if name == "count":
                 return len(set(text)) < 2
-            case ast.Call(args=[ast.Constant(value=str(text))]) if name == "len":  # not of a word that is counted
+            case ast.Call(args=[ast.Constant(value=str(text))]) if name == "len":  # not of a word
                 return not text.isalpha() or len(set(text)) < 2 or list(text) == sorted(text)
             case ast.Call(func=ast.Attribute()) if name in ("split", "rsplit"):
                 return any(called_name(other) == "len" and _has(other.args, call) for other in self._calls)
-        is_kept = name[:1].isupper() and name != "Counter"  # a class only keeps what it is given
+        is_kept = name[:1].isupper() and name != "Counter"  # a class only stores its arguments
         return (
             name in REENCODERS or name in self._defined or is_kept or (name in ADDERS and self._is_uniform(parts, name))
         )
@@ -150,7 +150,7 @@ class Operations:
         return False
 
     def _is_spelling(self, node: ast.AST) -> bool:
-        """Whether the arithmetic is on the code of a letter, or on a place."""
+        """Whether the arithmetic is on a character code, or on an index."""
         for other in self._nodes:
             match other:
                 case ast.Call() if called_name(other) in SPELLERS and _has(other.args, node):
@@ -160,7 +160,7 @@ class Operations:
         return False
 
     def _is_text(self, node: ast.AST | None, depth: int = 0) -> bool:
-        """Whether a value is a text or a sequence, as far as that can be read off the program."""
+        """Whether a value is a text or a sequence, as far as the program shows it."""
         match node:
             case ast.Constant(value=value):
                 return isinstance(value, (str, bytes))
@@ -173,7 +173,7 @@ class Operations:
         return isinstance(node, _TEXTS)
 
     def _is_adding(self, call: ast.Call) -> bool:
-        """`sum`, `max` or `min` of numbers that are not all alike, nor simply counted off."""
+        """Whether a call is `sum`, `max` or `min` of numbers that are not all alike, and not only counted."""
         return called_name(call) in ADDERS and bool(call.args) and not self._is_uniform(call.args, called_name(call))
 
     def _is_uniform(self, parts: Sequence[ast.AST], name: str | None) -> bool:
@@ -192,7 +192,7 @@ class Operations:
 
 
 def _own(statement: ast.stmt) -> Iterator[ast.AST]:
-    """A statement's nodes, without those of the statements inside of it."""
+    """Yield a statement's nodes, without those of the statements inside it."""
     pending: list[ast.AST] = [statement]
     while pending:
         node = pending.pop()
@@ -202,7 +202,7 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _values(own: Iterable[ast.stmt]) -> Mapping[str, ast.expr]:
-    """What names are first set to."""
+    """Return the first value that each name is set to."""
     found: dict[str, ast.expr] = {}
     for statement in own:
         match statement:

@@ -289,7 +289,7 @@ class _Speculation:
 
 
 class _Expressions(ast.NodeTransformer):
-    """Rewrites calls, items and elements so that an unknown part gives a promise."""
+    """Rewrites calls, items and elements so that the value of an unknown part is a promise."""
 
     def __init__(self, found: Analysis, taint: Taint) -> None:
         self._scope_of, self._taint = found.names.scope_of, taint

@@ -14,7 +14,7 @@ from functools import cached_property
 from .library import FIRST_ARGUMENT_MUTATORS
 from .syntax import DEFINITIONS, FUNCTIONS, LOOPS, Function, called_name, defaults_of, imported, is_target, root_name
 
-PROSE_NAME = "$prose"  # no program can spell it
+PROSE_NAME = "$prose"  # not a valid identifier in source code
 _BLOCKS = ("body", "handlers", "cases", "orelse", "finalbody")
 _YIELDS = (ast.Yield, ast.YieldFrom)
 _INLINES = sys.version_info >= (3, 12)  # comprehensions are inlined: they have no code object
@@ -74,7 +74,7 @@ _SKIPPED = (
 
 
 def _nodes_in(part: ast.AST) -> Iterator[tuple[ast.AST, bool]]:
-    """The nodes of a part of a statement in order, but for constants, with whether they are in a lambda."""
+    """Yield the nodes of a part of a statement in order, except constants, and whether they are in a lambda."""
     pending = [(part, isinstance(part, ast.Lambda))]
     while pending:
         node, is_later = pending.pop()

@@ -29,7 +29,7 @@ def text_of(node: ast.AST | None) -> str | None:
 
 
 def called_name(call: ast.Call) -> str | None:
-    """The last name of what is called: `f` of `f(…)` and of `a.f(…)`."""
+    """The last name of the called expression: `f` of `f(…)` and of `a.f(…)`."""
     return text_of(call.func)
 
 
@@ -102,7 +102,7 @@ def imported(node: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, str]]:
 
 
 class Syntax:
-    """One walk over a tree, and answers from what it saw."""
+    """Indexes of a tree, from one walk over it."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.tree = tree
@@ -148,17 +148,17 @@ class Syntax:
         return [*self.functions.get(name or "", ()), *self.initializers.get(name or "", ())]
 
     def enclosing(self, node: ast.AST | None, kinds: tuple[type[ast.AST], ...]) -> ast.AST | None:
-        """The nearest node of some kinds that holds a node, or the node itself."""
+        """The nearest node of some kinds that contains a node, or the node itself."""
         while node is not None and not isinstance(node, kinds):
             node = self.parents.get(node)
         return node
 
-    # --- functions handed on ----------------------------------------------------------------------------------
+    # --- functions passed as arguments ------------------------------------------------------------------------
 
     def takes_function(self, call: ast.Call, argument: ast.expr) -> bool:
         """Whether a call of a known higher-order function uses this argument as a function.
 
-        `reaching.py` answers that for the program's own functions.
+        `reaching.py` determines that for the program's own functions.
         """
         name = called_name(call)
         if name in self.functions or name in self.initializers or name == "dict":
@@ -212,7 +212,7 @@ class Syntax:
 
 
 def _gathers(call: ast.Call) -> bool:
-    """Whether a call takes awaitables."""
+    """Whether a call accepts awaitables."""
     is_of_asyncio = isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "asyncio"
     return called_name(call) in (ASYNCIO_GATHERERS if is_of_asyncio else GATHERERS)
 
@@ -233,7 +233,7 @@ def _awaited_variables(node: ast.AST) -> list[str]:
 
 
 def _awaited_elements(node: ast.AST, loops: list[ast.For] | list[ast.comprehension]) -> list[str]:
-    """`for t in tasks: await t` awaits what tasks holds."""
+    """`for t in tasks: await t` awaits the elements of tasks."""
     waits = [part.value for part in ast.walk(node) if isinstance(part, ast.Await)]
     awaited = {value.id for value in waits if isinstance(value, ast.Name)}
     return [
@@ -258,7 +258,7 @@ class Scope:
 
     @property
     def frame(self) -> Scope:
-        """The scope whose frame this scope's code runs in, comprehensions taken to run where they stand."""
+        """The scope whose frame this scope's code runs in; a comprehension counts as part of the scope around it."""
         scope = self
         while scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
@@ -269,7 +269,7 @@ class Scope:
 
 
 class Names:
-    """Every scope of a tree, the scope each statement and name stands in, and what a name resolves to."""
+    """Every scope of a tree, the scope around each statement and name, and what a name resolves to."""
 
     def __init__(self, tree: ast.Module) -> None:
         self.module = Scope("module", None)
@@ -283,7 +283,7 @@ class Names:
                 scope.bindings.pop(name)
 
     def resolve(self, name: str, scope: Scope) -> Scope | None:
-        """The scope whose binding `name` means when read in `scope`; None when no scope of the program binds it."""
+        """Return the scope that binds `name` when it is read in `scope`; None if no scope of the program binds it."""
         current: Scope | None = scope
         while current is not None:
             if current.kind != "class" or current is scope:

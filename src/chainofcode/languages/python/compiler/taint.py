@@ -18,7 +18,7 @@ _HEADERS = {ast.If: "test", ast.While: "test", ast.For: "iter", ast.AsyncFor: "i
 
 
 class Taint:
-    """The tainted names of a program; `touches(node)` says whether a node mentions one."""
+    """The tainted names of a program; `touches(node)` returns whether a node mentions one."""
 
     def __init__(self, found: Analysis, set_by_prose: Iterable[str]) -> None:
         self._found = found

@@ -35,5 +35,5 @@ def assign_from_delta(asked: ast.expr, names: Iterable[str]) -> list[ast.stmt]:
 
 
 def at(where: ast.AST, node: Node) -> Node:
-    """Give a new node the place of an old one; its parts get theirs when the whole tree is done."""
+    """Copy an old node's location to a new node; its children get theirs when the whole tree is finished."""
     return ast.copy_location(node, where)

@@ -1,1 +1,1 @@
-"""Runs inside the sandbox. Standard library only; the guest loads these files without this package's `__init__`."""
+"""Runs inside the sandbox. Standard library only."""

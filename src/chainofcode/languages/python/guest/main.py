@@ -1,6 +1,6 @@
-"""Runs a Python program to its end, inside the guest process: prepare, bind what it lacks, execute, tell the answer.
+"""Runs a Python program inside the guest process: prepares it, binds its holes, executes it and returns its answer.
 
-Standard library only. Everything the program can reach here it may break; the host believes nothing it says.
+Standard library only. The program may tamper with everything in this process; the host trusts nothing that it sends.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 MAX_ANSWER_CHARS = 1_000_000
 MAX_LINEAGE_CHARS = 12_000_000
-_NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` is a program's way, not its result
-_THREAD_STACK_BYTES = 1 << 20  # Python's own calls need none of it; hundreds of threads must fit into the memory limit
+_NOT_ANSWERS = (type(len), FunctionType, ModuleType, type)  # `def answer(…)` defines a function, not a result
+_THREAD_STACK_BYTES = 1 << 20  # Python calls use no C stack; hundreds of threads must fit into the memory limit
 MAX_STDERR_CHARS = 64_000
 _RESERVE_BYTES = 8 << 20
 _TOO_DEEP = "the source is nested too deep for Python to compile"
 # `is_good` is long enough to be looked up among the exports of the standard library.
 _REHEARSAL = "def f(x):\n    return [x]\nfor i in range(3):\n    if is_good(i):\n        f(i)\nanswer = f(1)"
-_ANALYSIS_DEPTH = 9_000  # frames for our walks of the tree; they are pure Python and need no C stack
+_ANALYSIS_DEPTH = 9_000  # frames for walking the tree in pure Python, which needs no C stack
 
 
 def rehearse() -> None:
-    """Prepare a program that will not run: a fresh fork copies the memory it writes to, better before it matters."""
+    """Prepare a program without running it, so that a fresh fork copies the memory it writes to in advance."""
     start: dict[str, Any] = {"source": _REHEARSAL, "is_reply": True, "packages": [], "policy": "strict"}
     start |= {"clock": 0, "seed": 0}
     program = Prepared(start, {})
@@ -118,11 +118,11 @@ class Prepared:
     """A program parsed, analysed, lowered and compiled."""
 
     def __init__(self, start: dict[str, Any], inputs: dict[str, Any]) -> None:
-        self.flows: Flows | None = None  # where the run is to be followed
+        self.flows: Flows | None = None  # set if provenance is recorded
         self.hole_places: list[list[int]] = []
         usual = sys.getrecursionlimit()
         sys.setrecursionlimit(_ANALYSIS_DEPTH)
-        gc.disable()  # trees are all live; looking for garbage in them takes longer than making them
+        gc.disable()  # trees are all live; scanning them for garbage takes longer than making them
         try:
             self.parsed: ParsedSource = parse(start["source"], is_reply=start["is_reply"])
             try:
@@ -161,7 +161,7 @@ class Prepared:
         self.uses = [ExpectedType(at[hole], name, "") for hole, name in holes.items()]
 
     def _fall_back(self) -> None:
-        """CPython takes more depth as text than we do, and than it does itself as a tree: run such source unwatched."""
+        """Compile the source unchanged, to run it unwatched: CPython accepts deeper nesting in text than in a tree."""
         if self.parsed.prose:
             raise NotAProgram(_TOO_DEEP)
         empty, self.flows = ast.Module([], []), None
@@ -195,7 +195,7 @@ class Prepared:
 
 
 class _Run:
-    """One execution: the program's module, its builtins, and what is heard from it."""
+    """One execution: the program's module, its builtins, and what records its steps and output."""
 
     def __init__(self, link: GuestLink, start: dict[str, Any], program: Prepared, inputs: dict[str, Any]) -> None:
         self._link, self._program, self._inputs = link, program, inputs
@@ -221,7 +221,7 @@ class _Run:
 
     def run(self) -> dict[str, Any]:
         error: BaseException | None = None
-        # A program that used up its memory leaves none to say so with. Zeros nobody reads cost no memory, only room.
+        # Freed to report that memory ran out. Zero pages that are never read use address space, but no memory.
         reserve = bytes(_RESERVE_BYTES)
         code = self._enter_world()
         try:
@@ -229,13 +229,13 @@ class _Run:
             self._settle()
             self._recursion.install()
             exec(code, self._module.__dict__)
-        except BaseException as raised:  # the program's own, whatever it is
+        except BaseException as raised:  # any exception of the program
             del reserve
             error = raised
         self._recursion.lift()
         try:
             self._finish_threads()
-        except BaseException as raised:  # what it registered to run at its end
+        except BaseException as raised:  # by the program's `atexit` functions
             error = error or raised
         ended = self._ending(error)
         self._watcher.post()
@@ -269,18 +269,18 @@ class _Run:
         )
         sys.argv = ["program.py"]
         threading.stack_size(_THREAD_STACK_BYTES)
-        signal.signal(signal.SIGUSR1, self._halt)  # the host's way to say that a limit is reached
+        signal.signal(signal.SIGUSR1, self._halt)  # sent by the host to halt the program
         signal.signal(signal.SIGXCPU, self._halt)
         os._exit = self._exit  # type: ignore[assignment]
         sys.modules["__main__"] = self._module
         code = self._watcher.watch(self._bindings.built_into(self._program.code))
         for name in [name for name in sys.modules if name.partition(".")[0] == "chainofcode"]:
             del sys.modules[name]
-        gc.freeze()  # our own objects are not the program's garbage to look through
+        gc.freeze()  # the program's collections need not scan the guest's own objects
         return code
 
     def _halt(self, number: int, frame: FrameType | None) -> None:
-        """Tell what has been recorded and where the program is, then end: the host is about to kill us."""
+        """Send the recorded steps and the current statement, then end: the host is about to kill this process."""
         self._watcher.post()
         reason = "limit:cpu" if number == signal.SIGXCPU else "halted"
         self._stop(reason, "the program used up its CPU seconds", frame)
@@ -303,7 +303,7 @@ class _Run:
         self._stderr = (self._stderr + text)[-MAX_STDERR_CHARS:]
 
     def _finish_threads(self) -> None:
-        """As the interpreter does at its end: wait for the program's threads, then run what it registered."""
+        """Wait for the program's threads, then run its `atexit` functions, as the interpreter does when it exits."""
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
 

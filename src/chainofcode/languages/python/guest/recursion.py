@@ -1,4 +1,4 @@
-"""Room on the stack for guest code below a program, and whose error it was. Standard library only."""
+"""Stack headroom for guest code that the program calls, and recognition of its errors. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Columns of subqueries and common table expressions whose values undefined functions decide. Standard library only.
+"""Judged columns of subqueries and common table expressions: their values depend on undefined functions.
 
-A condition on such a column is as expensive as the call itself: it is evaluated after the cheap ones.
+A condition on such a column is as expensive as the call itself: it is evaluated after the cheap ones. Standard library
+only.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ def _of_tables(rewriter: Expressions, items: Sequence[Node], ctes: Mapping[str, 
 
 
 def _of_query(rewriter: Expressions, items: Sequence[Node], ctes: Mapping[str, Columns]) -> list[tuple[str, bool]]:
-    """Return the names of the columns of a query, each with whether it is judged; of `*`, the judged ones alone.
+    """Return the names of the columns of a query, and whether each is judged; for `*`, only the judged ones.
 
-    Each level of nested queries asks again for all levels below: without common table expressions, on which the reply
-    depends, the reply is remembered.
+    The result is cached, because each level of nested queries needs the columns of all levels below. It is not cached
+    with common table expressions, on which it depends.
     """
     if ctes:
         return _read_columns(rewriter, items, ctes)

@@ -1,7 +1,7 @@
 """Rewrites expressions: finds calls of undefined functions, and prevents evaluation where it is not needed.
 
-Each call of an undefined function is a site, and has a function name of its own in the rewritten query. A site's level
-says which sites it can depend on: only those of lower levels. Standard library only.
+Each call of an undefined function is a site, with a function name of its own in the rewritten query. A site can depend
+only on sites of lower levels. Standard library only.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """Where an expression stands."""
+    """The place of an expression in the query."""
 
     depth: int
     clause: int = 0
@@ -52,7 +52,7 @@ class Context:
     is_condition: bool = False
     is_table: bool = False
     bound: Mapping[str, tuple[Sequence[Node], Context]] = field(default_factory=dict)  # parameters of a macro
-    expanding: frozenset[str] = frozenset()  # macros whose body this is
+    expanding: frozenset[str] = frozenset()  # macros that are being expanded
 
 
 class Expressions(ABC):
@@ -61,7 +61,7 @@ class Expressions(ABC):
     def __init__(self, script: Script, functions: frozenset[str], aggregates: frozenset[str]) -> None:
         self._script, self._functions = script, functions
         self.aggregates = aggregates
-        self.judged: frozenset[str] = frozenset()  # columns of the tables at hand that rest on sites
+        self.judged: frozenset[str] = frozenset()  # columns of the current tables that depend on sites
         self._spellings = {name: told.name for name, told in script.declarations.items()} | script.tools
         self.columns_of: dict[int, list[tuple[str, bool]]] = {}  # of queries, by identity: the tree outlives this
         self.sites: list[Site] = []
@@ -70,16 +70,16 @@ class Expressions(ABC):
 
     @abstractmethod
     def subquery(self, items: Sequence[Node], level: int, context: Context) -> tuple[str, int]:
-        """Return a query in brackets, without them, and the level after it."""
+        """Return the text of a query in brackets, without the brackets, and the level after it."""
 
     @abstractmethod
     def joins(self, items: Sequence[Node], level: int, context: Context) -> tuple[str, int]:
-        """Return joins in brackets, without them, and the level after them."""
+        """Return the text of joins in brackets, without the brackets, and the level after them."""
 
     # --- which calls are sites ----------------------------------------------------------------------------------
 
     def _is_call(self, level: Sequence[Node], index: int) -> bool:
-        """Whether a call of something that the engine does not know begins here; macros included."""
+        """Whether a call of a function that the engine does not have, or of a macro, begins here."""
         name = level[index]
         if not isinstance(name, SqlToken) or name.kind not in ("word", "name") or name.word in NOT_FUNCTIONS:
             return False
@@ -165,7 +165,7 @@ class Expressions(ABC):
         return "".join(pieces), end
 
     def _node(self, items: Sequence[Node], index: int, context: Context, level: int) -> tuple[str, int, int]:
-        """Return the text of the node at `index`, the level after it, and how many nodes it takes."""
+        """Return the text of the node at `index`, the level after it, and how many nodes it covers."""
         item = items[index]
         if isinstance(item, Group):
             text, end = self._group(item, context, level)
@@ -188,7 +188,7 @@ class Expressions(ABC):
         return self._token(items, index, context, level)
 
     def _token(self, items: Sequence[Node], index: int, context: Context, level: int) -> tuple[str, int, int]:
-        """Return a token, or what stands for it: the argument of a macro, for its parameter."""
+        """Return the text of a token; for a parameter of a macro, that of the argument."""
         item = items[index]
         assert isinstance(item, SqlToken)
         before = items[index - 1] if index else None
@@ -211,7 +211,7 @@ class Expressions(ABC):
         function = self._spellings.get(self.lower(name), self.lower(name))
         same = (function, str(context.depth), *map(_folded, arguments))
         if self.shared is not None and same in self.shared:
-            if kind and self.shared[same].kind in ("", "str"):  # `||` takes numbers too
+            if kind and self.shared[same].kind in ("", "str"):  # `||` accepts numbers, too
                 self.shared[same].kind = kind
             return f"{self.shared[same].name}({', '.join(arguments)})", max(end, self.shared[same].level) + 1
         site = Site(
@@ -318,12 +318,12 @@ class Expressions(ABC):
 
 
 def _folded(text: str) -> str:
-    """Return an expression with its names in lower case: engines do not tell `Text` from `text`."""
+    """Return an expression with its names in lower case: engines ignore the case of names."""
     return "".join(part if number % 2 else part.lower() for number, part in enumerate(_LITERAL.split(text)))
 
 
 def _branches(items: Sequence[Node]) -> list[tuple[str, list[Node]]]:
-    """The parts of CASE, each with its keyword; the operand has none."""
+    """Return the parts of CASE, each with its keyword; the operand has no keyword."""
     found: list[tuple[str, list[Node]]] = [("", [])]
     for item in items:
         if item.word in ("WHEN", "THEN", "ELSE"):

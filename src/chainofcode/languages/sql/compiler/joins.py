@@ -30,8 +30,8 @@ def joined(
 ) -> tuple[Joined, int]:
     """Rewrite a FROM clause, and return the level after it.
 
-    A row that reaches WHERE satisfies the conditions of all inner joins, unless a later outer join adds rows. So sites
-    in these conditions can wait for all others, and a site in WHERE for all of these.
+    A row that reaches WHERE satisfies the conditions of all inner joins, unless a later outer join adds rows. So
+    conditions with sites can be evaluated after all other conditions, and sites in WHERE after all of these.
     """
     joins = joins_of(items)
     can_move = may_move and not any(_TABLES_CHANGE & set(join.words) for join in joins)
@@ -79,7 +79,7 @@ def _on(rewriter: Expressions, join: Join, level: int, context: Context, found: 
 
 
 def gated(cheap: Sequence[str], hot: Sequence[str], gate: Sequence[str]) -> str:
-    """Return a condition: parts with sites are evaluated only where all others hold, one after the other."""
+    """Return a condition whose parts with sites are evaluated in order, only for rows that pass all other parts."""
     if not hot:
         return " AND ".join(cheap)
     text = hot[-1]

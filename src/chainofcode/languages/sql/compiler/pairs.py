@@ -1,4 +1,4 @@
-"""Joins on judgements: how many pairs of rows a condition compares, and what is judged, a row or a pair.
+"""Joins on judgements: how many pairs of rows a condition compares, and whether a row or a pair is judged.
 
 Standard library only.
 """

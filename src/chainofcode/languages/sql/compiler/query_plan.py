@@ -29,8 +29,8 @@ _KINDS = {"bool": "bool", "truth": "bool", "int": "int", "float": "float", "numb
 class QueryPlan:
     """A query and its rewritten forms.
 
-    `simple` has the arguments of its calls in each row of the result, if each row of the result can be computed on
-    its own. With LIMIT, `limited` has the arguments of the calls that are needed only for rows of the result.
+    `simple` has the arguments of its calls as further columns, if each row of the result can be computed on its own.
+    With LIMIT, `limited` has as columns the arguments of the calls that are needed only for rows of the result.
     """
 
     script: Script
@@ -95,10 +95,10 @@ def plan_of(script: Script, functions: frozenset[str], aggregates: frozenset[str
 def _of_rows(
     script: Script, functions: frozenset[str], aggregates: frozenset[str], full: Rewritten
 ) -> tuple[Rewritten | None, Rewritten | None]:
-    """Return a query with the arguments of its calls as columns: if it is simple, and if LIMIT can spare calls."""
+    """Return the query with the arguments of its calls as columns: if it is simple; and if LIMIT can avoid calls."""
     query = query_of(script.query)
     if len(query.selects) != 1 or not full.sites or any(level[i].word == "COLUMNS" for level, i in walk(script.query)):
-        return None, None  # COLUMNS(…) makes several columns of one, also of those that we add
+        return None, None  # COLUMNS(…) turns one column into several, also an added one
     select = query.selects[0]
     has_limit = select.clause("LIMIT") is not None or select.clause("FETCH") is not None
     simple = None
@@ -149,7 +149,7 @@ def _types(script: Script, sites: list[Site]) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, kinds in uses.items():
         declared = script.declarations.get(name.lower())
-        if "number" in kinds:  # `||` takes numbers too
+        if "number" in kinds:  # `||` accepts numbers, too
             kinds = [kind for kind in kinds if kind != "str"]
         kind = declared.type if declared is not None else ""
         kind = kind or settled(merge(kinds), by_name(name))

@@ -1,8 +1,7 @@
 """Rewrites a query for an engine, so that an undefined function is called for as few rows as possible.
 
-Conditions without sites come first; then sites in the order written, each only for rows that passed the ones before
-(CASE is lazy in both engines, AND is not). The guest asks for all calls of the lowest level that has unknown values:
-what they depend on is known, so every one of them is needed. Standard library only.
+Conditions without sites come first; then sites in source order, each only for rows that passed the ones before (CASE is
+lazy in both engines, AND is not). guest/query_rounds.py requests the calls level by level. Standard library only.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ class Rewritten:
     clauses: list[tuple[int, int, str]]  # start, end, keyword
     maybes: list[list[int]] = field(default_factory=list)  # conditions that may be unknown, by their sites
     columns: list[tuple[int, int]] = field(default_factory=list)  # site, number of arguments
-    names: dict[str, str] = field(default_factory=dict)  # columns as rewritten, and as written
+    names: dict[str, str] = field(default_factory=dict)  # rewritten column → original column
     pairs: Pairs | None = None  # of a join on judgements
-    skipped: int = 0  # rows before the result, which OFFSET leaves out: they must be judged too
+    skipped: int = 0  # rows that OFFSET leaves out: they must be judged, too
     has_judged_order: bool = False  # ORDER BY calls an undefined function, or names a column that does
 
 
 class Rewriter(Expressions):
     """Rewrites one query.
 
-    `form` says which sites have their arguments among the columns: none (`full`), all of the outermost SELECT
-    (`rows`; conditions with sites may then be unknown), or those that LIMIT can spare (`late`).
+    `form` sets which sites have their arguments among the columns: none (`full`), all of the outermost SELECT
+    (`rows`; conditions with sites may then be unknown), or those whose calls LIMIT can avoid (`late`).
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Rewriter(Expressions):
         first = len(self.sites)
         tables, level = self._from(select, level, context)
         if form == "rows" and any(not site.depth for site in self.sites[first:]):
-            raise NotLimited  # without its value there may be no row that asks for it, as with a LEFT JOIN
+            raise NotLimited  # without its value, no row may make the call, as with a LEFT JOIN
         texts["FROM"] = tables.text
         listed = SelectList(self, select)
         self.shared = own
@@ -243,4 +242,4 @@ class Rewriter(Expressions):
 
 
 class NotLimited(Exception):
-    """A query whose LIMIT cannot end it early."""
+    """LIMIT cannot end the query early."""

@@ -1,4 +1,4 @@
-"""A source with one query: its declarations of functions, and macros. Standard library only.
+"""Reads a source: one query, declarations of functions, and macros. Standard library only.
 
 A function that only a model knows can be declared, in a comment or as a statement:
 
@@ -6,7 +6,7 @@ A function that only a model knows can be declared, in a comment or as a stateme
     CREATE FUNCTION sentiment(text VARCHAR) RETURNS ENUM ('positive', 'negative');
     CREATE MACRO opposite(a, b) AS sentiment(a) <> sentiment(b);
 
-A macro has a body: it is put in where it is called, so that the functions in it are called for each row.
+The body of a macro replaces its calls, so that the functions in it are called for each row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Macro:
 
 @dataclass(kw_only=True)
 class Script:
-    """One query, and what its source declares. `blank` is the source with everything but the query blanked out."""
+    """One query, and its source's declarations. `blank` is the source with everything but the query blanked out."""
 
     source: str
     query: list[Node]
@@ -67,7 +67,7 @@ class Script:
 
     @property
     def names(self) -> frozenset[str]:
-        """What the source defines: these names come before the functions of the engine."""
+        """The names that the source defines, which take precedence over functions of the engine."""
         return frozenset(self.declarations) | frozenset(self.macros)
 
 

@@ -14,9 +14,9 @@ _AGGREGATE_WORDS = ("FILTER", "WITHIN", "GROUP")
 
 
 class SelectList:
-    """The items of SELECT. Those that another clause mentions by their alias come before this clause.
+    """The items of SELECT. Items that another clause mentions by their alias are rewritten before that clause.
 
-    `late` are the sites that LIMIT can spare: no clause and no aggregate function needs their values.
+    `late` are the sites whose calls LIMIT can avoid: no clause and no aggregate function needs their values.
     """
 
     def __init__(self, rewriter: Expressions, select: Select) -> None:
@@ -32,13 +32,13 @@ class SelectList:
         self._parts = [part[_head_width(part) :] for part in whole]
         self._counts = [without_alias(part) for part in self._parts]
         self._texts: dict[int, str] = {}
-        self.names: dict[str, str] = {}  # columns as rewritten, and as written
+        self.names: dict[str, str] = {}  # rewritten column → original column
         self._on = items[2:3] if self._head == 3 else []
         self._prefix = rewriter.plain(items[: min(self._head, 2)])
         self._aliases = [self._alias(number) for number in range(len(self._parts))]
         wide = {number for number, part in enumerate(self._parts) if _is_wide(part)}
         self._first_wide = min(wide, default=len(self._parts))
-        self._meant: dict[str, list[int]] = {}  # the items that a name means: by alias, or inside `* REPLACE (…)`
+        self._meant: dict[str, list[int]] = {}  # the items that a name refers to: by alias, or inside `* REPLACE (…)`
         for number, alias in enumerate(self._aliases):
             inside = self._words(self._parts[number]) if number in wide else set()
             for name in {alias, *inside} - {""}:
@@ -68,7 +68,7 @@ class SelectList:
         return [number for number in numbers if self._rewriter.holds(self._parts[number])]
 
     def _named(self, wanted: Iterable[str]) -> list[int]:
-        """The items with sites that names or positions mean, also through the aliases of other items."""
+        """The items with sites that names or positions refer to, also through the aliases of other items."""
         names = set(wanted)
         found: set[int] = set()
         pending = self._at_positions({name for name in names if name.startswith("#")})
@@ -85,7 +85,7 @@ class SelectList:
         return self._with_sites(sorted(found))
 
     def _at_positions(self, positions: set[str]) -> list[int]:
-        """The items at these positions. After `*`, positions are unknown: each one may mean any of those items."""
+        """The items at these positions. After `*`, positions are unknown: each one may refer to any of those items."""
         known = [number for number in range(self._first_wide) if f"#{number + 1}" in positions]
         return known + ([*range(self._first_wide, len(self._parts))] if positions else [])
 
@@ -131,7 +131,7 @@ class SelectList:
 
     @property
     def late(self) -> list[Site]:
-        """The sites that stand only in items without a meaning for other rows."""
+        """The sites that are only in items that cannot affect other rows."""
         decisive = {*self._early, *self._ordered, *self._aggregated()}
         texts = " ".join(self._texts[number] for number in decisive)
         own = (site for number, sites in self._sites.items() if number not in decisive for site in sites)
@@ -167,7 +167,7 @@ class SelectList:
 
 
 def _head_width(part: Sequence[Node]) -> int:
-    """Return how many nodes an alias before the expression takes: DuckDB has `alias: expression`."""
+    """Return the number of nodes in an alias before the expression: DuckDB has `alias: expression`."""
     return 2 if len(part) > 2 and isinstance(part[1], SqlToken) and part[1].text == ":" else 0
 
 

@@ -1,6 +1,6 @@
 """The structure of queries: common table expressions, SELECTs and their clauses, joins. Standard library only.
 
-It reads as much as is needed to know in which order clauses are evaluated. The engine checks the syntax.
+It reads only what determines the order in which clauses are evaluated. The engine checks the syntax.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Clause:
     items: list[Node]
     start: int
     end: int
-    head: int  # the number of nodes that the keyword takes
+    head: int  # the number of nodes in the keyword
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Join:
 
 @dataclass(slots=True)
 class Select:
-    """One SELECT, or VALUES, with its clauses in the order in which they are written."""
+    """One SELECT, or VALUES, with its clauses in source order."""
 
     clauses: list[Clause]
     before: list[Node] = field(default_factory=list)  # UNION ALL
@@ -120,7 +120,7 @@ def _next_select(items: Sequence[Node], index: int, selects: list[Select]) -> in
 
 
 def _clause_width(items: Sequence[Node], index: int) -> int:
-    """Return how many nodes the keyword of a clause takes here; 0 if no clause begins here."""
+    """Return the number of nodes in the keyword of a clause; 0 if no clause begins here."""
     word = items[index].word
     if word not in _CLAUSES and word != "VALUES":
         return 0
@@ -180,7 +180,7 @@ def joins_of(items: Sequence[Node]) -> list[Join]:
 
 
 def skipped_rows(select: Select) -> int | None:
-    """Return how many rows LIMIT and OFFSET skip; None if the text does not say, as for `LIMIT 10% OFFSET 5`."""
+    """Return how many rows LIMIT and OFFSET skip; None if that is unknown, as for `LIMIT 10% OFFSET 5`."""
     limit, offset = select.clause("LIMIT"), select.clause("OFFSET")
     if offset is None:
         return None if limit is not None and len(parts(limit.items)) > 1 else 0  # SQLite: `LIMIT 5, 10`

@@ -1,6 +1,6 @@
 """SQL text as tokens, and tokens as a tree of brackets. Standard library only.
 
-Nothing here depends on a dialect, except that SQLite also quotes names as [name]: there, brackets hold no lists.
+Nothing here depends on a dialect, except that SQLite also quotes names as [name], where DuckDB has lists.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Node = SqlToken | Group
 
 
 def tokens(source: str) -> tuple[list[SqlToken], list[SqlToken]]:
-    """Return the tokens of a source, and its comments. Raises SyntaxProblem for a text or a name without an end."""
+    """Return the tokens of a source, and its comments. Raises SyntaxProblem for an unterminated text or name."""
     found: list[SqlToken] = []
     comments: list[SqlToken] = []
     for match in _TOKEN.finditer(source):
@@ -133,7 +133,7 @@ def parts(items: Sequence[Node], separator: str = ",") -> list[list[Node]]:
 
 
 def walk(items: Sequence[Node]) -> Iterator[tuple[Sequence[Node], int]]:
-    """Yield every level of a tree with each of its places, outer levels first."""
+    """Yield every level of a tree with each of its indices, outer levels first."""
     pending = [items]
     while pending:
         level = pending.pop()

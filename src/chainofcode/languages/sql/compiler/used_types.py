@@ -1,4 +1,4 @@
-"""The type expected of a function's value, read off its place in a query. Standard library only."""
+"""Infers the type expected of a function's value from its place in a query. Standard library only."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-# Keywords, types and forms that engines parse themselves: none of them is listed among an engine's functions.
+# Keywords, types and forms that engines parse themselves and do not list among their functions.
 _WORDS = """
     ALL AND ANY ARRAY AS ASC BETWEEN BY CASE CAST COALESCE COLUMNS CROSS CUBE DESC DISTINCT ELSE END ESCAPE EXCEPT
     EXCLUDE EXISTS EXTRACT FILTER FROM FULL GLOB GROUP GROUPING HAVING IF IIF IFNULL ILIKE IN INNER INTERSECT INTERVAL
@@ -15,12 +15,12 @@ _WORDS = """
     VARCHAR VARYING
 """
 NOT_FUNCTIONS = frozenset(_WORDS.split())
-LAZY = frozenset(["COALESCE", "IFNULL", "IF", "IIF", "NVL", "NULLIF"])  # arguments are evaluated as far as needed
+LAZY = frozenset(["COALESCE", "IFNULL", "IF", "IIF", "NVL", "NULLIF"])  # arguments are evaluated only as needed
 VOLATILE = frozenset(["random", "randomblob", "uuid", "gen_random_uuid", "uuidv7", "nextval", "changes"])
 
 
 def aggregating(macros: Mapping[str, Collection[str]], aggregates: frozenset[str]) -> frozenset[str]:
-    """Return aggregate functions and the macros that use one, or a window; macros have the names that they call."""
+    """Return aggregate functions, and macros that use one or a window. `macros`: name → names that it calls."""
     found = aggregates
     while more := {name for name, called in macros.items() if name not in found and found.union(["over"]) & {*called}}:
         found |= more

@@ -39,14 +39,14 @@ _DATABASE = "coc_database"
 
 
 class DuckEngine:
-    """Runs queries in DuckDB. It reads what was loaded, and nothing else."""
+    """Runs queries in DuckDB, on the loaded tables only."""
 
     def __init__(self, memory_bytes: int, database: str | None = None) -> None:
         self._duckdb: Any = importlib.import_module("duckdb")
         settings = {**_SETTINGS, "memory_limit": f"{memory_bytes // 2}B"}
         self._connection = self._duckdb.connect(":memory:", config=settings)
         self._defined: set[str] = set()
-        self._is_volatile = True  # DuckDB then calls functions only where the query says so
+        self._is_volatile = True  # DuckDB then calls functions only where the query does
         if database is not None:
             self._attach(database)
 
@@ -86,7 +86,7 @@ class DuckEngine:
             raise QueryError(f"cannot read {os.path.basename(path)}: {self._told(error)[0]}") from None
 
     def _load_csv(self, name: str, path: str, separator: str) -> None:
-        """Read all cells as text; then a column has the first type that all its cells have."""
+        """Read all cells as text, then give each column the first type that all its cells have."""
         run = self._connection.execute
         run(
             "CREATE TEMP TABLE coc_cells AS FROM read_csv(?, header = true, all_varchar = true, delim = ?, "
@@ -108,12 +108,12 @@ class DuckEngine:
         run("DROP TABLE coc_cells")
 
     def tables(self) -> list[tuple[str, int]]:
-        """Return the names of tables and how many rows they have."""
+        """Return the names of tables with their numbers of rows."""
         found = self._connection.execute("SELECT table_name, estimated_size FROM duckdb_tables() WHERE NOT internal")
         return [(name, int(size)) for name, size in found.fetchall()]
 
     def seal(self) -> None:
-        """From here on queries reach no file, no network, no extension and no setting."""
+        """Block all later access to files, the network, extensions and settings."""
         self._connection.execute("SET enable_external_access = false")
         self._connection.execute("SET lock_configuration = true")
 
@@ -137,7 +137,7 @@ class DuckEngine:
         )
 
     def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
-        """Check a query as it is written. Raises QueryError with the place; returns the names of its columns."""
+        """Check a query without running it. Returns the names of its columns. Raises QueryError with the place."""
         self._is_volatile = True
         try:
             return self._checked(text, functions, bare)
@@ -184,7 +184,7 @@ class DuckEngine:
             raise QueryError(self._told(error)[0]) from None
 
     def value(self, value: Any) -> Any:
-        """Return a value as a function may return it; `define` says which type all values of a function have."""
+        """Convert a value to one that a function may return; `define` sets the type of all values of a function."""
         if value is None or isinstance(value, (str, float, bool)):
             return value
         if isinstance(value, int) and -(2**63) <= value < 2**63:

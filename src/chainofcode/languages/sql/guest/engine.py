@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
 
 class QueryError(Exception):
-    """A query that fails, or a file that cannot be read; with the place in the query, if it is known."""
+    """A query failed, or a file cannot be read; with the place in the query, if it is known."""
 
     def __init__(self, message: str, offset: int | None = None, kind: str = "QueryError") -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ def quoted(name: str) -> str:
 
 
 def to_text(value: Any) -> str:
-    """Return a value that SQL has no type for as text: JSON, if it can be."""
+    """Return a value that SQL has no type for as text, in JSON if possible."""
     try:
         return json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError):

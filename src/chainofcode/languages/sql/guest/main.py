@@ -27,18 +27,18 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
     from .engine import Engine
 
 MAX_ANSWER_CHARS = 1_000_000
-_MAX_ROWS = 10_000  # whose calls are told apart
+_MAX_ROWS = 10_000  # whose calls are recorded separately
 _REHEARSAL = "SELECT 1 AS one WHERE is_good(1)"
 
 
 def rehearse() -> None:
-    """Prepare a query without running it: a fresh fork copies the memory that it writes to."""
+    """Prepare a query without running it, so that a fresh fork copies the memory it writes to in advance."""
     functions = frozenset(name for (name,) in sqlite3.connect(":memory:").execute("SELECT 'abs'"))
     plan_of(script_of(_REHEARSAL), functions, frozenset()).description()
 
 
 def describe(start: dict[str, Any]) -> dict[str, Any]:
-    """Parse a query without running it, and return its description; functions of DuckDB alone count as undefined."""
+    """Parse a query without running it, and return its description; functions that only DuckDB has are undefined."""
     engine = SqliteEngine(0)
     script = script_of(start["source"], is_reply=start.get("is_reply", False))
     return plan_of(script, *engine.functions()).description()
@@ -97,12 +97,12 @@ class _Run:
         return {**ended, "lineage": self._lineage(rounds)} if self._start["is_recorded"] else ended
 
     def _check(self) -> list[str]:
-        """Check the query as it is written: errors then have its places, and columns its names."""
+        """Check the original query, so that errors have its places, and columns its names."""
         plan = self._plan
         written = {site.function: site.function for site in plan.full.sites}
         if not plan.script.names:
             return self._checked(plan.script.blank, written)
-        # A macro has a body, and a declared function may have the name of one that the engine has.
+        # The rewritten query, too: macros are expanded there, and a declared function may replace one of the engine.
         names: list[str] = []
         problem: QueryError | None = None
         try:
@@ -110,18 +110,18 @@ class _Run:
             names = self._checked(plan.script.blank, written | macros)
         except QueryError as error:
             problem = error
-        try:  # last, because a check decides how the engine calls functions
+        try:  # last, because a check determines how the engine calls functions
             self._checked(plan.full.text, {site.name: site.function for site in plan.full.sites})
-        except QueryError as error:  # its place is that of the rewritten query
+        except QueryError as error:  # its place is in the rewritten query
             raise problem or QueryError(str(error), kind=error.kind) from None
         return names
 
     def _checked(self, text: str, names: dict[str, str]) -> list[str]:
-        """Check a text in which functions have names of their own. Returns the names of its columns."""
+        """Check a query; `names` maps names in it to undefined functions. Returns the names of its columns."""
         plan = self._plan
         bare = {name for site in plan.full.sites if not site.arguments for name in (site.name, site.function)}
         problem: QueryError | None = None
-        for kind in ("", "float", "bool"):  # of functions whose type cannot be told from the query
+        for kind in ("", "float", "bool"):  # of functions whose type cannot be inferred
             for function in {function for function in names.values() if not plan.types.get(function)}:
                 plan.guesses[function] = kind
             try:
@@ -158,10 +158,10 @@ class _Run:
         }
 
     def _lineage(self, rounds: Rounds) -> dict[str, Any]:
-        """Return what the answer and each of its rows rest on: rows are the names row1, row2…
+        """Return what the answer and each of its rows depend on; the names of rows are row1, row2…
 
-        A row of a simple query rests on the calls that are made for it. Any other result, a count for example, rests on
-        all calls, including those that excluded a row.
+        A row of a simple query depends on the calls that are made for it. Any other result, a count for example,
+        depends on all calls, including those that excluded a row.
         """
         # The nodes of a lineage are lists: statement, visits, values, data.
         nodes: list[list[Any]] = [[self._first("FROM"), [1], [], []]]
@@ -192,7 +192,7 @@ class _Run:
         }
 
     def _ask(self, wanted: list[Wanted]) -> list[Any]:
-        """Ask the host for all calls of a round, and wait for all values."""
+        """Request all calls of a round from the host, and wait for all values."""
         numbers = [self._link.open(self._message(one)) for one in wanted]
         self._link.flush()
         replies: dict[int, dict[str, Any]] = {}
@@ -204,7 +204,7 @@ class _Run:
             if reply.get("type") != "resume" or reply.get("id") not in pending:
                 raise EOFError("the host resumed another pause")
             replies[reply["id"]] = reply
-            while following is not None and following[0] in replies:  # in order, and at once: the run may be ended
+            while following is not None and following[0] in replies:  # in order, at once: the run may be ended
                 self._settle(*following)
                 following = next(settled, None)
             self._link.flush()
@@ -218,11 +218,11 @@ class _Run:
     def _value(reply: dict[str, Any], wanted: Wanted) -> Any:
         try:
             return given(reply)
-        except Exception as error:  # of a tool
+        except Exception as error:  # raised by a tool
             raise QueryError(f"{wanted.text}: {error}", wanted.site.start, type(error).__name__) from None
 
     def _survey(self, wanted: list[Wanted]) -> list[Any]:
-        """Report the calls of a round to the host, until it knows the values of all of them."""
+        """Report the calls of a round to the host, until the values of all of them have arrived."""
         self._begin_survey()
         unknown = [one for one in wanted if one.text not in self._known]
         numbers = [self._link.open({**self._message(one), "state": self._counts(one)}) for one in unknown]
@@ -235,7 +235,7 @@ class _Run:
         return [self._known[one.text] for one in wanted]
 
     def _counts(self, wanted: Wanted) -> dict[str, str]:
-        """Return how many rows make a call, and how many pairs of rows a join compares by it."""
+        """Return the number of rows that make a call, and the number of pairs of rows that a join compares by it."""
         found, number = {"rows": str(wanted.rows)}, wanted.site.number
         pairs = self._plan.full.pairs
         if pairs is not None and number in pairs.by_row | pairs.by_pair:

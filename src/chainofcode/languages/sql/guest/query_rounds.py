@@ -1,8 +1,8 @@
 """Rounds: the query runs, all calls without a value are requested together, and it runs again until none is left.
 
 A call without a value is NULL for the moment. Only calls of the lowest level that has such calls are requested: what
-they depend on is known, so each of them is needed. A NULL argument gives NULL without a call, as with most functions
-of SQL. Standard library only.
+they depend on is known, so each of them is needed. If an argument is NULL, the value is NULL without a call, as with
+most functions of SQL. Standard library only.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Rounds:
             self._is_optimistic = self._is_limited
             try:
                 shown, rows = self._run(form, max_bytes)
-            except QueryError:  # also of a column that only this form has
+            except QueryError:  # it may be due to a column that only this form has
                 if not self._is_limited:
                     raise
                 self._is_limited = False
@@ -143,9 +143,9 @@ class Rounds:
         return call
 
     def _maybe(self, sites: Sequence[Site]) -> Callable[..., Any]:
-        """Return a function of a condition's value: true, while a call that it makes has no value.
+        """Return a function that replaces a condition's value by true while a call in it has no value.
 
-        Its value says nothing then: `f(x) IS NULL` holds for the moment, COALESCE(f(x), FALSE) does not.
+        The condition is not decided then: `f(x) IS NULL` holds for the moment, COALESCE(f(x), FALSE) does not.
         """
         unknown = [(self._wanted[site.number], len(site.arguments)) for site in sites]
 
@@ -159,10 +159,10 @@ class Rounds:
 
         return maybe
 
-    # --- what to ask for --------------------------------------------------------------------------------------------
+    # --- which calls to request -------------------------------------------------------------------------------------
 
     def _needed(self, form: Rewritten, rows: Sequence[Sequence[Any]]) -> list[Wanted]:
-        """Return the calls of the lowest level, each once; with LIMIT, only those of rows in the result."""
+        """Return the distinct calls of the lowest level; with LIMIT, only those of rows in the result."""
         allowed = self._of_rows(form, rows) if self._is_limited else None
         found: dict[tuple[str, Any], Wanted] = {}
         lowest: int | None = None
@@ -193,14 +193,14 @@ class Rounds:
         return allowed
 
     def calls_of_rows(self, max_bytes: int) -> list[set[int]] | None:
-        """Return the numbers of the calls that each row of the result rests on; None if a row may rest on all."""
+        """Return the numbers of the calls that each row of the result depends on; None if it may depend on all."""
         form = self._plan.simple
         if form is None:
             return None
         self._is_optimistic = False
         try:
             _, rows = self._run(form, max_bytes)
-        except QueryError:  # of a column that only this form has
+        except QueryError:  # due to a column that only this form has
             return None
         inner = {site.function for site in form.sites if site.depth}
         everywhere = {number for (function, _), number in self.asked.items() if function in inner}
@@ -223,7 +223,7 @@ class Rounds:
 
 
 def engine_names(plan: QueryPlan) -> dict[str, str]:
-    """Return the names that columns have in the query as it is written, by those of the rewritten one."""
+    """Map the column names of the rewritten query to those of the original query."""
     return plan.full.names | (plan.limited.names if plan.limited is not None else {})
 
 
@@ -235,7 +235,7 @@ def key_of(args: Sequence[Any]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value of SQL as one that calls and results can hold."""
+    """Convert an SQL value to a type that calls and results can contain."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
         return value
     if isinstance(value, decimal.Decimal):
@@ -250,7 +250,7 @@ def plain(value: Any) -> Any:
 
 
 def _texts(value: Any) -> Any:
-    """Return a value of a function whose values are texts."""
+    """Convert a value of a function whose values are texts."""
     if value is None or isinstance(value, str):
         return value
     return to_text(value) if isinstance(value, bool) else str(value)

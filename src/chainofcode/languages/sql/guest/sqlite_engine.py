@@ -1,4 +1,4 @@
-"""SQLite as the engine of a query: tables in memory or a database that is only read. Standard library only."""
+"""SQLite as the engine of a query: tables in memory or a read-only database. Standard library only."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNKNOWN = re.compile(
 
 
 class SqliteEngine:
-    """Runs queries in SQLite. It reads what was loaded, and nothing else."""
+    """Runs queries in SQLite, on the loaded tables or the opened database only."""
 
     def __init__(self, memory_bytes: int, database: str | None = None) -> None:
         address = ":memory:" if database is None else f"file:{quote(database)}?mode=ro&immutable=1"
@@ -61,7 +61,7 @@ class SqliteEngine:
         self._connection.execute("COMMIT")
 
     def tables(self) -> list[tuple[str, int]]:
-        """Return the names of tables and how many rows they have."""
+        """Return the names of tables with their numbers of rows."""
         names = self._connection.execute(
             "SELECT name FROM sqlite_temp_master WHERE type = 'table' UNION ALL "
             "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite_%'"
@@ -71,12 +71,12 @@ class SqliteEngine:
     def _count(self, name: str) -> int:
         try:
             (count,) = self._connection.execute(f"SELECT count(*) FROM {quoted(name)}").fetchone()  # noqa: S608
-        except sqlite3.Error:  # a view of a function that we do not have
+        except sqlite3.Error:  # a view that uses an unknown function
             return 0
         return int(count)
 
     def seal(self) -> None:
-        """From here on queries only read, and only what is open."""
+        """Restrict all later queries to reading what is open now."""
         connection = self._connection
         connection.execute("PRAGMA query_only = ON")
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -90,7 +90,7 @@ class SqliteEngine:
         self._connection.create_function(name, -1, function)
 
     def check(self, text: str, functions: Mapping[str, str], bare: Collection[str] = ()) -> list[str]:
-        """Check a query as it is written. Raises QueryError with the place; returns no names of columns."""
+        """Check a query without running it. Returns no column names. Raises QueryError with the place."""
         for name, kind in functions.items():
             self.define(name, lambda *_: None, kind)
         try:
@@ -116,7 +116,7 @@ class SqliteEngine:
             raise QueryError(str(error)) from None
 
     def value(self, value: Any) -> Any:
-        """Return a value as SQLite takes it from a function."""
+        """Convert a value to one that an SQLite function may return."""
         if value is None or isinstance(value, (str, float, bytes)):
             return value
         if isinstance(value, int) and -(2**63) <= value < 2**63:

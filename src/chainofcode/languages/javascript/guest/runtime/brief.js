@@ -1,7 +1,7 @@
 // Values as text for the trace. No code of the program runs: no getter, no `toJSON`, no proxy trap.
 
 const MAX_TEXT = 240, MAX_ITEMS = 64, MAX_DEPTH = 6;
-let room = 0;  // characters left for the text under way
+let room = 0;  // characters left for the current text
 const proxies = new Registry();
 const is = (probe, value) => {
   try {
@@ -23,7 +23,7 @@ function brief(value, depth = 0) {
 }
 
 function briefPart(value, depth) {
-  // A text that is cut is not JSON, so that it cannot be mistaken for the whole value.
+  // Truncated text is not JSON, so that it cannot be mistaken for the whole value.
   if (typeof value === "string") return value.length > MAX_TEXT ? `${value.length} characters: ${stringify(slice(value, 0, MAX_TEXT))}…` : stringify(value);
   if (typeof value === "number") return numberText(value);
   if (typeof value === "bigint") return `${bigintText(value)}n`;

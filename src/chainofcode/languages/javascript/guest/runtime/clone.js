@@ -1,4 +1,4 @@
-// `structuredClone`: copies data with its cycles, and refuses what cannot be copied.
+// `structuredClone`: copies data with its cycles, and rejects values that cannot be copied.
 
 const { Map: NativeMap, Set: NativeSet, RegExp: NativeRegExp, ArrayBuffer: NativeBuffer, DOMException: NativeException } = global;
 const NativeArray = Array, mapGet = uncurried(Map.prototype.get), mapSet = uncurried(Map.prototype.set), setAdd = uncurried(Set.prototype.add);

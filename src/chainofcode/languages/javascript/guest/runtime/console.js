@@ -15,7 +15,7 @@ function say(...args) {
 }
 
 function formatted(args) {
-  // `%s` and its like in the first argument: the text, and the number of arguments that it has used.
+  // Formats `%s` and the like in the first argument. Returns the text, and the number of arguments that it used.
   const format = args[0];
   let text = "", used = 1, from = 0;
   for (let at = indexOf(format, "%"); at >= 0; at = indexOf(format, "%", from)) {

@@ -1,4 +1,4 @@
-// Values that leave: JSON as `JSON.stringify` writes it, with maps, sets and what JSON lacks.
+// Encodes values that leave the program: JSON as `JSON.stringify` writes it, with maps, sets and what JSON lacks.
 
 const LIMITS = { depth: 90, nodes: 400000, chars: 5000000 };
 
@@ -30,7 +30,7 @@ class Encoder {
   }
 
   #converted(value) {
-    // What `toJSON` gives is not asked for a `toJSON` of its own.
+    // The result of `toJSON` is not converted again.
     const convert = value.toJSON;
     const given = typeof convert === "function" ? apply(convert, value, [""]) : value;
     if (typeof given === "bigint") return bigintText(given);

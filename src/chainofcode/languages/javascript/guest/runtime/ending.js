@@ -9,7 +9,7 @@ function partOf(error, name, otherwise) {
     const found = error[name];
     return found === undefined ? otherwise : `${found}`;
   } catch {
-    return otherwise;  // a getter of the program's own
+    return otherwise;  // a getter of the program
   }
 }
 
@@ -37,10 +37,10 @@ function start(main) {
   });
 }
 
-const PENDING = '{"pending":true}';  // until the promise that is waited for settles
+const PENDING = '{"pending":true}';  // until the awaited promise settles
 
 function end() {
-  // The answer, once nothing is left to run: `answer`, else the last expression. Promises are waited for.
+  // Sends the answer when nothing is left to run: `answer`, else the last expression. A promise is awaited.
   if (ends === null) return finish(PENDING);
   return guarded(() => {
     const own = getOwnPropertyDescriptor(global, "answer");

@@ -1,5 +1,5 @@
-// What programs use of `Intl` without naming it: `localeCompare` and `toLocaleString`, as in American English. These run only
-// when a program calls them, so they may use what the program can change.
+// Methods that would need `Intl`: `localeCompare`, `toLocaleString` and the like, in American English. They run only when
+// a program calls them, so they may use built-ins that the program can change.
 
 function checkLocale(locales, options, known) {
   for (const locale of locales === undefined ? [] : [locales].flat()) {
@@ -11,7 +11,7 @@ function checkLocale(locales, options, known) {
   return options;
 }
 
-// --- comparing texts: letters first, then accents, then capitals, as Unicode's collation has it ------------------------
+// --- comparing texts: letters first, then accents, then capitals, as in Unicode collation ------------------------------
 
 const ORDER = "\t\n\v\f\r \u00a0_-–—,;:!?.…'‘’\"“”()[]{}@*/\\&#%`^°©+<=>|~→×¢$£¥€0123456789";
 const ACCENTS = "\u0301\u0300\u0306\u0302\u030c\u030a\u0308\u030b\u0303\u0307\u0327\u0328\u0304";  // in this order
@@ -74,7 +74,7 @@ const CURRENCIES = { USD: "$", EUR: "€", GBP: "£", JPY: "¥", INR: "₹", CNY
 const NUMBER_OPTIONS = ["style", "currency", "minimumFractionDigits", "maximumFractionDigits", "minimumIntegerDigits", "useGrouping"];
 
 function roundedDigits(number, least, most) {
-  // A number of at least 0 in plain digits, rounded half up by its shortest text, as `Intl` does.
+  // The digits of a number of at least 0, before and after the point, rounded half up by its shortest text, as in `Intl`.
   const [, whole, part = "", exponent = "0"] = /^(\d+)(?:\.(\d+))?(?:e([+-]\d+))?$/.exec(String(number));
   const digits = whole + part, places = part.length - Number(exponent);
   const scaled = places > most + 1 ? BigInt(digits) / 10n ** BigInt(places - most - 1) : BigInt(digits) * 10n ** BigInt(most + 1 - places);

@@ -1,4 +1,4 @@
-// Built-ins that the runtime uses, saved before the program runs, which may replace any global and any prototype's method.
+// Built-ins that the runtime uses, saved before the program starts, which may replace any global and prototype method.
 // All files of this folder are parts of one function of `settings` and `inputs`, in the order of source_compiler.py.
 // Only text crosses to the guest process: JSON, which escapes what UTF-8 cannot express.
 

@@ -1,4 +1,4 @@
-// Probes: what a statement did.
+// Probes: they record what a statement did.
 
 const MAX_VISITS = 64;
 const visits = create(null), shown = create(null);
@@ -36,13 +36,13 @@ const API = freeze({
     try {
       return record(number, "", `,"outcome":${stringify(brief(value))}`);
     } catch {
-      return 0;  // too little room left to look at it
+      return 0;  // too little stack or memory left to read it
     }
   },
   x(value) {
     try {
       if (!isError(value)) thrown = { __proto__: null, value, stack: whereFrom(API.x) };
-    } catch {} // too little room left to look at it
+    } catch {} // too little stack or memory left to read it
     return value;
   },
   k(value) {
@@ -58,4 +58,4 @@ const API = freeze({
   ...settings.extra,
 });
 
-let ends = null, thrown = null;  // the last value thrown that is no error, and where
+let ends = null, thrown = null;  // the last thrown value that is not an error, and where

@@ -22,7 +22,7 @@ function whereFrom(skipped) {
 }
 
 function callerOf(stack) {
-  // The native method that called, if one did: a callback gets more arguments than it is meant to have.
+  // The native method that made the call, if any: it passes more arguments to a callback than the program means.
   const end = indexOf(stack, "\n"), line = end < 0 ? stack : slice(stack, 0, end), native = indexOf(line, " (native)");
   return native < 0 ? "" : slice(line, indexOf(line, "at ") + 3, native);
 }
@@ -54,7 +54,7 @@ function valueOf(reply) {
 }
 
 function revived(value) {
-  // Numbers that JSON lacks come as {"$number": "NaN"}.
+  // Numbers that JSON lacks arrive as {"$number": "NaN"}.
   if (typeof value !== "object" || value === null) return value;
   const keys = ownKeys(value);
   if (keys.length === 1 && keys[0] === "$number") return { NaN: NaN, Infinity: Infinity, "-Infinity": -Infinity }[value.$number];
@@ -89,7 +89,7 @@ function requested(name, args, isAwaited, own, view, look) {
 }
 
 function sent(request, message, view, look) {
-  // The variables take longer to write than the call: they are sent if the guest asks for them, with an empty reply.
+  // Encoding the variables takes longer than the call: they are sent only if the guest asks for them with an empty reply.
   return request(`{${message}}`) || request(`{${message},"state":${stateOf(view, look)}}`);
 }
 
@@ -104,7 +104,7 @@ function arrived(number, reply) {
 }
 
 function method(owner, name, isAwaited, view, look) {
-  // `owner.name` about to be called. Where the owner has no such method, it is a hole with the owner as first argument.
+  // Returns the method `owner.name`; if the owner has none, a hole with the owner as first argument.
   if (owner === undefined || owner === null || name in Object(owner)) {
     const found = owner[name];
     return (...args) => apply(callable(found, name), owner, args);
@@ -130,7 +130,7 @@ function callable(found, name) {
 // --- views: the variables shown to a model with a call ------------------------------------------------------------------
 
 const MAX_STATE = 3000;
-const NO_VIEW = create(null), views = new Views();  // of holes that are passed on: where that happened last
+const NO_VIEW = create(null), views = new Views();  // hole that is passed on → where it was passed last
 
 function passed(own, view, look) {
   putView(views, own, { __proto__: null, view, look });

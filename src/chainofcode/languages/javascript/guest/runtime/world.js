@@ -36,7 +36,7 @@ function dequeue() {
 }
 
 function nextTimer() {
-  // Runs the timer that is due first; time passes only here. Whether there was one.
+  // Runs the timer that is due first, and returns whether there was one. Time passes only here.
   while (timerCount) {
     const timer = dequeue();
     if (timers[timer.number] !== timer) continue;  // cleared
@@ -66,7 +66,7 @@ Math.random = () => {
 };
 const Math_imul = Math.imul;
 
-// The last digits of these, as Node computes them.
+// These compute the same last digits as Node.
 const { cbrt, sqrt, abs, fround } = Math;
 methods(Math, {
   cbrt(x) {
@@ -130,7 +130,7 @@ defineProperty(WatchedProxy, "revocable", {
 });
 put("Proxy", WatchedProxy);
 
-// The text of a function would show our probes.
+// The source of a function would show the probes.
 defineProperty(Function.prototype, "toString", {
   value: function toString() {
     const text = apply(functionText, this, []);

@@ -1,4 +1,4 @@
-"""Follows a run statement by statement, through its watch marks: what each one reads, binds, changes and decides.
+"""Follows a run through its watch marks: what each statement reads, binds, changes and decides.
 
 Everything that a branch may set depends on the condition, whether or not the branch ran; if a branch can leave the
 block (`break`, `return`, …), so does the code after it. Not followed: errors that another value would have raised and
@@ -38,7 +38,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 class Activation:
-    """One call of a function (or the module) under way: what runs in it now, and what decided that it does."""
+    """An active call of a function (or the module): the statement that runs in it, and what decided that it runs."""
 
     __slots__ = (
         "caller", "code", "function", "is_blind", "iterated", "latest", "open", "serial", "sticky", "turns", "yielded"
@@ -49,10 +49,10 @@ class Activation:
         self.is_blind = hides_names(code)  # its variables cannot be read
         self.open: Node | None = None
         self.latest: dict[int, int] = {}  # statement → its last node here
-        self.sticky: dict[tuple[str, int | None], ChangeLog] = {}  # who could have left which loop, or the function
+        self.sticky: dict[tuple[str, int | None], ChangeLog] = {}  # nodes that could have left a loop or the function
         self.iterated: dict[int, Any] = {}
         self.turns: dict[int, int] = {}
-        self.yielded: int | None = None  # the last node that gave something away, of code that runs by turns
+        self.yielded: int | None = None  # the last node that yielded, in a generator or coroutine
 
     def may_leave(self, way: tuple[str, int | None], index: int) -> None:
         self.sticky.setdefault(way, ChangeLog()).perhaps.append(index)
@@ -66,11 +66,11 @@ class Activation:
 
 
 class Coarse:
-    """A loop that is one node from now on: where it runs, and below whom."""
+    """A loop that is one node from now on, its frame and the frames of its callers."""
 
     def __init__(self, node: Node, act: Activation, frame: FrameType, statements: range, around: set[int]) -> None:
         self.node, self.act, self.statements, self._home = node, act, statements, id(frame)
-        self._around = around  # functions that are under way around it
+        self._around = around  # functions whose calls are active around it
         self._below = set[int]()
         below = frame.f_back
         while below is not None:
@@ -84,7 +84,7 @@ class Coarse:
         return not is_inside or (mark.statement == self.statements.start and mark.phase == "leave")
 
     def needs(self, mark: Mark, function: int) -> bool:
-        """Whether a mark must still be recorded: code that is under way when the loop is over would not wake up."""
+        """Whether a mark must stay on: marks of the active code outside the loop show when the loop is over."""
         is_end = mark.statement == self.statements.start and mark.phase == "leave"
         is_inside = mark.statement in self.statements and not is_end
         return function in self._around or (function == self.act.function and not is_inside)
@@ -94,7 +94,7 @@ class Coarse:
 
 
 class Calls:
-    """The calls under way, and the statement that runs in each."""
+    """The active calls, and the statement that runs in each."""
 
     def __init__(self, flows: Flows, lineage: LineageGraph) -> None:
         self._flows, self.lineage = flows, lineage
@@ -144,7 +144,7 @@ class Calls:
         return self._coarse.node if self._coarse is not None else self._current(program_frame())
 
     def _under_way(self, frame: FrameType | None) -> Iterator[tuple[FrameType, Activation]]:
-        """The calls that are watched, from the innermost out."""
+        """Yield the active calls that are watched, innermost first."""
         while frame is not None:
             act = self._activations.get(id(frame)) if frame.f_code.co_filename == FILENAME else None
             if act is not None and act.code is frame.f_code:
@@ -152,9 +152,9 @@ class Calls:
             frame = frame.f_back
 
     def _current(self, frame: FrameType | None) -> Node | None:
-        """The statement that runs in a frame, or in the nearest below it that is watched."""
+        """Return the node of the statement that runs in a frame, or in its nearest watched caller."""
         for _, act in self._under_way(frame):
-            if act.open is None:  # a loop's header, evaluated again: it says later what it is
+            if act.open is None:  # a loop's header is evaluated again: its mark comes later
                 act.open = self._new(None)
             return act.open
         return None
@@ -208,7 +208,7 @@ class Following(Calls):
         self._read_unknown(node, act, flow, view)
 
     def _read_unknown(self, node: Node, act: Activation, flow: Flow, view: View) -> None:
-        """Record the reads of dynamic statements: prose reads the names it mentions, `eval` and the like anything."""
+        """Record the reads of dynamic statements: prose reads the names it mentions, `eval` may read anything."""
         words: list[str] | None = []
         if flow.kind == "Prose":
             words = _WORD.findall(self._prose.get(node.statement or 0, ""))

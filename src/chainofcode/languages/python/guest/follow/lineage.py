@@ -2,7 +2,7 @@
 
 A node is one run of a statement. It depends on the nodes that bound the names it read, on those that changed the
 objects it could reach, on those that decided that it runs, and on those that *might* have changed what it read, had
-they gone another way. Dependence is not understated; where it cannot be followed, it is overstated. Standard library
+they taken another branch. Where a dependence cannot be followed, it is overstated, never understated. Standard library
 only.
 """
 
@@ -40,9 +40,9 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
     from ...compiler.effects import Name, Path
 
-_INLINE = 4  # logs this short are told where they are read
+_INLINE = 4  # logs up to this length are copied into the nodes that read them
 _MAX_SINKS = 200
-_MAX_LOOK = 500_000  # objects that one look at a value may take
+_MAX_LOOK = 500_000  # objects that may be visited from one value
 
 
 class ChangeLog:
@@ -61,7 +61,7 @@ class ChangeLog:
 class Thing:
     """The changes to one object: all of them, those under each key, and those under an unknown key.
 
-    The object is kept alive so that its address is not reused. Where the program could notice that, it is not kept,
+    The object is kept alive so that its address is not reused. If the program could notice that, it is not kept alive,
     and a new object at the same address gets extra dependences.
     """
 
@@ -73,7 +73,7 @@ class Thing:
 
 
 class Node:
-    """One run of a statement; `read`: logs and their lengths then; `whole`: other statements it stands for."""
+    """One run of a statement; `read`: logs with their lengths at that time; `whole`: other statements in the node."""
 
     __slots__ = (
         "control", "data", "index", "is_done", "places", "read", "roots", "statement", "values", "varies", "visits",
@@ -143,11 +143,11 @@ def _visible(frame: FrameType) -> dict[str, Any]:
 
 
 class TooMuch(Exception):
-    """A value holds on to more than can be looked at."""
+    """Too many objects are reachable from a value."""
 
 
 class LineageGraph:
-    """The graph as it grows; `names` is the module's namespace, `work` how many objects were looked at."""
+    """The graph as it grows; `names` is the module's namespace, `work` the number of objects visited."""
 
     def __init__(self, names: dict[str, Any], inputs: Iterable[str], *, holds: bool) -> None:
         self._names, self.holds = names, holds
@@ -183,7 +183,7 @@ class LineageGraph:
     # --- reading ----------------------------------------------------------------------------------------------
 
     def read(self, node: Node, path: Path, view: View, parameters_of: Node | None) -> None:
-        """A path is read: the name, each part on the way, and everything that its end holds on to."""
+        """Record that a path is read: the name, each part on the way, and everything reachable from its end."""
         name, steps = path
         self.read_name(node, view.place(name), parameters_of if name[0] == "l" else None)
         value = view.value(name)
@@ -218,7 +218,7 @@ class LineageGraph:
                 self.note(node, thing.keys[key])
 
     def look(self, node: Node, value: Any) -> None:
-        """Everything that a value holds on to is read."""
+        """Record that everything reachable from a value is read."""
         if not can_change(value):
             return
         node.roots.append(value)
@@ -228,11 +228,11 @@ class LineageGraph:
             self._note_all(node, held)
             if is_closed:
                 self.set(held, ABSENT, node)
-        for one in lambdas:  # it may be called, by whomever it was handed to
+        for one in lambdas:  # the code it is passed to may call it
             self.change(held_by_lambda(one, self._names), node)
 
     def touch(self, node: Node, path: Path, part: tuple[str, Any] | None, view: View) -> None:
-        """It is asked for a key; some dicts make what they lack."""
+        """Record that a key is looked up, which adds a missing key to a `defaultdict`."""
         value = view.follow(path)
         found = [value] if part is not None else [held for held, _ in self._reachable(value)]
         key = view.key(*part) if part is not None else ABSENT
@@ -241,7 +241,7 @@ class LineageGraph:
                 self.set(held, stored_key(held, "key", key), node)
 
     def look_again(self, node: Node) -> None:
-        """Others ran while it did: what it read may be theirs."""
+        """Record a node's reads again, after other nodes ran during it and may have changed what it read."""
         self.note(node, self._barriers)
         if node.roots:
             self.note(node, self._wild)
@@ -261,7 +261,7 @@ class LineageGraph:
                     self.note(node, log)
 
     def _look_in(self, node: Node, value: Any, code: CodeType, changing: list[Any]) -> None:
-        """A lambda may be called: it reads its names then."""
+        """Record that a lambda may be called, which reads its names."""
         if may_change_names(code, self._names):
             changing.append(value)
         for text in names_in(code):
@@ -289,14 +289,14 @@ class LineageGraph:
     # --- changing ---------------------------------------------------------------------------------------------
 
     def bind(self, place: Any, index: int) -> None:
-        """A name is set, and what it was before is gone; one that several calls share may have been another call's."""
+        """Record that a name is set: earlier bindings are gone, unless several calls share the name."""
         if type(place[0]) is int or place[0] == "g":
             self.logs[place] = ChangeLog(index)
         else:
             self.bind_too(place, index)
 
     def bind_too(self, place: Any, index: int) -> None:
-        """A name may have been set, or a part of what it means."""
+        """Record that a name may have been set, or a part of its value."""
         if type(place[0]) is str and place[0] != "g":
             self._shared.setdefault(place[1], {})[place] = None
         self.logs.setdefault(place, ChangeLog()).sure.append(index)
@@ -315,7 +315,7 @@ class LineageGraph:
             self.set(value, stored_key(value, part[0], view.key(*part)) if part is not None else ABSENT, node)
 
     def call(self, node: Node, call: Called, view: View) -> bool:
-        """Record what a finished call may have changed, unless its own statements record it. False: nothing."""
+        """Record what a finished call may have changed, unless its own statements record it; False if nothing."""
         if call.is_told:
             return False
         handed = [view.follow(path) for path in call.handed]
@@ -353,14 +353,14 @@ class LineageGraph:
         return thing
 
     def change(self, values: Iterable[Any], node: Node) -> None:
-        """All that can be reached from these may have been changed."""
+        """Record that everything reachable from some values may have been changed."""
         for value in values:
             if can_change(value):
                 for held, _ in self._reachable(value):
                     self.set(held, ABSENT, node)
 
     def might(self, region: Region, node: Node, view: View) -> None:
-        """Statements that did not run, or would not have, might have changed these."""
+        """Record what the statements of a region might have changed, had a node decided differently."""
         if region.is_dynamic:
             self._barriers.perhaps.append(node.index)
         for name in region.names:
@@ -396,7 +396,7 @@ class LineageGraph:
     # --- which nodes depend on inputs and on values of the host -------------------------------------------------
 
     def weigh(self, node: Node) -> None:
-        """Find out whether a node depends on an input, or on a value that the host gave."""
+        """Determine whether a node depends on an input, or on a value from the host."""
         if not node.varies:
             behind = (self.nodes[index].varies for index in (*node.data, *node.control))
             logs = (self.log_varies(log) for log, _, _ in node.read.values())
@@ -431,7 +431,7 @@ class LineageGraph:
     # --- the graph --------------------------------------------------------------------------------------------
 
     def told(self, ends: dict[str, Any], failed: list[int], always: list[int]) -> dict[str, Any]:
-        """The graph as data. Each of the module's names, and what else `ends` has, is a node at its end."""
+        """Return the graph as data, with a final node for each of the module's names and each entry of `ends`."""
         sinks: dict[str, int] = {}
         for name, value in [*((name, self._names[name]) for name in self._sinks(bool(always))), *ends.items()]:
             node = self.new(None)
@@ -452,7 +452,7 @@ class LineageGraph:
         }
 
     def _sinks(self, and_unread: bool) -> list[str]:
-        """The module's names that the graph has, the answer last."""
+        """Return the names of the module that the graph has, the answer last."""
         known = [place[1] for place in self.logs if place[0] == "g"]
         known += [name for name in self._names if type(name) is str] if and_unread else []
         names = [name for name in known if name in self._names and name != "answer"][-_MAX_SINKS:]

@@ -1,7 +1,7 @@
-"""From values to the objects they hold on to, without running anything of the program's. Standard library only.
+"""Finds the objects that are reachable from a value, without running program code. Standard library only.
 
-What is known to be plain is looked into; what is not is *closed*: what reading it does is not known, as with an
-iterator, so a follower of a run takes each look at it for a change of it, too.
+Objects of plain types are opened. All others are *closed*: reading one may change it, as with an iterator, so
+provenance counts each read of a closed object as a change of it.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ _PLAIN_BASES = CONTAINERS | {object, type, FunctionType}
 _WRAPPERS = frozenset(map(id, (CellType, property, staticmethod, classmethod)))
 _MANY_KEYS = 2000
 ABSENT: Any = object()
-_names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by address: hashing code takes long
-_own_classes: dict[int, tuple[type, bool]] = {}  # by address: a metaclass may have ideas about hashes
+_names_in: dict[int, tuple[CodeType, set[str], bool]] = {}  # by id: hashing code takes long
+_own_classes: dict[int, tuple[type, bool]] = {}  # by id: a metaclass may define `__hash__`
 
 
 def reachable(
     value: Any, names: dict[str, Any], tell: Callable[[Any, CodeType], None] = lambda value, code: None
 ) -> Iterator[tuple[Any, bool]]:
-    """Every object that can be changed and that a value holds on to, with whether it is closed.
+    """Yield every mutable object that is reachable from a value, and whether it is closed.
 
-    `names` are the module's: a lambda reads them when it is called, wherever that is; its code shows them.
+    `names` is the module's namespace: objects are reachable from a lambda through the names in its code.
     """
     built_in = names.get("__builtins__")
     pending, seen = [value], {id(built_in), id(vars(built_in)) if type(built_in) is ModuleType else 0}
@@ -82,7 +82,7 @@ def reachable(
 
 
 def can_change(value: Any) -> bool:
-    """Whether a value, or something that it holds on to, may be changed."""
+    """Whether a value, or an object that is reachable from it, may be changed."""
     return type(value) not in UNCHANGING and value is not ABSENT
 
 
@@ -97,7 +97,7 @@ def _code_of(value: Any) -> CodeType | None:
 
 
 def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None, list[Any]]:
-    """Whether it is closed (None: it cannot be changed at all), and what it holds on to."""
+    """Return whether a value is closed (None: it cannot be changed), and the objects that it refers to."""
     if kind is FunctionType:
         return (False if value.__dict__ else None), [*_held_by(value, names), *value.__dict__.values()]
     if kind is BuiltinFunctionType or kind is MethodType:
@@ -112,7 +112,7 @@ def _inside(value: Any, kind: type, names: dict[str, Any]) -> tuple[bool | None,
         return False, [*filter(is_own_class, _mro(value)[1:]), *_changing(_namespace(value).values())]
     if is_own_class(kind):
         return False, [kind, *_changing(gc.get_referents(value))]
-    is_ours = _top(_namespace(kind).get("__module__")) == _top(__name__)  # nothing of the program's is in it
+    is_ours = _top(_namespace(kind).get("__module__")) == _top(__name__)  # it refers to no object of the program
     if is_ours or kind is FrameType or kind is TracebackType:
         return True, []
     parts = gc.get_referents(value)
@@ -128,7 +128,7 @@ def _held_by(function: FunctionType, names: dict[str, Any]) -> list[Any]:
 
 
 def held_by_lambda(value: Any, names: dict[str, Any]) -> list[Any]:
-    """What a lambda, or a generator expression, can get at without being handed anything."""
+    """Return the objects that a lambda or a generator expression refers to, besides its arguments."""
     return _held_by(value, names) if type(value) is FunctionType else _named_by(value.gi_code, names)
 
 
@@ -137,7 +137,7 @@ def _named_by(code: CodeType, names: dict[str, Any]) -> list[Any]:
 
 
 def names_in(code: CodeType) -> set[str]:
-    """The names that code asks the functions around it, its module or an object for, code inside of it included."""
+    """Return the names that code looks up in enclosing functions, its module or objects; includes nested code."""
     known = _names_in.get(id(code))
     if known is None:
         found = {*code.co_names, *code.co_freevars}
@@ -161,7 +161,7 @@ def may_change_names(code: CodeType, names: dict[str, Any]) -> bool:
 
 
 def _methods_in(code: CodeType) -> Iterator[str]:
-    """The names of the methods that code calls."""
+    """Yield the names of the methods that code calls."""
     more = 0
     for place in range(0, len(code.co_code), 2):
         name, argument = opcode.opname[code.co_code[place]], code.co_code[place + 1] | more
@@ -189,13 +189,13 @@ def is_own_class(kind: type) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether storing into it changes it alone, as far as no statements of the program's tell."""
+    """Whether a store into a value changes only that value, apart from changes that the program's statements record."""
     kind = type(value)
     return kind in CONTAINERS or all(is_own_class(base) or base in _PLAIN_BASES for base in _mro(kind))
 
 
 def _namespace(kind: type) -> Any:
-    """A class's own names, even if its metaclass says otherwise."""
+    """Return a class's own namespace, bypassing its metaclass."""
     return type.__dict__["__dict__"].__get__(kind)
 
 
@@ -204,9 +204,9 @@ def _mro(kind: type) -> tuple[type, ...]:
 
 
 def fields_of(value: Any) -> Any:
-    """The dict that an object of the program's classes keeps its attributes in; the object itself where it has none.
+    """Return the attribute dict of an object of the program's classes; the object itself if it has none.
 
-    Both are the same thing to a follower of changes: `vars(x)["a"] = 1` changes x.
+    Changes of the object and of its dict are recorded together: `vars(x)["a"] = 1` changes x.
     """
     kind = type(value)
     if kind in CONTAINERS or not is_own_class(kind) or issubclass(kind, type):
@@ -253,7 +253,7 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def stored_key(value: Any, how: str, key: Any) -> Any:
-    """The key that a store goes to; ABSENT where it may be any."""
+    """Return the key that a store sets; ABSENT if it may be any key."""
     kind = type(value)
     if how == "attr":
         return key if is_own_class(kind) and not key.startswith("__") else ABSENT
@@ -268,14 +268,14 @@ def stored_key(value: Any, how: str, key: Any) -> Any:
 
 
 def changes_of_function(function: Any, handed: list[Any]) -> list[Any]:
-    """What calling a function may change of what it is handed, where its own statements do not tell."""
+    """Return the objects that a call may change, apart from changes that the function's own statements record."""
     kind = type(function)
     if kind is FunctionType:
         return [function, *handed] if _may_change_arguments(function) else []
     if kind is MethodType:
         return changes_of_function(function.__func__, [function.__self__, *handed])
     if issubclass(kind, type) or kind is Hole:
-        return []  # what it is handed may be kept, not changed
+        return []  # it may keep its arguments, but does not change them
     if kind is not BuiltinFunctionType:
         return [function, *handed]
     owner = function.__self__
@@ -296,7 +296,7 @@ def _may_change_arguments(function: FunctionType) -> bool:
 
 
 def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
-    """The same of a method; a plain container's own method changes the container alone."""
+    """Return the same for a method. A plain container's own method changes only the container."""
     kind = type(receiver)
     if kind in UNCHANGING:
         return []
@@ -314,7 +314,7 @@ def changes_of_method(receiver: Any, method: str, handed: list[Any]) -> list[Any
 
 
 def changes_of_super(receiver: Any, method: str, handed: list[Any]) -> list[Any]:
-    """The same of a method of `super()`: statements show those that the program's classes have."""
+    """Return the same for a method of `super()`. Methods of the program's own classes record their changes."""
     bases = [base for base in _mro(type(receiver)) if base is not object and not is_own_class(base)]
     return [receiver, *handed] if any(method in _namespace(base) for base in bases) else []
 
@@ -330,5 +330,5 @@ def _top(module: Any) -> str:
 
 
 def _may_change(module: Any) -> bool:
-    top = _top(module).lstrip("_")  # `_heapq` is what `heapq` is made of
+    top = _top(module).lstrip("_")  # `_heapq` implements `heapq`
     return top in MUTATING_MODULES or top not in STATELESS_MODULES

@@ -1,6 +1,6 @@
-"""Records the provenance of a run in a lineage. Only on request, because it is slow.
+"""Records the provenance of a run as a graph, its lineage. Only on request, because it is slow.
 
-If a program uses a channel that cannot be followed (compiler/channels.py), and as soon as a second thread runs,
+If a program uses a channel that cannot be followed (compiler/channels.py), or as soon as a second thread runs,
 everything depends on everything. A loop that runs very often becomes one node, which depends on everything that it may
 read. Standard library only.
 """
@@ -23,28 +23,28 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 
     from ...compiler.lower import Mark
 
-MAX_NODES = 3000  # of one loop, or of what runs between loops
-MAX_WORK = 200_000  # objects looked at, likewise
+MAX_NODES = 3000  # of one loop, or of the code between two loops
+MAX_WORK = 200_000  # objects visited, likewise
 
 
 class Recorder(Following):
-    """Hears of every mark of a run, of every value that was asked for, and of what is printed."""
+    """Receives every visit of a mark, every value that the program takes, and its output."""
 
     def __init__(self, flows: Flows, names: dict[str, Any], inputs: Iterable[str], prose: dict[int, str]) -> None:
         super().__init__(flows, names, inputs, prose)
         self._settled = self._since = 0
-        self._is_line_open = False  # what is printed next belongs to a line that was begun
+        self._is_line_open = False  # the next output continues a line
         self._listed: dict[int, Node] = {}  # statements that ran without being followed
         self._listed_last: Node | None = None
         if flows.is_opaque:
             self._lost = self._new(None)
-        self.wake: Callable[[], None] = lambda: None  # lets marks speak again that were told not to
+        self.wake: Callable[[], None] = lambda: None  # switches marks on that were switched off
 
-    # --- what is heard ----------------------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------------------
 
     def hear(self, mark: Mark, frame: FrameType) -> bool:
-        """One visit of a mark; False when the next ones need not be recorded."""
-        if self._lost is not None:  # it is not followed: the answer depends on it
+        """Record a visit of a mark. Returns False if its next visits need not be recorded."""
+        if self._lost is not None:  # not followed any more: the answer depends on every statement
             if mark.statement not in self._listed:
                 self._listed[mark.statement] = self.lineage.new(mark.statement)
             self._listed_last = self._listed[mark.statement]
@@ -56,7 +56,7 @@ class Recorder(Following):
             return False
 
     def lose(self) -> None:
-        """Give up following: from here on everything depends on everything."""
+        """Stop following the run: from here on, everything depends on everything."""
         self._lost = self._lost or self._new(None)
 
     def _hear(self, mark: Mark, frame: FrameType) -> bool:
@@ -91,7 +91,7 @@ class Recorder(Following):
                 self._decide(self._header(act, mark.statement, flow, view), act, flow, view)
 
     def told(self, statement: int, visit: int, frame: FrameType | None) -> None:
-        """A step of the trace was made of this."""
+        """Record that a visit of a statement became a step of the trace."""
         if statement in self._listed:
             self._listed[statement].visits.append(visit)
             return
@@ -100,7 +100,7 @@ class Recorder(Following):
             self.lineage.nodes[act.latest[statement]].visits.append(visit)
 
     def settled(self) -> None:
-        """The program took a value that was asked for: the next one of the trace."""
+        """Record that the program took a requested value, the next one in the trace."""
         node = self._listed_last or self._running()
         if node is not None:
             node.values.append(self._settled)
@@ -114,7 +114,7 @@ class Recorder(Following):
         self._is_line_open = not text.endswith("\n") and (self._is_line_open or bool(text.strip()))
 
     def kept(self) -> None:
-        """The value of an expression statement was kept as the last one."""
+        """Record that the value of an expression statement is now the last one."""
         node = self._running()
         if node is not None:
             self.lineage.bind(LAST, node.index)
@@ -132,7 +132,7 @@ class Recorder(Following):
             self.lineage.change([view.value(name)], act.open)
 
     def graph(self, ends: dict[str, Any]) -> dict[str, Any]:
-        """All that was noted, as data."""
+        """Return the graph as data."""
         try:
             if self._coarse is not None and self._lost is None:
                 self._end_coarse(self._coarse, None)
@@ -152,7 +152,7 @@ class Recorder(Following):
     # --- loops that run very often ----------------------------------------------------------------------------
 
     def _begin_coarse(self, frame: FrameType) -> None:
-        """From now on the outermost loop that runs is one node; where none does, the outermost statement."""
+        """Make one node of the outermost loop that runs, or of the outermost statement if no loop runs."""
         chain = [(below, act, act.running) for below, act in self._under_way(frame)][::-1]
         loops = ((f, a, r) for f, a, s in chain if (r := self._flows.outermost_loop(s)) is not None)
         frame, act, statement = next(loops, chain[0])
@@ -179,7 +179,7 @@ class Recorder(Following):
         self._change_all(node, act)
         act.open = None
         for one in self._activations.values():
-            if one.code.co_flags & BY_TURNS:  # it may have had its turn meanwhile
+            if one.code.co_flags & BY_TURNS:  # it may have run meanwhile
                 one.yielded = node.index
         caller = self._current(frame) if frame is not None and coarse.is_below(frame) else None
         if caller is not None:  # it has left its function, too

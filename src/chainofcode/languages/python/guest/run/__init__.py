@@ -1,1 +1,1 @@
-"""The program's own run: its names, its world, its pauses, its steps."""
+"""The program's run: its builtins, its clock and random numbers, its pauses and its steps."""

@@ -1,4 +1,4 @@
-"""What the program finds in its builtins: holes, forgotten imports, and the `$` names that lowering put in its code.
+"""The program's builtins: holes, missing imports, and the `$` names that lowering puts into its code.
 
 Standard library only.
 """
@@ -40,7 +40,7 @@ _MAX_KEYS = 10_000
 _MAX_OBJECT_CHARS, _MAX_OBJECTS_CHARS = 20_000, 1_000_000  # per opaque argument; per call
 _MAX_FIELDS_DEPTH, _MAX_KNOWN = 5, 1000  # nesting of objects in fields; opaque arguments per call
 _WORD = re.compile(r"[^\W\d]\w*")
-# Errors that a value from the LM causes where it does not fit; every other kind is a bug in the program.
+# Errors that a value from the LM can cause if it does not fit; all others are bugs in the program.
 _MISFITS = (TypeError, ValueError, LookupError, AttributeError)
 _ERRNO, _FILENAME = OSError.__dict__["errno"], OSError.__dict__["filename"]  # a subclass may have its own
 _MAX_CAUSES = 10
@@ -60,8 +60,8 @@ class Bindings:
         tells_state: bool,
     ) -> None:
         self._requests, self._tells_state = requests, tells_state
-        self._keys: dict[Any, str] = {}  # calls of plain arguments → what they are known by
-        self.recorder: Recorder | None = None  # who follows the run, where that is wanted
+        self._keys: dict[Any, str] = {}  # calls with simple arguments → their keys
+        self.recorder: Recorder | None = None  # records provenance, if requested
         self._link, self._found, self._lowered, self._places = link, program.found, program.lowered, places
         self._lines = program.parsed.source.split("\n")
         self._modules: dict[str, bool] = {}  # module → whether the host has it
@@ -101,7 +101,7 @@ class Bindings:
     # --- pauses -----------------------------------------------------------------------------------------------
 
     def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int) -> Any:
-        """Pause at a call until its value comes."""
+        """Pause at a call until its value arrives."""
         with headroom():
             key, message = self._keys.get(_plainly(name, args, kwargs)), None
             if key is None:
@@ -115,7 +115,7 @@ class Bindings:
     def _called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], statement: int
     ) -> tuple[str | None, dict[str, Any]]:
-        """A call as the host gets it; and what it is known by, if it is known again."""
+        """Return the key of a call, None if its value must not be reused, and the message to the host."""
         known_by: list[Any] = []  # identities of arguments that the value language cannot express
         left = _MAX_OBJECTS_CHARS
 
@@ -167,7 +167,7 @@ class Bindings:
         return self._modules[module]
 
     def _emulate(self, number: int, error: BaseException | None) -> dict[str, Any]:
-        """Pause at a statement until its delta comes; containers are changed in place, so that aliases see it."""
+        """Pause at a statement until its delta arrives. Containers change in place, so that aliases see the change."""
         frame = sys._getframe(1)
         names = self._lowered.writable[number]
         with headroom():
@@ -205,7 +205,7 @@ class Bindings:
         return "\n".join(lines).strip()
 
     def _is_bug(self, number: int, error: BaseException) -> bool:
-        """Whether an error is the program's own: not one that a value from the LM caused where it does not fit."""
+        """Whether an error is a bug in the program, not the effect of a value from the LM that does not fit."""
         if number in self._lowered.prose_of:
             return True
         frame = sys._getframe(1)
@@ -222,7 +222,7 @@ class Bindings:
     # --- what lowered code calls ------------------------------------------------------------------------------
 
     def _attribute(self, owner: Any, name: str) -> Any:
-        """`owner.name` about to be called, where nothing known has such a method."""
+        """Return the method `owner.name`, or a hole if there is none; no known class has a method of that name."""
         try:
             return getattr(owner, name)
         except AttributeError:
@@ -254,7 +254,7 @@ class Bindings:
 
 
 def _plainly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call with only simple arguments as a key of a dict: quicker than its text."""
+    """Return a dict key for a call with only simple arguments, which is faster than building its text; else None."""
     kinds = tuple([type(arg) for arg in args])
     return None if kwargs or not EXACT.issuperset(kinds) else (name, args, kinds)
 
@@ -277,7 +277,7 @@ def _exit(code: object = None) -> NoReturn:
 
 
 def failure(error: BaseException, places: Places, known: Iterable[str]) -> dict[str, Any]:
-    """An error as data: type, message, line, and for programs a code and what it is about (see `Failure`)."""
+    """Return an error as data: type, message, line, and for hints a code and its subject (see `Failure`)."""
     match = _near_name(error, known)
     message = _message(error) + (f"; did you mean {match!r}?" if match else "")
     data: dict[str, Any] = {"type": clean(type_name(error), 200), "message": clean(message, 4000)}
@@ -289,14 +289,14 @@ def failure(error: BaseException, places: Places, known: Iterable[str]) -> dict[
 
 
 def _near_name(error: BaseException, known: Iterable[str]) -> str:
-    """The name that was probably meant, if the error is an undefined name."""
+    """Return the name that was probably meant, if the error is an undefined name."""
     if not isinstance(error, NameError) or type(error.name) is not str:
         return ""
     return near_match(error.name, [name for name in known if name != error.name]) or ""
 
 
 def _code(error: BaseException) -> dict[str, str]:
-    """The data that hints are based on: the symbol and file of a system error, or an undefined name."""
+    """Return the data that hints are based on: the symbol and file of a system error, or an undefined name."""
     if isinstance(error, NameError) and type(error.name) is str:
         return {"code": "undefined name", "about": clean(error.name, 200)}
     if type(error) is RuntimeError and error.args and type(error.args[0]) is str:
@@ -310,7 +310,7 @@ def _code(error: BaseException) -> dict[str, str]:
 
 
 def _system_error(error: BaseException | None) -> OSError | None:
-    """The error of the system call behind an OSError, which libraries wrap in their own."""
+    """Return the error of the system call behind an OSError, which libraries wrap in errors of their own."""
     for _ in range(_MAX_CAUSES):
         if not isinstance(error, OSError):
             return None

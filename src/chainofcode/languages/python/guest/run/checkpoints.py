@@ -1,6 +1,6 @@
 """Find checkpoints in compiled code by their column, and switch them on and off in place. Standard library only.
 
-Lowered code holds one small statement per checkpoint (compiler/marks.py). A disabled checkpoint must cost next to
+Lowered code has one small statement per checkpoint (compiler/marks.py). A disabled checkpoint must cost next to
 nothing, and must not affect how the compiler and the specialising interpreter optimise the instructions around it.
 
 - Python ≥ 3.12: the statement becomes one jump to the next instruction. `sys.monitoring` reports jumps and can disable

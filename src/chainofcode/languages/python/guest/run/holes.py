@@ -1,4 +1,4 @@
-"""Holes as objects: callables that pause until a value comes, modules of them, imports. Standard library only."""
+"""Holes as objects: callables that pause until a value arrives, modules of them, imports. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:  # importing `typing` takes longer than importing all guest mo
 MAX_CALL_CHARS = 200_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+(?=>)")
 _CO_COROUTINE = 0x80  # a flag of code objects: made by `async def`
-Here = Callable[[], int]  # the statement that is running
+Here = Callable[[], int]  # returns the statement that is running
 
 
 def call_text(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    """A call as it is written in values files: name, positional reprs, then keywords sorted by name."""
+    """Return a call as values files write it: name, positional reprs, then keywords sorted by name."""
     parts = [argument_text(arg) for arg in args]
     parts += [f"{key}={argument_text(kwargs[key])}" for key in sorted(kwargs)]
     return clean(f"{name}({', '.join(parts)})", MAX_CALL_CHARS)
 
 
 def argument_text(value: object) -> str:
-    """An argument's repr; for an image, also in a list or tuple, a note: traces repeat this text."""
+    """Return an argument's repr, with notes in place of images: traces repeat this text."""
     if _is_image(value):
         return image_note(value)  # type: ignore[arg-type]
     if type(value) in (list, tuple) and any(map(_is_image, tuple(value))):  # type: ignore[arg-type]
@@ -47,12 +47,12 @@ def _is_image(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value's own repr, without memory addresses; its type's name where that fails."""
+    """Return a value's repr without memory addresses; a short text of its type if the repr fails."""
     try:
         text = repr(value)
     except BaseException:  # the program's own __repr__
         return brief(value)
-    if type(text) is not str:  # repr may give a subclass, with methods of the program's own
+    if type(text) is not str:  # a subclass, whose methods may be the program's code
         text = str.__str__(text)
     return text if isinstance(value, (str, bytes)) else without_addresses(text)
 
@@ -63,7 +63,7 @@ def without_addresses(text: str) -> str:
 
 
 class Hole:
-    """A function that is not defined: calling it asks for its value. Its attributes are holes too."""
+    """An undefined function: calling it requests its value from the host. Its attributes are holes, too."""
 
     __slots__ = ("__dict__", "_ask", "_awaited", "_here", "_name")
 
@@ -72,7 +72,7 @@ class Hole:
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        statement = self._here()  # an awaited one is asked for elsewhere
+        statement = self._here()  # read now: an awaited value is requested from another frame
         if self._name.rpartition(".")[2] in self._awaited:
             return _awaited(lambda: self._ask(self._name, args, kwargs, statement))
         return self._ask(self._name, args, kwargs, statement)
@@ -83,7 +83,7 @@ class Hole:
         return Hole(f"{self._name}.{name}", self._ask, self._here, self._awaited)
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[Any, ...]:
-        return ()  # as a base class it adds nothing: what the subclass lacks is a hole again
+        return ()  # as a base class it adds nothing: methods that the subclass lacks are holes
 
     def __instancecheck__(self, instance: object) -> bool:
         return False
@@ -93,7 +93,7 @@ class Hole:
 
 
 async def _awaited(ask: Callable[[], Any]) -> Any:
-    """An awaited hole's value: waited for when other tasks have had their turn, and asked for their own."""
+    """Request an awaited hole's value, after other tasks have had a turn to make their requests."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         await asyncio.sleep(0)
@@ -101,7 +101,7 @@ async def _awaited(ask: Callable[[], Any]) -> Any:
 
 
 class HoleModule(ModuleType):
-    """A module that exists nowhere: its attributes are holes."""
+    """A module that does not exist: its attributes are holes."""
 
     def __init__(self, name: str, hole: Hole) -> None:
         super().__init__(name)
@@ -115,7 +115,7 @@ class HoleModule(ModuleType):
 
 
 def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
-    """A function the program declared and left empty: same name, signature and docstring; its value is asked for."""
+    """Wrap a function that the program left empty: same name, signature and docstring; calls request a value."""
     is_async = function.__code__.co_flags & _CO_COROUTINE
 
     @functools.wraps(function)
@@ -136,7 +136,7 @@ def stub(function: Callable[..., Any], hole: Hole) -> Callable[..., Any]:
 
 
 class Importer:
-    """The program's `__import__`: a module that exists nowhere is a hole, one that is not granted is an error."""
+    """The program's `__import__`: a module that does not exist is a hole, one that is not granted is an error."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class Importer:
         return module
 
     def _refusal(self, module: str) -> str | None:
-        """Why a module that exists cannot be imported; None for one that exists nowhere."""
+        """Return why an existing module cannot be imported; None if there is no such module."""
         if module in sys.stdlib_module_names:
             return f"{module} is part of Python, but not available in this sandbox: tier C opens no files"
         if self._exists(module):

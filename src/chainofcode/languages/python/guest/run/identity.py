@@ -51,7 +51,7 @@ def fields(value: Any) -> dict[str, Any] | None:
 
 
 def _function_name(function: FunctionType) -> str | None:
-    """Return the name of a top-level function or method; one with a closure or defaults may differ per value."""
+    """Return the name of a top-level function or method; None with a closure or defaults, whose values may differ."""
     is_made_with_values = function.__closure__ or function.__defaults__ or function.__kwdefaults__
     if is_made_with_values or "<" in function.__qualname__:
         return None

@@ -1,4 +1,4 @@
-"""Where the program is: from frames and instructions to statements, holes and guards. Standard library only."""
+"""Maps frames and instructions to the program's statements, holes and guards. Standard library only."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Places:
         self._spans: dict[int, tuple[CodeType, list[Span | None]]] = {}
 
     def statement_at(self, position: Position) -> int:
-        """The innermost statement around a position."""
+        """Return the innermost statement around a position."""
         index = bisect_right(self._starts, position) - 1
         while index > 0 and self._places[index].end < position:
             index -= 1
         return max(index, 0)
 
     def return_at(self, code: CodeType, offset: int) -> int | None:
-        """The `return` statement an instruction belongs to; None where a function just ends."""
+        """Return the `return` statement that an instruction belongs to; None if the function ends without one."""
         span = self._span(code, offset)
         statement = self.statement_at(span[0]) if span is not None else 0
         return statement if span is not None and self._places[statement].kind == "Return" else None
@@ -77,7 +77,7 @@ class Places:
         return False
 
     def is_in_protocol(self, frame: FrameType | None) -> bool:
-        """Whether Python itself called a method of the program's, in which an error may be the way to say no."""
+        """Whether Python itself called a method of the program in which an error can be a normal result."""
         while frame is not None:
             if frame.f_code.co_filename == FILENAME and frame.f_code.co_name in PROTOCOL_METHODS:
                 return True
@@ -85,7 +85,7 @@ class Places:
         return False
 
     def failing_span(self, trace: TracebackType | None) -> Span | None:
-        """The part of the program whose own operation raised, if the error did not come from deeper code."""
+        """Return the part of the program that raised an error; None if the error came from deeper code."""
         last = trace
         while last is not None and last.tb_next is not None:
             if last.tb_next.tb_frame.f_code is Record.__getattr__.__code__:  # an emulated object lacks an attribute
@@ -96,7 +96,7 @@ class Places:
         return self._span(last.tb_frame.f_code, last.tb_lasti)
 
     def spans_of(self, trace: TracebackType | None) -> Iterator[Span]:
-        """The places of the program that a traceback passes through, outermost first."""
+        """Yield the places in the program that a traceback passes through, outermost first."""
         while trace is not None:
             if trace.tb_frame.f_code.co_filename == FILENAME:
                 span = self._span(trace.tb_frame.f_code, trace.tb_lasti)
@@ -135,7 +135,7 @@ def _span_of(line: int | None, end_line: int | None, column: int | None, end: in
 
 
 def program_frame() -> FrameType | None:
-    """The innermost frame of the program, as seen from guest code it called."""
+    """Return the innermost frame of the program, as seen from guest code that it called."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != FILENAME:
         frame = frame.f_back

@@ -1,7 +1,7 @@
 """`eval`, `exec` and `compile` for the program: the holes in a text are bound before the text runs.
 
-Where the program calls them by name, CPython's own functions run, in the program's frame. Where it passes them as
-values, it gets wrappers that behave like CPython's functions called from the caller's frame. Standard library only.
+If the program calls them by name, CPython's own functions run, in the program's frame. If it passes them as values, it
+gets wrappers that behave like CPython's functions called from the caller's frame. Standard library only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_OPENED, _MAX_REMEMBERED_CHARS = 1000, 10_000
 _KEYWORDS = frozenset(kwlist)
 _WORD = re.compile(r"[^\W\d]\w*")
 _FLAGS = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]
-_FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # that of `nested_scopes` now means something else
+_FUTURES: int = sum(flag for flag in _FLAGS if flag > 0xFFFF)  # the flag of `nested_scopes` now has another meaning
 _NAMES_TAKEN = {"globals", "locals"} if sys.version_info >= (3, 13) else set()
 _COMPILE = ("source", "filename", "mode", "flags", "dont_inherit", "optimize")
 
@@ -87,7 +87,7 @@ def _as_text(source: Any) -> str | None:
 
 @contextlib.contextmanager
 def _unwarned() -> Iterator[None]:
-    """Suppress warnings while a text is parsed here; CPython gives them when it runs the text.
+    """Suppress warnings while a text is parsed here; CPython issues them when it runs the text.
 
     Sets the filters directly: `warnings.simplefilter` would reset which warnings were already shown.
     """

@@ -1,7 +1,7 @@
-"""The program's variables as a model should see them at a pause: those the line reads first, readable and bounded.
+"""The program's variables as a model sees them at a pause: short texts, first of the variables that the line reads.
 
-Unlike the watcher's texts these show the fields of dataclasses and the first rows of arrays and frames; like them they
-never run the program's own code. Standard library only.
+Unlike the texts of steps, these show the fields of dataclasses and the first rows of arrays and data frames. No program
+code runs. Standard library only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _UNTOLD = (ModuleType, FunctionType, type(len), type, Hole)
 
 
 def state(frame: FrameType | None, reads: Collection[str], hidden: Collection[str]) -> dict[str, str]:
-    """Names in sight and their values as text, until there is enough."""
+    """Return the visible names with their values as text, up to a total length."""
     told: dict[str, str] = {}
     if frame is None:
         return told
@@ -52,7 +52,7 @@ def _in_sight(frame: FrameType) -> dict[str, Any]:
     """Return globals and locals, without namespace keys that are not strings."""
     seen = named(frame.f_globals, None)
     own = names_of(frame)
-    if not own and frame.f_code.co_flags & CO_OPTIMIZED:  # unreadable above: reading updates its `locals()`
+    if not own and frame.f_code.co_flags & CO_OPTIMIZED:  # skipped by `names_of`: reading updates its `locals()`
         own = named(frame.f_locals, None)
     return {**seen, **own}
 
@@ -90,7 +90,7 @@ def _one(value: Any) -> str:
 
 
 def _fields(value: object) -> dict[str, Any] | None:
-    """The fields of a dataclass, or of any plain object of the program's, without running a property of its class."""
+    """Return the fields of an object of a class of the program, without running a property."""
     kind = type(value)
     module = _namespace(kind).get("__module__")
     if kind is Record or type(module) is not str or module != "__main__":

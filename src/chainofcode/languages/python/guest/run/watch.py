@@ -1,7 +1,7 @@
-"""Records what each statement changed, up to a bound per place; after that, watching is free. Standard library only.
+"""Records what each statement changed, for its first visits; after these, watching is free. Standard library only.
 
-Watching never runs program code and never raises into the program: values are read through C-level methods of exact
-types only (`brief.brief`), garbage collection is off meanwhile, and a visit that fails nevertheless is dropped.
+Watching never runs program code and never raises into the program: values are read only through C-level methods of
+exact types (`brief.brief`), garbage collection is off meanwhile, and a visit that still fails is dropped.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _BOOKKEEPING = frozenset([
     "__conditional_annotations__", "__doc__", "__firstlineno__", "__module__", "__qualname__", "__static_attributes__",
     "__type_params__", "__warningregistry__",
 ])  # fmt: skip
-_TOOL = 4  # one that no profiler, debugger or coverage tool claims
+_TOOL = 4  # an id that no profiler, debugger or coverage tool claims
 WATCH_BY_JUMP = sys.version_info >= (3, 12)
 
 
 class Watcher:
-    """Turns visits of marks into steps and sends them in batches, together with what was printed meanwhile."""
+    """Turns visits of marks into steps and sends them in batches, with the output printed meanwhile."""
 
     def __init__(self, link: GuestLink, lowered: Lowered, places: Places, builtins: dict[str, Any]) -> None:
         self._link, self._places, self._builtins = link, places, builtins
@@ -68,15 +68,15 @@ class Watcher:
         self._flushed_at = _real_clock()
         self._lock = threading.RLock()
         self._raised: list[BaseException] = []  # errors of signal handlers that ran while a visit was recorded
-        self.is_off = False  # what runs now is not the program's own doing
+        self.is_off = False  # set when the program has ended
         self._printed = ""
         self.printed_line = ""  # the last line printed that is not empty
         self._open_line = ""
-        self.recorder: Recorder | None = None  # who is told of everything, where that is wanted
+        self.recorder: Recorder | None = None  # records provenance, if requested
         builtins["$mark"] = self._visit_by_call
 
     def watch(self, code: CodeType) -> CodeType:
-        """Begin to watch; gives the code to run."""
+        """Start watching. Returns the code to run."""
         if WATCH_BY_JUMP:
             jumps = Jumps(code)
             self._checkpoint_at = jumps.at
@@ -148,7 +148,7 @@ class Watcher:
     # --- both -------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Let marks speak again that have been switched off."""
+        """Switch on all marks that have been switched off."""
         if WATCH_BY_JUMP:
             sys.monitoring.restart_events()
         else:
@@ -184,7 +184,7 @@ class Watcher:
         return is_needed
 
     def _tell(self, heard: Callable[..., Any], *facts: Any) -> Any:
-        """Tell the recorder. If it fails, it gives up following the run."""
+        """Call the recorder. If it fails, it stops following the run."""
         try:
             return heard(*facts)
         except Exception as error:
@@ -197,7 +197,7 @@ class Watcher:
         self._visits[index] = visits = self._visits[index] + 1
         key = (id(look.frame), mark.statement)
         if mark.phase == "before":
-            self._before.pop(key, None)  # one a failed statement left behind
+            self._before.pop(key, None)  # left behind by a failed statement
             if visits > MAX_VISITS or self._is_full():
                 return False
             names = {**look.globals(mark.reads), **look.names()}
@@ -231,7 +231,7 @@ class Watcher:
             self._link.flush()
 
     def post(self) -> None:
-        """Hand over what has been recorded; output that belongs to no recorded step makes one of its own."""
+        """Post the recorded steps. Output that belongs to no recorded step becomes a step of its own."""
         with self._lock:
             if self._printed:
                 statement = self._places.current_statement(program_frame())
@@ -243,7 +243,7 @@ class Watcher:
             self._flushed_at = _real_clock()
 
     def print(self, text: str) -> None:
-        """Take what the program wrote to its standard output."""
+        """Record text that the program wrote to standard output."""
         if len(text) > _FLUSH_CHARS:  # no frame may grow too large
             for start in range(0, len(text), _FLUSH_CHARS):
                 self.print(text[start : start + _FLUSH_CHARS])
@@ -285,7 +285,7 @@ _LOCALS = type((lambda: sys._getframe().f_locals)())  # not a dict since Python 
 
 
 def hides_names(code: CodeType) -> bool:
-    """Whether a frame's variables cannot be read: before 3.13 that would update a dict that the program may hold."""
+    """Whether a frame's variables must not be read: before 3.13, that could update a dict that the program holds."""
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
     return bool(is_shared and not LOCALS_READERS.isdisjoint(code.co_names))
 
@@ -298,7 +298,7 @@ def _foreign_part(trace: TracebackType | None) -> TracebackType | None:
 
 
 def names_of(frame: FrameType) -> dict[str, Any]:
-    """A frame's variables. Leaves no trace in the frame: before 3.13 `f_locals` keeps what it shows alive."""
+    """Return a frame's variables, without side effects: before 3.13, `f_locals` keeps the values alive."""
     code = frame.f_code
     is_shared = sys.version_info < (3, 13) and code.co_flags & CO_OPTIMIZED
     if keeps_cells(code) or hides_names(code):
@@ -365,7 +365,7 @@ class _Look:
     def fingerprint(self, value: Any) -> Any:
         """Return a fingerprint that shows later whether a name was rebound or its container changed.
 
-        It keeps no object alive but atoms.
+        It keeps no objects alive except atoms.
         """
         kind = id(type(value))
         if kind in _SCALARS:
@@ -395,7 +395,7 @@ def _delta(mark: Mark, look: _Look, before: dict[str, Any] | None) -> dict[str, 
 
 
 def _add_changed(delta: dict[str, str | None], names: dict[str, Any], before: dict[str, Any], look: _Look) -> None:
-    """Add the names whose values are not those that were there before."""
+    """Add the names whose values changed or that are gone."""
     known = _BOOKKEEPING.union(delta)  # a name that the statement itself sets is in the delta already
     for name, value in names.items():
         if name not in known and not _same(before.get(name, _ABSENT), look.fingerprint(value)):

@@ -1,6 +1,6 @@
-"""A world that is the same every time: clock, random numbers. (Hash seed, time zone and locale come with the process.)
+"""A deterministic clock and random numbers. (Hash seed, time zone and locale are set for the process.)
 
-The clock starts where the host says and moves a microsecond each time it is read, and by what the program sleeps.
+The clock starts at a time that the host sets. Each reading advances it by a microsecond, each sleep by its duration.
 Standard library only.
 """
 
@@ -82,7 +82,7 @@ class Clock:
         self._install_in_datetime()
 
     def settle(self) -> None:
-        """An event loop waits in a selector; the clock must move by as much. Call after each import of the program."""
+        """Advance the clock while event loops wait in selectors. Call this after each import of the program."""
         module = sys.modules.get("selectors")
         if module is None or self._selectors_are_done:
             return
@@ -109,7 +109,7 @@ class Clock:
         return at
 
     def _install_in_datetime(self) -> None:
-        """`datetime.now` asks the kernel from C, and the type takes no attribute: change its dict."""
+        """Replace `datetime.now` and the like, which read the clock in C. The type is immutable, so change its dict."""
         cls = datetime.datetime
 
         def now(kind: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
@@ -120,7 +120,7 @@ class Clock:
 
         (members,) = gc.get_referents(cls.__dict__)
         members.update(now=classmethod(now), utcnow=classmethod(utcnow), today=classmethod(lambda kind: now(kind)))
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))  # someone may have looked them up already
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(cls))  # clear cached lookups
 
 
 class Depth:
@@ -194,7 +194,7 @@ class Chance:
         real_seed = module.Random.seed
 
         def seed(generator: Any, a: Any = None, version: int = 2) -> None:
-            if a is None:  # asks the kernel for entropy
+            if a is None:  # would read entropy from the kernel
                 self._drawn += 1
                 a = f"{self._seed}:{self._drawn}"
             real_seed(generator, a, version)
@@ -208,7 +208,7 @@ class Chance:
 
 
 def _load_numpy_random() -> None:
-    """Load what numpy loads on first use, so that it is seeded before the program seeds it, never after."""
+    """Load `numpy.random`, which numpy loads on first use: seeding it later could undo a seed of the program."""
     spec = getattr(sys.modules.get("numpy"), "__spec__", None)
     if "numpy.random" not in sys.modules and getattr(spec, "origin", None):
         with contextlib.suppress(ImportError):

@@ -1,7 +1,7 @@
 """Promises: stand-ins for values that a shadow does not have yet, and the functions that speculative code calls.
 
-Arithmetic, comparison, attributes, items and calls of a promise give a promise. An operation that needs the value (its
-truth, length, text, hash or elements) raises `Unknown`, which the surrounding code turns into a promise again
+Arithmetic, comparison, attributes, items and calls of a promise return a promise. An operation that needs the value
+(its truth, length, text, hash or elements) raises `Unknown`, which the surrounding code turns into a promise again
 (compiler/speculate.py). Promises cannot change what the program computes: a wrong guess costs a call. Standard library
 only.
 """
@@ -24,7 +24,7 @@ _NAME = "$Promise"  # no program class has this name: an error message with it i
 
 
 class Unknown(BaseException):
-    """Raised when an operation needs a value that has not arrived; `origin` is the call that gives it."""
+    """Raised when an operation needs a value that has not arrived; `origin` is the call that returns it."""
 
     def __init__(self, origin: str = "") -> None:
         super().__init__(origin)
@@ -40,7 +40,7 @@ def _gives_promise(self: Promise, *args: object, **kwargs: object) -> Promise:
 
 
 class Promise:
-    """A value that has not arrived; `origin` is the text of the call that gives it."""
+    """A value that has not arrived; `origin` is the text of the call that returns it."""
 
     __slots__ = ("origin",)
     origin: str
@@ -54,10 +54,10 @@ class Promise:
         return self
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Ignore the attribute: reading it back gives a promise."""
+        """Ignore the attribute: reading it back returns a promise."""
 
     def __setitem__(self, key: object, value: object) -> None:
-        """Ignore the item, likewise."""
+        """Ignore the item."""
 
     def __delitem__(self, key: object) -> None:
         """Ignore the deletion."""

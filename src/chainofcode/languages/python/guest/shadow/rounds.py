@@ -103,7 +103,7 @@ class Foresight:
         return Promise(origin)
 
     def _next_reply(self, key: str, replies: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-        """Return the reply to a call that is made once more: the next one, or always the same."""
+        """Return the reply to a call, if it has arrived. A reply without `once` also answers repeated calls."""
         turn = self._taken[key] = self._taken.get(key, 0) + 1
         if replies and not replies[0].get("once"):
             return replies[0]
